@@ -32,17 +32,24 @@ pub(crate) fn document_at(path: &Path, options: &Options, function: &Function) -
         let named = document.tools();
         // A misspelt name in the document is already reported above.
         for path in tools.iter().filter(|_| wrong.is_empty()).collect::<Vec<_>>() {
-            let Some(last) = path.segments.last().filter(|last| !named.contains(&&*last.ident.to_string())) else {
+            let Some(last) =
+                path.segments.last().filter(|last| !named.contains(&&*last.ident.to_string()))
+            else {
                 continue;
             };
-            let problem = format!("the document names no tool `{}`; remove it from `tools`", last.ident);
+            let problem =
+                format!("the document names no tool `{}`; remove it from `tools`", last.ident);
             wrong.push(syn::Error::new_spanned(path, problem));
         }
     }
     let inputs: Vec<&str> = document.graph().inputs().map(|input| input.name.as_str()).collect();
     let ident = &function.signature.ident;
-    for input in inputs.iter().filter(|input| !function.inputs.iter().any(|known| known.name() == **input)) {
-        let problem = format!("the document has the input `{input}`, and `{ident}` has no parameter of this name");
+    for input in
+        inputs.iter().filter(|input| !function.inputs.iter().any(|known| known.name() == **input))
+    {
+        let problem = format!(
+            "the document has the input `{input}`, and `{ident}` has no parameter of this name"
+        );
         wrong.push(syn::Error::new_spanned(ident, problem));
     }
     for input in function.inputs.iter().filter(|input| !inputs.contains(&input.name().as_str())) {
@@ -52,7 +59,10 @@ pub(crate) fn document_at(path: &Path, options: &Options, function: &Function) -
             None if inputs.is_empty() => "; it has none".to_owned(),
             None => format!("; its inputs are `{}`", inputs.join("`, `")),
         };
-        wrong.push(syn::Error::new_spanned(&input.ident, format!("the document has no input `{name}`{hint}")));
+        wrong.push(syn::Error::new_spanned(
+            &input.ident,
+            format!("the document has no input `{name}`{hint}"),
+        ));
     }
     let all = wrong.into_iter().reduce(|mut all, error| {
         all.combine(error);
@@ -73,7 +83,8 @@ fn path(options: &Options) -> Option<PathBuf> {
 /// Returns an error for each problem, with its position and line in the document.
 fn reports(options: &Options, error: &DocumentError) -> syn::Error {
     let text = error.to_string();
-    let mut reports = text.split("\n\nerror: ").map(|report| report.strip_prefix("error: ").unwrap_or(report));
+    let mut reports =
+        text.split("\n\nerror: ").map(|report| report.strip_prefix("error: ").unwrap_or(report));
     let first = syn::Error::new(options.file.span(), reports.next().unwrap_or_default());
     reports.fold(first, |mut all, report| {
         all.combine(syn::Error::new(options.file.span(), report));

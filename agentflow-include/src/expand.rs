@@ -49,7 +49,9 @@ pub(crate) fn workflow(options: &Options, function: &Function, checked: Checked)
             None,
         ),
         // The function diverges instead of failing, so that its callers cause no further errors.
-        Err(errors) => (quote!(loop {}), quote!(loop {}), quote!(), Some(errors.to_compile_error())),
+        Err(errors) => {
+            (quote!(loop {}), quote!(loop {}), quote!(), Some(errors.to_compile_error()))
+        }
     };
     let tools = tools.as_ref().map(|tools| {
         quote! {

@@ -5,7 +5,10 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, FnArg, Ident, LitStr, Pat, Path, ReturnType, Signature, Token, Type, Visibility, bracketed};
+use syn::{
+    Attribute, FnArg, Ident, LitStr, Pat, Path, ReturnType, Signature, Token, Type, Visibility,
+    bracketed,
+};
 
 const EXPECTED: &str = "`#[include_workflow]` goes on a function without a body, as in `async fn review(text: String) -> \
                         Result<Verdict>;`";
@@ -43,7 +46,8 @@ impl Input {
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         // The attribute has few options, so each error shows the complete syntax.
-        let with_example = |error: syn::Error| syn::Error::new(error.span(), format!("{error}; {OPTIONS}"));
+        let with_example =
+            |error: syn::Error| syn::Error::new(error.span(), format!("{error}; {OPTIONS}"));
         let file: LitStr = input.parse().map_err(with_example)?;
         let mut options = Self { file, tools: None, krate: syn::parse_quote!(::agentflow) };
         while !input.is_empty() {
@@ -57,7 +61,8 @@ impl Parse for Options {
                     input.parse::<Token![=]>().map_err(with_example)?;
                     let list;
                     bracketed!(list in input);
-                    let paths = Punctuated::<Path, Token![,]>::parse_terminated(&list).map_err(with_example)?;
+                    let paths = Punctuated::<Path, Token![,]>::parse_terminated(&list)
+                        .map_err(with_example)?;
                     options.tools = Some(paths.into_iter().collect());
                 }
                 "crate" => {
@@ -65,7 +70,8 @@ impl Parse for Options {
                     options.krate = input.parse().map_err(with_example)?;
                 }
                 other => {
-                    let problem = format!("`{other}` is not an option of `#[include_workflow]`; {OPTIONS}");
+                    let problem =
+                        format!("`{other}` is not an option of `#[include_workflow]`; {OPTIONS}");
                     return Err(syn::Error::new(name.span(), problem));
                 }
             }
@@ -93,12 +99,18 @@ impl Parse for Function {
             wrong(signature.fn_token.span(), "a workflow takes time; write `async fn`");
         }
         if !signature.generics.params.is_empty() {
-            wrong(signature.generics.span(), "a document has one form for all types; write the types themselves");
+            wrong(
+                signature.generics.span(),
+                "a document has one form for all types; write the types themselves",
+            );
         }
         let (mut context, mut inputs) = (None, Vec::new());
         for (at, argument) in signature.inputs.iter().enumerate() {
             let FnArg::Typed(argument) = argument else {
-                wrong(argument.span(), "a document has no `self`; write the workflow outside of the `impl`");
+                wrong(
+                    argument.span(),
+                    "a document has no `self`; write the workflow outside of the `impl`",
+                );
                 continue;
             };
             let Pat::Ident(name) = &*argument.pat else {
@@ -110,7 +122,10 @@ impl Parse for Function {
                     context = Some(name.ident.clone());
                 }
                 Type::Reference(reference) => {
-                    wrong(reference.span(), "an input is recorded, so it owns its data; write `String` for `&str`");
+                    wrong(
+                        reference.span(),
+                        "an input is recorded, so it owns its data; write `String` for `&str`",
+                    );
                 }
                 ty => inputs.push(Input { ident: name.ident.clone(), ty: ty.clone() }),
             }
@@ -123,7 +138,10 @@ impl Parse for Function {
                 (**output).clone()
             }
             ReturnType::Default => {
-                wrong(signature.ident.span(), "a run can fail; write the output, as in `-> Result<Verdict>`");
+                wrong(
+                    signature.ident.span(),
+                    "a run can fail; write the output, as in `-> Result<Verdict>`",
+                );
                 syn::parse_quote!(())
             }
         };
@@ -143,7 +161,9 @@ fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 8] = ["String", "bool", "f64", "i32", "i64", "u32", "u64", "usize"];
     match ty {
         Type::Tuple(_) | Type::Array(_) | Type::Reference(_) | Type::Slice(_) => true,
-        Type::Path(path) => path.path.get_ident().is_some_and(|ident| PLAIN.iter().any(|plain| ident == plain)),
+        Type::Path(path) => {
+            path.path.get_ident().is_some_and(|ident| PLAIN.iter().any(|plain| ident == plain))
+        }
         _ => false,
     }
 }

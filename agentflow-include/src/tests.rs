@@ -24,12 +24,13 @@ fn errors(path: &Path, options: TokenStream, function: TokenStream) -> Vec<Strin
     let folder = format!("{}/", path.parent().expect("it is in a folder").display());
     match check::document_at(path, &options, &function) {
         Ok(_) => Vec::new(),
-        Err(errors) => errors.into_iter().map(|error| error.to_string().replace(&folder, "")).collect(),
+        Err(errors) => {
+            errors.into_iter().map(|error| error.to_string().replace(&folder, "")).collect()
+        }
     }
 }
 
-const WORDS: &str =
-    "id: words\nnodes:\n  - id: counted\n    tool: count_words\n    args_template: {text: \"{topic}\"}\n";
+const WORDS: &str = "id: words\nnodes:\n  - id: counted\n    tool: count_words\n    args_template: {text: \"{topic}\"}\n";
 
 fn words() -> TokenStream {
     quote!(
@@ -67,14 +68,24 @@ fn mistakes_of_the_document_have_their_lines() {
             async fn c() -> Result<usize>;
         ),
     );
-    assert!(cycle.len() == 1 && cycle[0].starts_with("these nodes wait for each other: `one`, `two`"), "{cycle:?}");
+    assert!(
+        cycle.len() == 1 && cycle[0].starts_with("these nodes wait for each other: `one`, `two`"),
+        "{cycle:?}"
+    );
     let missing = errors(&PathBuf::from("no/such.yaml"), quote!("such.yaml"), words());
-    assert!(missing.len() == 1 && missing[0].starts_with("the file cannot be read: "), "{missing:?}");
+    assert!(
+        missing.len() == 1 && missing[0].starts_with("the file cannot be read: "),
+        "{missing:?}"
+    );
 }
 
 #[test]
 fn tools_are_those_of_the_attribute() {
-    let unknown = wrong(&WORDS.replace("count_words", "count_wrods"), quote!(, tools = [count_words]), words());
+    let unknown = wrong(
+        &WORDS.replace("count_words", "count_wrods"),
+        quote!(, tools = [count_words]),
+        words(),
+    );
     assert_eq!(unknown.len(), 1, "{unknown:?}");
     assert!(
         unknown[0].starts_with(
@@ -91,7 +102,10 @@ fn tools_are_those_of_the_attribute() {
     let unused = wrong(WORDS, quote!(, tools = [count_words, other]), words());
     assert_eq!(unused, ["the document names no tool `other`; remove it from `tools`"]);
     // A name with a dot may belong to a toolset.
-    assert_eq!(wrong(&WORDS.replace("count_words", "mcp.files.count"), quote!(, tools = []), words()), [""; 0]);
+    assert_eq!(
+        wrong(&WORDS.replace("count_words", "mcp.files.count"), quote!(, tools = []), words()),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -160,8 +174,13 @@ fn a_function_that_cannot_be_one_of_a_document_is_refused() {
     }
     let option = wrong(WORDS, quote!(, tool = [a]), words());
     assert!(
-        option[0].starts_with("`tool` is not an option of `#[include_workflow]`; write `#[include_workflow(\"review"),
+        option[0].starts_with(
+            "`tool` is not an option of `#[include_workflow]`; write `#[include_workflow(\"review"
+        ),
         "{option:?}"
     );
-    assert!(errors(Path::new("x"), quote!(file = "x"), words())[0].contains("expected string literal; write"));
+    assert!(
+        errors(Path::new("x"), quote!(file = "x"), words())[0]
+            .contains("expected string literal; write")
+    );
 }

@@ -1,6 +1,7 @@
 //! Parses durations such as `"5s"`: a whole number and a unit, without fractions or sums.
 
-const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// Returns the duration in milliseconds, or an error message.
 pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
@@ -29,7 +30,18 @@ mod tests {
         assert_eq!(milliseconds("500ms"), Ok(500));
         assert_eq!(milliseconds("5s"), Ok(5_000));
         assert_eq!(milliseconds("7 d"), Ok(604_800_000));
-        for wrong in ["", "5", "s", "5 parsecs", "-5s", "1.5s", "0s", "99999999999999999999s", "213503982335d", "5é"] {
+        for wrong in [
+            "",
+            "5",
+            "s",
+            "5 parsecs",
+            "-5s",
+            "1.5s",
+            "0s",
+            "99999999999999999999s",
+            "213503982335d",
+            "5é",
+        ] {
             assert!(milliseconds(wrong).is_err(), "{wrong}");
         }
     }

@@ -41,7 +41,8 @@ fn inputs(folder: &Path) -> Vec<PathBuf> {
         all.extend(entries.map(|entry| entry.expect("an entry can be read").path()));
     }
     all.retain(|path| {
-        path.extension().is_some_and(|end| end == "rs") && !path.to_string_lossy().contains(".expanded.")
+        path.extension().is_some_and(|end| end == "rs")
+            && !path.to_string_lossy().contains(".expanded.")
     });
     all.sort();
     all
@@ -49,9 +50,13 @@ fn inputs(folder: &Path) -> Vec<PathBuf> {
 
 /// Expands the attribute of this crate like the compiler does.
 fn expand(source: &str) -> TokenStream {
-    let read = |input: ParseStream<'_>| Ok((input.call(Attribute::parse_outer)?, input.parse::<TokenStream>()?));
+    let read = |input: ParseStream<'_>| {
+        Ok((input.call(Attribute::parse_outer)?, input.parse::<TokenStream>()?))
+    };
     let (mut attrs, rest) = read.parse_str(source).expect("the input has attributes and an item");
-    let is_ours = |attr: &Attribute| ["tool", "agent", "workflow"].iter().any(|name| attr.path().is_ident(name));
+    let is_ours = |attr: &Attribute| {
+        ["tool", "agent", "workflow"].iter().any(|name| attr.path().is_ident(name))
+    };
     let ours = attrs.remove(attrs.iter().position(is_ours).expect("one attribute is ours"));
     let options = match &ours.meta {
         Meta::List(list) => list.tokens.clone(),
@@ -67,7 +72,8 @@ fn expand(source: &str) -> TokenStream {
 
 /// Formats an expansion for readers, with `__private` for `::agentflow::__private`.
 fn formatted(expansion: TokenStream) -> String {
-    let file = syn::parse2(shortened(expansion.clone())).unwrap_or_else(|error| panic!("{error}: {expansion}"));
+    let file = syn::parse2(shortened(expansion.clone()))
+        .unwrap_or_else(|error| panic!("{error}: {expansion}"));
     joined(&prettyplease::unparse(&file))
 }
 
@@ -78,12 +84,20 @@ fn shortened(tokens: TokenStream) -> TokenStream {
         // `:: agentflow :: __private` is six tokens.
         if is_path
             && all.len() >= 5
-            && all[all.len() - 5..].iter().map(ToString::to_string).eq([":", ":", "agentflow", ":", ":"])
+            && all[all.len() - 5..].iter().map(ToString::to_string).eq([
+                ":",
+                ":",
+                "agentflow",
+                ":",
+                ":",
+            ])
         {
             all.truncate(all.len() - 5);
         }
         all.push(match token {
-            TokenTree::Group(group) => TokenTree::Group(Group::new(group.delimiter(), shortened(group.stream()))),
+            TokenTree::Group(group) => {
+                TokenTree::Group(Group::new(group.delimiter(), shortened(group.stream())))
+            }
             other => other,
         });
     }

@@ -34,7 +34,12 @@ pub(crate) fn tool_stub(krate: &syn::Path, vis: &Visibility, name: &Ident) -> To
 
 /// Generates a stub of an agent's struct. Its agent takes `params` arguments of any type, if the
 /// number is known, and returns text.
-pub(crate) fn agent_stub(krate: &syn::Path, vis: &Visibility, name: &Ident, params: Option<usize>) -> TokenStream {
+pub(crate) fn agent_stub(
+    krate: &syn::Path,
+    vis: &Visibility,
+    name: &Ident,
+    params: Option<usize>,
+) -> TokenStream {
     let agent = params.map(|params| {
         let types: Vec<Ident> = (0..params).map(|at| format_ident!("T{at}")).collect();
         quote! {
@@ -70,7 +75,9 @@ pub(crate) fn workflow_stub(
     types: Option<(&[&Type], &Type)>,
 ) -> TokenStream {
     let (generics, types) = match types {
-        Some((inputs, output)) => (None, quote!((#(#inputs,)*), <#output as #krate::__private::WorkflowReturn>::Ok)),
+        Some((inputs, output)) => {
+            (None, quote!((#(#inputs,)*), <#output as #krate::__private::WorkflowReturn>::Ok))
+        }
         None => (Some(quote!(<In, Out>)), quote!(In, Out)),
     };
     quote! {
@@ -92,7 +99,8 @@ pub(crate) fn workflow_stub(
 /// understands, or would be reported again, the compiler gets the function without its body. The
 /// body is kept under `#[cfg(any())]`, so that editors still see every token.
 pub(crate) fn quiet(function: &Function, is_rust: bool) -> TokenStream {
-    let quiet = quote!(#[allow(unused_variables, unused_mut, unused_must_use, clippy::unused_async)]);
+    let quiet =
+        quote!(#[allow(unused_variables, unused_mut, unused_must_use, clippy::unused_async)]);
     if is_rust && !is_ours(function.body.clone()) {
         return quote!(#quiet #function);
     }
@@ -105,6 +113,10 @@ pub(crate) fn quiet(function: &Function, is_rust: bool) -> TokenStream {
 }
 
 fn is_ours(body: TokenStream) -> bool {
-    const WORDS: [&str; 8] = ["node", "after", "gate", "race", "fallback", "map", "repeat", "timeout"];
-    any_token(body, &|token| matches!(token, TokenTree::Ident(ident) if WORDS.iter().any(|word| ident == word)))
+    const WORDS: [&str; 8] =
+        ["node", "after", "gate", "race", "fallback", "map", "repeat", "timeout"];
+    any_token(
+        body,
+        &|token| matches!(token, TokenTree::Ident(ident) if WORDS.iter().any(|word| ident == word)),
+    )
 }

@@ -30,7 +30,10 @@ impl Function {
     /// use of the type in the expansion.
     pub(crate) fn plus_after_type(&self, errors: &mut Errors) {
         for span in &self.plus {
-            errors.at_span(*span, "unexpected `+` after a type; remove it, or write `dyn` before a list of traits");
+            errors.at_span(
+                *span,
+                "unexpected `+` after a type; remove it, or write `dyn` before a list of traits",
+            );
         }
     }
 }
@@ -42,7 +45,8 @@ impl VisitMut for Plus {
     fn visit_type_mut(&mut self, ty: &mut Type) {
         if let Type::TraitObject(object) = ty
             && object.dyn_token.is_none()
-            && let Some(Pair::Punctuated(TypeParamBound::Trait(bound), plus)) = object.bounds.pairs().next()
+            && let Some(Pair::Punctuated(TypeParamBound::Trait(bound), plus)) =
+                object.bounds.pairs().next()
         {
             self.0.push(plus.span);
             *ty = Type::Path(TypePath { attrs: Vec::new(), qself: None, path: bound.path.clone() });
@@ -82,11 +86,18 @@ pub(crate) fn function(item: TokenStream, expected: &str) -> syn::Result<Functio
 /// Returns the error for an item that is not a function, or whose signature is invalid.
 fn not_a_function(input: ParseStream<'_>, expected: &str) -> syn::Error {
     let start = input.fork();
-    while !input.is_empty() && !input.peek(Token![fn]) && !input.peek(syn::token::Brace) && !input.peek(Token![;]) {
+    while !input.is_empty()
+        && !input.peek(Token![fn])
+        && !input.peek(syn::token::Brace)
+        && !input.peek(Token![;])
+    {
         let _ = input.parse::<TokenTree>();
     }
     if input.peek(Token![fn]) {
-        return start.parse::<Signature>().err().unwrap_or_else(|| input.error("expected a function"));
+        return start
+            .parse::<Signature>()
+            .err()
+            .unwrap_or_else(|| input.error("expected a function"));
     }
     let at = start.parse::<TokenTree>().map_or_else(|_| Span::call_site(), |token| token.span());
     syn::Error::new(at, expected)
@@ -113,7 +124,8 @@ pub(crate) fn name(item: TokenStream) -> Option<(Visibility, Ident)> {
 
 /// Returns the spans of the first and the last token, to underline the whole range.
 pub(crate) fn ends(tokens: impl ToTokens) -> (Span, Span) {
-    let mut tokens = tokens.into_token_stream().into_iter().flat_map(inside).map(|token| token.span());
+    let mut tokens =
+        tokens.into_token_stream().into_iter().flat_map(inside).map(|token| token.span());
     let first = tokens.next().unwrap_or_else(Span::call_site);
     (first, tokens.last().unwrap_or(first))
 }
@@ -139,7 +151,8 @@ pub(crate) fn bare(ty: &Type) -> &Type {
 /// Returns `true` if every provider accepts this name. `also` contains the characters that are
 /// allowed in addition to letters and digits.
 pub(crate) fn is_name(name: &str, also: &str) -> bool {
-    (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
+    (1..=64).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
 }
 
 pub(crate) fn mutable_context(context: &FnArg, errors: &mut Errors) {
@@ -161,8 +174,15 @@ pub(crate) fn context_not_taken(function: &Function, what: &str, errors: &mut Er
     }
     // The token search may have found `cx` in an inner scope, so the body is parsed to be sure.
     let body = syn::parse2::<syn::Block>(function.body.clone());
-    let Some(at) = body.ok().and_then(|body| scope::surely_reads(&body, CONTEXT)) else { return false };
-    errors.at_span(at, format!("`cx` is not a parameter of this {what}; add `cx: &Context` as the first parameter"));
+    let Some(at) = body.ok().and_then(|body| scope::surely_reads(&body, CONTEXT)) else {
+        return false;
+    };
+    errors.at_span(
+        at,
+        format!(
+            "`cx` is not a parameter of this {what}; add `cx: &Context` as the first parameter"
+        ),
+    );
     true
 }
 
@@ -181,12 +201,14 @@ fn holds(tokens: TokenStream, is: &impl Fn(&Ident) -> bool) -> bool {
 /// a type alias.
 pub(crate) fn is_plain(ty: &Type) -> bool {
     const PLAIN: [&str; 18] = [
-        "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32",
-        "i64", "i128", "isize",
+        "String", "bool", "char", "str", "f32", "f64", "u8", "u16", "u32", "u64", "u128", "usize",
+        "i8", "i16", "i32", "i64", "i128", "isize",
     ];
     match bare(ty) {
         Type::Tuple(_) | Type::Array(_) | Type::Reference(_) | Type::Slice(_) => true,
-        Type::Path(path) => path.path.get_ident().is_some_and(|ident| PLAIN.iter().any(|plain| ident == plain)),
+        Type::Path(path) => {
+            path.path.get_ident().is_some_and(|ident| PLAIN.iter().any(|plain| ident == plain))
+        }
         _ => false,
     }
 }
@@ -205,12 +227,18 @@ pub(crate) fn any_token(tokens: TokenStream, is: &impl Fn(&TokenTree) -> bool) -
 
 /// Returns `true` if the type contains `impl Trait`.
 pub(crate) fn has_impl(ty: &Type) -> bool {
-    any_token(ty.to_token_stream(), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"))
+    any_token(
+        ty.to_token_stream(),
+        &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"),
+    )
 }
 
 /// Returns `true` if the type contains a reference with any lifetime.
 pub(crate) fn has_reference(ty: &Type) -> bool {
-    any_token(ty.to_token_stream(), &|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '&'))
+    any_token(
+        ty.to_token_stream(),
+        &|token| matches!(token, TokenTree::Punct(punct) if punct.as_char() == '&'),
+    )
 }
 
 /// Returns `true` if the type contains a reference or a lifetime other than `'static`.
@@ -236,5 +264,8 @@ pub(crate) fn borrows(tokens: TokenStream) -> bool {
 
 /// Returns `true` if the type contains a reference or a lifetime in its spelling.
 pub(crate) fn has_lifetime(tokens: TokenStream) -> bool {
-    any_token(tokens, &|token| matches!(token, TokenTree::Punct(punct) if matches!(punct.as_char(), '&' | '\'')))
+    any_token(
+        tokens,
+        &|token| matches!(token, TokenTree::Punct(punct) if matches!(punct.as_char(), '&' | '\'')),
+    )
 }

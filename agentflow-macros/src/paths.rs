@@ -36,9 +36,13 @@ pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
     let krate = krate.stream();
     let private = quote!(#krate::__private);
     let mut errors = Errors::default();
-    let paths = Punctuated::<Path, Token![,]>::parse_terminated.parse2(input.collect()).map_err(|error| {
-        syn::Error::new(error.span(), "`tools!` takes paths of tools, as in `tools![search, shop::price]`")
-    });
+    let paths =
+        Punctuated::<Path, Token![,]>::parse_terminated.parse2(input.collect()).map_err(|error| {
+            syn::Error::new(
+                error.span(),
+                "`tools!` takes paths of tools, as in `tools![search, shop::price]`",
+            )
+        });
     let tools: Vec<_> = match paths {
         Ok(paths) => paths.iter().map(|path| linked(path, &private, &mut errors)).collect(),
         Err(error) => {
@@ -60,7 +64,9 @@ pub(crate) fn tool_refs(input: TokenStream) -> TokenStream {
 /// `__private::plain::PlainFunction`, which does not implement `PathTool` and has a custom error
 /// message.
 pub(crate) fn linked(path: &Path, private: &TokenStream, errors: &mut Errors) -> TokenStream {
-    if let Some(segment) = path.segments.iter().find(|segment| !matches!(segment.arguments, PathArguments::None)) {
+    if let Some(segment) =
+        path.segments.iter().find(|segment| !matches!(segment.arguments, PathArguments::None))
+    {
         errors.at(&segment.arguments, "a tool is not generic; write the function's path alone");
     }
     let Some(name) = path.get_ident().filter(|name| may_be_misspelt(name)) else {
@@ -94,7 +100,9 @@ pub(crate) fn item(path: &Path, private: &TokenStream, item: &TokenStream) -> To
         // The compiler suggests similar names for an unresolved value, but not for an unresolved
         // import. The inner block prevents an unresolved import from falling back to the plain
         // function.
-        Some(name) if may_be_misspelt(name) => quote_spanned!(span=> { #fallback { let _ = #name; #found } }),
+        Some(name) if may_be_misspelt(name) => {
+            quote_spanned!(span=> { #fallback { let _ = #name; #found } })
+        }
         _ => quote_spanned!(span=> { #fallback { #found } }),
     }
 }

@@ -56,7 +56,10 @@ fn names_in(pat: &Pat, is: &dyn Fn(&PatIdent) -> bool) -> Vec<Ident> {
 }
 
 fn is_certain(pat: &PatIdent) -> bool {
-    pat.by_ref.is_some() || pat.mutability.is_some() || pat.subpat.is_some() || is_variable(&pat.ident)
+    pat.by_ref.is_some()
+        || pat.mutability.is_some()
+        || pat.subpat.is_some()
+        || is_variable(&pat.ident)
 }
 
 /// Letters without case, as in many scripts, start a variable too.
@@ -109,7 +112,10 @@ pub(crate) fn arm_name(pat: &Pat) -> String {
     let name = match pat {
         Pat::Guard(guard) => arm_name(&guard.pat),
         Pat::Wild(_) | Pat::Rest(_) => "else".to_owned(),
-        Pat::Ident(pat) => pat.subpat.as_ref().map_or_else(|| pat.ident.unraw().to_string(), |(_, pat)| arm_name(pat)),
+        Pat::Ident(pat) => pat
+            .subpat
+            .as_ref()
+            .map_or_else(|| pat.ident.unraw().to_string(), |(_, pat)| arm_name(pat)),
         Pat::Path(path) => last_segment(&path.path),
         Pat::Struct(pat) => last_segment(&pat.path),
         Pat::TupleStruct(pat) => last_segment(&pat.path),

@@ -12,9 +12,13 @@ use crate::function::Function;
 pub(crate) fn refuse_associated(function: &Function, what: &str, errors: &mut Errors) -> bool {
     let name = &function.signature.ident;
     // A function with `self` is reported for its `self`.
-    let associated = function.signature.receiver().is_none() && source(name).is_some_and(|text| is_associated(&text));
+    let associated = function.signature.receiver().is_none()
+        && source(name).is_some_and(|text| is_associated(&text));
     if associated {
-        errors.at(name, format!("{what} is a free function, and this one is in an `impl`; move it out"));
+        errors.at(
+            name,
+            format!("{what} is a free function, and this one is in an `impl`; move it out"),
+        );
     }
     associated
 }
@@ -41,7 +45,8 @@ fn marked(text: &str, (line, column): (usize, usize), name: &str) -> Option<Stri
     let of_line = rest.lines().next()?;
     let at = of_line.char_indices().nth(column.checked_sub(1)?)?.0;
     let (before, from) = (&rest[..at], rest[at..].strip_prefix(name)?);
-    (before.starts_with([' ', '\t']) || before.contains('{')).then(|| format!("{above}{before}{MARK}{from}"))
+    (before.starts_with([' ', '\t']) || before.contains('{'))
+        .then(|| format!("{above}{before}{MARK}{from}"))
 }
 
 /// Returns `true` if the function named [`MARK`] is in an `impl` or a `trait`.
@@ -65,9 +70,13 @@ impl Found {
             let was_fn = std::mem::take(&mut after_fn);
             match token {
                 TokenTree::Ident(ident) if was_fn && ident == MARK => self.within = associated,
-                TokenTree::Ident(ident) if ident == "fn" => (after_fn, item) = (true, Item::Function),
+                TokenTree::Ident(ident) if ident == "fn" => {
+                    (after_fn, item) = (true, Item::Function);
+                }
                 // An `impl Trait` in the signature of a function does not start an item.
-                TokenTree::Ident(ident) if item == Item::Other && (ident == "impl" || ident == "trait") => {
+                TokenTree::Ident(ident)
+                    if item == Item::Other && (ident == "impl" || ident == "trait") =>
+                {
                     item = Item::OfType;
                 }
                 TokenTree::Punct(punct) if punct.as_char() == ';' => item = Item::Other,

@@ -61,25 +61,34 @@ impl<'t> FieldPath<'t> {
         if !is_name(name) || fields.iter().any(|field| !is_name(field) && !is_index(field)) {
             return Err(no_placeholder(path));
         }
-        let fields = fields.into_iter().map(|field| field_name(field, path, span)).collect::<Result<_, _>>()?;
+        let fields = fields
+            .into_iter()
+            .map(|field| field_name(field, path, span))
+            .collect::<Result<_, _>>()?;
         Ok(Self { name, fields })
     }
 }
 
 fn no_placeholder(inside: &str) -> String {
-    format!("`{{{inside}}}` is not a placeholder; write `{{name}}` to show a value, or `{{{{` and `}}}}` for braces")
+    format!(
+        "`{{{inside}}}` is not a placeholder; write `{{name}}` to show a value, or `{{{{` and `}}}}` for braces"
+    )
 }
 
 fn field_name(name: &str, path: &str, span: Span) -> Result<Ident, String> {
     if is_index(name) {
-        return Err(format!("`{{{path}}}` names a field by its number; only fields with names can be shown"));
+        return Err(format!(
+            "`{{{path}}}` names a field by its number; only fields with names can be shown"
+        ));
     }
     // A span of the expansion, because the compiler would otherwise suggest to replace the whole
     // line with the right name.
     let span = Span::mixed_site().located_at(span);
     match syn::parse_str::<Ident>(name) {
         Ok(_) => Ok(Ident::new(name, span)),
-        Err(_) if matches!(name, "_" | "self" | "Self" | "super" | "crate") => Err(no_placeholder(path)),
+        Err(_) if matches!(name, "_" | "self" | "Self" | "super" | "crate") => {
+            Err(no_placeholder(path))
+        }
         // The name is a keyword, so it needs `r#`.
         Err(_) => Ok(Ident::new_raw(name, span)),
     }
@@ -88,7 +97,8 @@ fn field_name(name: &str, path: &str, span: Span) -> Result<Ident, String> {
 /// Returns `true` if a string is a valid variable name.
 pub(crate) fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
-    chars.next().is_some_and(|c| c.is_alphabetic() || c == '_') && chars.all(|c| c.is_alphanumeric() || c == '_')
+    chars.next().is_some_and(|c| c.is_alphabetic() || c == '_')
+        && chars.all(|c| c.is_alphanumeric() || c == '_')
 }
 
 fn is_index(text: &str) -> bool {
@@ -124,9 +134,15 @@ mod tests {
         assert!(FieldPath::read("order", Span::call_site()).ok().unwrap().fields.is_empty());
         for wrong in ["", " order", "order.", ".id", "order id", "\"a\": 1", "order.self"] {
             let message = FieldPath::read(wrong, Span::call_site()).err().unwrap();
-            assert!(message.starts_with(&format!("`{{{wrong}}}` is not a placeholder; write")), "{message}");
+            assert!(
+                message.starts_with(&format!("`{{{wrong}}}` is not a placeholder; write")),
+                "{message}"
+            );
         }
         let message = FieldPath::read("order.0", Span::call_site()).err().unwrap();
-        assert_eq!(message, "`{order.0}` names a field by its number; only fields with names can be shown");
+        assert_eq!(
+            message,
+            "`{order.0}` names a field by its number; only fields with names can be shown"
+        );
     }
 }

@@ -9,7 +9,8 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{
-    Arm, Block, Expr, ExprCall, ExprClosure, ExprForLoop, ExprIf, ExprPath, ExprWhile, Item, Local, Macro, Stmt, Token,
+    Arm, Block, Expr, ExprCall, ExprClosure, ExprForLoop, ExprIf, ExprPath, ExprWhile, Item, Local,
+    Macro, Stmt, Token,
 };
 
 use crate::patterns::{binds, binds_of_condition, names};
@@ -43,7 +44,10 @@ pub(crate) fn macro_name(ident: &Ident) -> String {
 /// Returns the position at which a block certainly reads a free name. Unknown macros are not
 /// searched, and a called name may be a function.
 pub(crate) fn surely_reads(block: &Block, name: &str) -> Option<Span> {
-    let mut reads = Reads { certain: Some(NameSearch { name: name.to_owned(), found: None }), ..Reads::default() };
+    let mut reads = Reads {
+        certain: Some(NameSearch { name: name.to_owned(), found: None }),
+        ..Reads::default()
+    };
     reads.visit_block(block);
     reads.certain.and_then(|certain| certain.found)
 }
@@ -141,10 +145,14 @@ pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
         let inside = rest.split('}').next().unwrap_or_default();
         let (name, spec) = inside.split_once(':').unwrap_or((inside, ""));
         // A name precedes each `$`; fill, alignment and zero padding precede the name.
-        let sizes = spec.split_inclusive('$').filter_map(|part| part.strip_suffix('$')).map(|part| {
-            let word = part.rsplit(|c: char| c != '_' && !c.is_alphanumeric()).next().unwrap_or_default();
-            word.trim_start_matches(|c: char| c.is_ascii_digit())
-        });
+        let sizes =
+            spec.split_inclusive('$').filter_map(|part| part.strip_suffix('$')).map(|part| {
+                let word = part
+                    .rsplit(|c: char| c != '_' && !c.is_alphanumeric())
+                    .next()
+                    .unwrap_or_default();
+                word.trim_start_matches(|c: char| c.is_ascii_digit())
+            });
         std::iter::once(name.trim()).chain(sizes).filter(|name| {
             name.chars().next().is_some_and(|first| first == '_' || first.is_alphabetic())
                 && name.chars().all(|c| c == '_' || c.is_alphanumeric())
@@ -175,11 +183,20 @@ impl<'a> Visit<'a> for Reads {
 
     fn visit_macro(&mut self, mac: &'a Macro) {
         if self.certain.is_some() {
-            let known =
-                mac.path.segments.last().is_some_and(|last| OF_EXPRESSIONS.iter().any(|name| last.ident == name));
+            let known = mac
+                .path
+                .segments
+                .last()
+                .is_some_and(|last| OF_EXPRESSIONS.iter().any(|name| last.ident == name));
             let arguments = Punctuated::<Expr, Token![,]>::parse_terminated;
-            if let Some(arguments) = known.then(|| arguments.parse2(mac.tokens.clone()).ok()).flatten() {
-                let mut inner = Reads { bound: self.bound.clone(), certain: self.certain.take(), ..Self::default() };
+            if let Some(arguments) =
+                known.then(|| arguments.parse2(mac.tokens.clone()).ok()).flatten()
+            {
+                let mut inner = Reads {
+                    bound: self.bound.clone(),
+                    certain: self.certain.take(),
+                    ..Self::default()
+                };
                 arguments.iter().for_each(|argument| inner.visit_expr(argument));
                 self.certain = inner.certain;
             }
@@ -287,7 +304,8 @@ mod tests {
     use super::{names_read_by_expr, names_read_by_let, surely_reads};
 
     fn reads(text: &str) -> String {
-        names_read_by_expr(&syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))).join(" ")
+        names_read_by_expr(&syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}")))
+            .join(" ")
     }
 
     #[test]

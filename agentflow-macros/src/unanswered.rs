@@ -16,7 +16,8 @@ pub(crate) enum TimeoutAction {
     Answer(Box<Expr>),
 }
 
-const WORDS: [(&str, &str); 4] = [("fail", "Fail"), ("skip", "Skip"), ("deny", "Deny"), ("approve", "Approve")];
+const WORDS: [(&str, &str); 4] =
+    [("fail", "Fail"), ("skip", "Skip"), ("deny", "Deny"), ("approve", "Approve")];
 
 impl TimeoutAction {
     /// Parses the value of the option and reports an invalid one.
@@ -31,7 +32,8 @@ impl TimeoutAction {
         let found = WORDS.iter().find(|(word, _)| *word == wrong);
         if found.is_none() {
             let names = WORDS.iter().map(|(word, _)| *word);
-            let hint = nearest(&wrong, names).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            let hint = nearest(&wrong, names)
+                .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             errors.at(
                 expr,
                 format!("`on_timeout` is `fail`, `skip`, `deny` or `approve`, or `answer(..)` of a gate{hint}"),

@@ -64,15 +64,25 @@ fn check_messages(events: &[&Event], problem: &mut impl FnMut(String)) {
     for event in events {
         match &event.kind {
             EventKind::MessageReceived { number, .. } if *number != received + 1 => {
-                problem(format!("event {}: the message {number} comes after the message {received}", event.seq));
+                problem(format!(
+                    "event {}: the message {number} comes after the message {received}",
+                    event.seq
+                ));
             }
             EventKind::MessageReceived { number, .. } => received = *number,
-            EventKind::MessageDelivered { number } if *number <= delivered || *number > received => {
-                problem(format!("event {}: the message {number} is delivered twice, or was not received", event.seq));
+            EventKind::MessageDelivered { number }
+                if *number <= delivered || *number > received =>
+            {
+                problem(format!(
+                    "event {}: the message {number} is delivered twice, or was not received",
+                    event.seq
+                ));
             }
             EventKind::MessageDelivered { number } => delivered = *number,
             EventKind::RunCompleted(_) if delivered != received => {
-                problem(format!("the run has ended with an answer, and the message {received} was not delivered"));
+                problem(format!(
+                    "the run has ended with an answer, and the message {received} was not delivered"
+                ));
             }
             _ => {}
         }
@@ -164,7 +174,8 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
         if matches!(event.kind, EventKind::RunResumed { redefined: Some(_), .. }) {
             begun.clear();
         }
-        let is_new = subject == Subject::Node && edge != Edge::Marks && begun.insert(step.0.clone());
+        let is_new =
+            subject == Subject::Node && edge != Edge::Marks && begun.insert(step.0.clone());
         let wrong = match (subject, edge) {
             (Subject::Run | Subject::Output | Subject::Approval, _) => None,
             // A node that cannot start, for example because its input is invalid, fails without a
@@ -174,17 +185,23 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
                 left.remove(&step);
                 None
             }
-            (_, Edge::Retries) => (!open.remove(&step)).then_some("it is tried again without a first try"),
+            (_, Edge::Retries) => {
+                (!open.remove(&step)).then_some("it is tried again without a first try")
+            }
             (_, Edge::Opens) if left.remove(&step) => {
                 open.insert(step);
                 None
             }
             (_, Edge::Closes) if left.remove(&step) => None,
-            (_, Edge::Opens) => (!open.insert(step)).then_some("it was started before and has no end"),
+            (_, Edge::Opens) => {
+                (!open.insert(step)).then_some("it was started before and has no end")
+            }
             // A value completes once, without a start event.
             (Subject::Node, Edge::Closes) if is_new => None,
             (_, Edge::Closes) => (!open.remove(&step)).then_some("it ends without a start"),
-            _ if !event.is_recorded() => (!open.contains(&step)).then_some("a delta of a step that is not running"),
+            _ if !event.is_recorded() => {
+                (!open.contains(&step)).then_some("a delta of a step that is not running")
+            }
             _ => None,
         };
         if let Some(wrong) = wrong {
@@ -197,10 +214,14 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
     check_messages(events, &mut problem);
     let open_calls = Conversation::from_events(events.iter().copied());
     if !open_calls.open_calls().is_empty() {
-        problem(format!("these tool calls have no result, or their results no call: {:?}", open_calls.open_calls()));
+        problem(format!(
+            "these tool calls have no result, or their results no call: {:?}",
+            open_calls.open_calls()
+        ));
     }
     for event in events {
-        let back = serde_json::to_string(event).and_then(|json| serde_json::from_str::<Event>(&json));
+        let back =
+            serde_json::to_string(event).and_then(|json| serde_json::from_str::<Event>(&json));
         match back {
             Ok(back) if back == **event => {}
             Ok(_) => problem(format!("event {} comes back from JSON as another one", event.id())),

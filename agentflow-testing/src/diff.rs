@@ -50,10 +50,12 @@ pub(crate) fn diff<E: AsRef<str>, A: AsRef<str>>(expected: &[E], actual: &[A]) -
                 if a == columns {
                     without_expected
                 } else {
-                    without_expected.min(cost[here + 1] + 1).min(match pairing(expected[e], actual[a]) {
-                        Some(price) => cost[here + width + 1] + price,
-                        None => usize::MAX,
-                    })
+                    without_expected.min(cost[here + 1] + 1).min(
+                        match pairing(expected[e], actual[a]) {
+                            Some(price) => cost[here + width + 1] + price,
+                            None => usize::MAX,
+                        },
+                    )
                 }
             };
         }
@@ -122,9 +124,11 @@ pub(crate) fn plain_diff(expected: &[String], actual: &[String]) -> Option<Strin
     let same_end = rest_e.iter().rev().zip(rest_a.iter().rev()).take_while(|(e, a)| e == a).count();
     let after = &rest_e[rest_e.len() - same_end..];
     let (rest_e, rest_a) = (&rest_e[..rest_e.len() - same_end], &rest_a[..rest_a.len() - same_end]);
-    let (shown_e, shown_a) = (&rest_e[..rest_e.len().min(ALIGNED)], &rest_a[..rest_a.len().min(ALIGNED)]);
+    let (shown_e, shown_a) =
+        (&rest_e[..rest_e.len().min(ALIGNED)], &rest_a[..rest_a.len().min(ALIGNED)]);
     // A NUL at the end of each line prevents it from being read as a wildcard.
-    let marked = |lines: &[String]| lines.iter().map(|line| format!("{line}\u{0}")).collect::<Vec<_>>();
+    let marked =
+        |lines: &[String]| lines.iter().map(|line| format!("{line}\u{0}")).collect::<Vec<_>>();
     let middle = diff(&marked(shown_e), &marked(shown_a)).unwrap_or_default().replace('\u{0}', "");
     let mut lines: Vec<String> = Vec::new();
     let before = &expected[same.saturating_sub(CONTEXT)..same];
@@ -134,7 +138,9 @@ pub(crate) fn plain_diff(expected: &[String], actual: &[String]) -> Option<Strin
     let left = (rest_e.len() - shown_e.len()).max(rest_a.len() - shown_a.len());
     lines.extend((left > 0).then(|| format!("  ({left} further lines)")));
     lines.extend(after.iter().take(CONTEXT).map(|line| format!("  {line}")));
-    lines.extend((after.len() > CONTEXT).then(|| format!("  ({} equal lines)", after.len() - CONTEXT)));
+    lines.extend(
+        (after.len() > CONTEXT).then(|| format!("  ({} equal lines)", after.len() - CONTEXT)),
+    );
     Some(lines.join("\n"))
 }
 
@@ -144,15 +150,22 @@ mod tests {
 
     #[test]
     fn a_plain_diff_knows_no_wildcards_and_is_short() {
-        let lines = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+        let lines =
+            |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
         assert_eq!(plain_diff(&lines(&["a", ".."]), &lines(&["a", ".."])), None);
-        assert_eq!(plain_diff(&lines(&["a", ".."]), &lines(&["a", "b"])).unwrap(), "  a\n- ..\n+ b");
+        assert_eq!(
+            plain_diff(&lines(&["a", ".."]), &lines(&["a", "b"])).unwrap(),
+            "  a\n- ..\n+ b"
+        );
         let long: Vec<String> = (0..5000).map(|line| line.to_string()).collect();
         let mut other = long.clone();
         other[2000].push('!');
         let diff = plain_diff(&long, &other).unwrap();
         assert_eq!(diff.lines().count(), 10, "{diff}");
-        assert!(diff.starts_with("  (1997 equal lines)\n  1997") && diff.contains("- 2000\n+ 2000!\n"), "{diff}");
+        assert!(
+            diff.starts_with("  (1997 equal lines)\n  1997") && diff.contains("- 2000\n+ 2000!\n"),
+            "{diff}"
+        );
         assert!(plain_diff(&long, &[]).is_some());
     }
 
@@ -173,8 +186,14 @@ mod tests {
 
     #[test]
     fn a_diff_keeps_the_common_lines_together() {
-        assert_eq!(diff(&["a", "b", "c"], &["a", "x", "c", "d"]).unwrap(), "  a\n- b\n+ x\n  c\n+ d");
+        assert_eq!(
+            diff(&["a", "b", "c"], &["a", "x", "c", "d"]).unwrap(),
+            "  a\n- b\n+ x\n  c\n+ d"
+        );
         assert_eq!(diff(&["..", "b 1"], &["a", "b 2"]).unwrap(), "  a\n- b 1\n+ b 2");
-        assert_eq!(diff(&["a", "..", "c"], &["a", "b", "b", "d"]).unwrap(), "  a\n  b\n  b\n  d\n- c");
+        assert_eq!(
+            diff(&["a", "..", "c"], &["a", "b", "b", "d"]).unwrap(),
+            "  a\n  b\n  b\n  d\n- c"
+        );
     }
 }

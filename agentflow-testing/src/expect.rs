@@ -26,13 +26,15 @@ type Check = dyn FnOnce(&ModelRequest) -> Result<(), String> + Send;
 impl Expectation {
     /// Checks a request. A panic counts as a mismatch.
     pub(crate) fn check(self, request: &ModelRequest) -> Result<(), String> {
-        without_panic(|| self.0.into_inner().unwrap_or_else(PoisonError::into_inner)(request)).and_then(|result| result)
+        without_panic(|| self.0.into_inner().unwrap_or_else(PoisonError::into_inner)(request))
+            .and_then(|result| result)
     }
 }
 
 /// Runs a closure of the test and converts its panic into a string.
 pub(crate) fn without_panic<T>(body: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(body)).map_err(|panic| format!("its closure panicked: {}", panic_text(&*panic)))
+    catch_unwind(AssertUnwindSafe(body))
+        .map_err(|panic| format!("its closure panicked: {}", panic_text(&*panic)))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
@@ -46,7 +48,10 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 /// Expectations on the request. Each may be used several times. All of them are checked, and every
 /// mismatch is reported.
 impl Turn {
-    fn expecting(mut self, expectation: impl FnOnce(&ModelRequest) -> Result<(), String> + Send + 'static) -> Self {
+    fn expecting(
+        mut self,
+        expectation: impl FnOnce(&ModelRequest) -> Result<(), String> + Send + 'static,
+    ) -> Self {
         self.expectations.push(Expectation(Mutex::new(Box::new(expectation))));
         self
     }
@@ -71,13 +76,15 @@ impl Turn {
         let text = text.into();
         self.expecting(move |request| {
             let last = request.messages.last().map(|message| message.text()).unwrap_or_default();
-            let (expected, actual): (Vec<_>, Vec<_>) = (text.lines().collect(), last.lines().collect());
+            let (expected, actual): (Vec<_>, Vec<_>) =
+                (text.lines().collect(), last.lines().collect());
             // Texts are compared without wildcards. The line diff, which has wildcards, is only for
             // display.
             if text == last {
                 return Ok(());
             }
-            let shown = diff(&expected, &actual).unwrap_or_else(|| format!("- {text:?}\n+ {last:?}"));
+            let shown =
+                diff(&expected, &actual).unwrap_or_else(|| format!("- {text:?}\n+ {last:?}"));
             Err(format!("the newest message is another one:\n{shown}"))
         })
     }
@@ -87,7 +94,8 @@ impl Turn {
         let text = text.into();
         self.expecting(move |request| {
             let found = request.messages.messages().iter().any(|message| {
-                message.text().contains(&text) || message.results().any(|result| result.output.contains(&text))
+                message.text().contains(&text)
+                    || message.results().any(|result| result.output.contains(&text))
             });
             if found { Ok(()) } else { Err(format!("no message contains {text:?}")) }
         })
@@ -98,7 +106,8 @@ impl Turn {
         let text = text.into();
         self.expecting(move |request| {
             let found = request.messages.messages().iter().any(|message| {
-                message.text().contains(&text) || message.results().any(|result| result.output.contains(&text))
+                message.text().contains(&text)
+                    || message.results().any(|result| result.output.contains(&text))
             });
             if found { Err(format!("a message contains {text:?}, which none may")) } else { Ok(()) }
         })
@@ -109,13 +118,16 @@ impl Turn {
     pub fn expect_system(self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.expecting(move |request| {
-            let messages = request.messages.messages().iter().filter(|message| message.role() == Role::System);
+            let messages =
+                request.messages.messages().iter().filter(|message| message.role() == Role::System);
             let actual = messages.map(|message| message.text()).collect::<Vec<_>>().join("\n");
             if text == actual {
                 return Ok(());
             }
-            let (expected, lines): (Vec<_>, Vec<_>) = (text.lines().collect(), actual.lines().collect());
-            let shown = diff(&expected, &lines).unwrap_or_else(|| format!("- {text:?}\n+ {actual:?}"));
+            let (expected, lines): (Vec<_>, Vec<_>) =
+                (text.lines().collect(), actual.lines().collect());
+            let shown =
+                diff(&expected, &lines).unwrap_or_else(|| format!("- {text:?}\n+ {actual:?}"));
             Err(format!("the instructions are others:\n{shown}"))
         })
     }
@@ -129,7 +141,8 @@ impl Turn {
     pub fn expect_conversation(self, lines: impl TraceLines) -> Self {
         let expected = lines.into_lines();
         self.expecting(move |request| {
-            let actual = conversation_lines(request.messages.messages().iter().map(|message| &**message));
+            let actual =
+                conversation_lines(request.messages.messages().iter().map(|message| &**message));
             match diff(&expected, &actual) {
                 None => Ok(()),
                 Some(diff) => Err(format!("the conversation is another one:\n{diff}")),
@@ -141,7 +154,11 @@ impl Turn {
     pub fn expect_messages(self, count: usize) -> Self {
         self.expecting(move |request| {
             let actual = request.messages.len();
-            if actual == count { Ok(()) } else { Err(format!("there are {actual} messages, not {count}")) }
+            if actual == count {
+                Ok(())
+            } else {
+                Err(format!("there are {actual} messages, not {count}"))
+            }
         })
     }
 
@@ -186,26 +203,39 @@ impl Turn {
             let results = results_of(request, &call)?;
             let equal = |result: &&ToolResult| {
                 result.status.is_success()
-                    && serde_json::from_str::<Value>(&result.output).is_ok_and(|actual| actual == expected)
+                    && serde_json::from_str::<Value>(&result.output)
+                        .is_ok_and(|actual| actual == expected)
             };
             if results.iter().any(equal) {
                 return Ok(());
             }
-            Err(format!("the result of `{call}` is another one:\n- success: {expected}\n{}", shown(&results)))
+            Err(format!(
+                "the result of `{call}` is another one:\n- success: {expected}\n{}",
+                shown(&results)
+            ))
         })
     }
 
     /// Requires that a tool call has failed with this status since the last message of the model,
     /// and that the model receives text that contains `text`. `call` is the name of the tool or the
     /// id of the call.
-    pub fn expect_failure(self, call: impl Into<String>, status: ToolStatus, text: impl Into<String>) -> Self {
+    pub fn expect_failure(
+        self,
+        call: impl Into<String>,
+        status: ToolStatus,
+        text: impl Into<String>,
+    ) -> Self {
         let (call, text) = (call.into(), text.into());
         self.expecting(move |request| {
             let results = results_of(request, &call)?;
-            if results.iter().any(|result| result.status == status && result.output.contains(&text)) {
+            if results.iter().any(|result| result.status == status && result.output.contains(&text))
+            {
                 return Ok(());
             }
-            Err(format!("the result of `{call}` is another one:\n- {status}: .. {text} ..\n{}", shown(&results)))
+            Err(format!(
+                "the result of `{call}` is another one:\n- {status}: .. {text} ..\n{}",
+                shown(&results)
+            ))
         })
     }
 
@@ -216,7 +246,8 @@ impl Turn {
                 return Ok(());
             }
             let lines = |settings: &ModelSettings| {
-                let text = serde_json::to_string_pretty(settings).unwrap_or_else(|error| error.to_string());
+                let text = serde_json::to_string_pretty(settings)
+                    .unwrap_or_else(|error| error.to_string());
                 text.lines().map(ToOwned::to_owned).collect::<Vec<_>>()
             };
             let diff = diff(&lines(&settings), &lines(&request.settings)).unwrap_or_default();
@@ -232,12 +263,24 @@ fn offered(request: &ModelRequest) -> Vec<&str> {
 /// Returns the results of a tool or a call since the last message of the model.
 fn results_of<'r>(request: &'r ModelRequest, call: &str) -> Result<Vec<&'r ToolResult>, String> {
     // Results before the last message of the model belong to earlier turns.
-    let new = request.messages.messages().iter().rev().take_while(|message| message.role() != Role::Assistant);
-    let all: Vec<&ToolResult> = new.flat_map(|message| message.results()).map(|result| &**result).collect();
-    let found: Vec<_> = all.iter().copied().filter(|result| result.name == call || result.call_id == call).collect();
+    let new = request
+        .messages
+        .messages()
+        .iter()
+        .rev()
+        .take_while(|message| message.role() != Role::Assistant);
+    let all: Vec<&ToolResult> =
+        new.flat_map(|message| message.results()).map(|result| &**result).collect();
+    let found: Vec<_> = all
+        .iter()
+        .copied()
+        .filter(|result| result.name == call || result.call_id == call)
+        .collect();
     if found.is_empty() {
         return Err(match all.is_empty() {
-            true => format!("no tool has answered since the model spoke last, and `{call}` should have"),
+            true => {
+                format!("no tool has answered since the model spoke last, and `{call}` should have")
+            }
             false => format!("`{call}` has not answered; there is\n{}", shown(&all)),
         });
     }
@@ -245,7 +288,9 @@ fn results_of<'r>(request: &'r ModelRequest, call: &str) -> Result<Vec<&'r ToolR
 }
 
 fn shown(results: &[&ToolResult]) -> String {
-    let lines: Vec<String> =
-        results.iter().map(|result| format!("+ {}: {} ({})", result.status, result.output, result.call_id)).collect();
+    let lines: Vec<String> = results
+        .iter()
+        .map(|result| format!("+ {}: {} ({})", result.status, result.output, result.call_id))
+        .collect();
     lines.join("\n")
 }

@@ -79,15 +79,22 @@ pub fn calls_of(events: impl AsRef<[Event]>, tool: &str) -> Vec<RecordedToolCall
         let value = |json: &str| serde_json::from_str(json).unwrap_or_else(|_| Value::from(json));
         let outcome = match &event.kind {
             EventKind::ToolStarted { call, .. } if call.name == tool => {
-                let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
-                calls.push(RecordedToolCall { path: event.path.clone(), arguments: value(arguments), outcome: None });
+                let arguments =
+                    if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+                calls.push(RecordedToolCall {
+                    path: event.path.clone(),
+                    arguments: value(arguments),
+                    outcome: None,
+                });
                 continue;
             }
             EventKind::ToolCompleted { result, .. } => Ok(value(&result.output)),
             EventKind::ToolFailed { result, .. } => Err((result.status, result.output.to_string())),
             _ => continue,
         };
-        if let Some(call) = calls.iter_mut().rev().find(|call| call.path == event.path && call.outcome.is_none()) {
+        if let Some(call) =
+            calls.iter_mut().rev().find(|call| call.path == event.path && call.outcome.is_none())
+        {
             call.outcome = Some(outcome);
         }
     }
@@ -105,7 +112,11 @@ pub fn calls_of(events: impl AsRef<[Event]>, tool: &str) -> Vec<RecordedToolCall
 pub fn happened_before(events: impl AsRef<[Event]>, first: &str, then: &str) -> bool {
     let lines = trace(events);
     let find = |wanted: &str, last: bool| {
-        let mut fitting = lines.iter().enumerate().filter(|(_, line)| line_matches(wanted, line)).map(|(at, _)| at);
+        let mut fitting = lines
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| line_matches(wanted, line))
+            .map(|(at, _)| at);
         if last { fitting.next_back() } else { fitting.next() }
     };
     match (find(first, false), find(then, true)) {
@@ -138,7 +149,8 @@ pub fn totals(events: impl AsRef<[Event]>) -> Totals {
                 // The call was counted at its start, before it was known that middleware would
                 // answer it.
                 totals.usage.add(&response.usage);
-                totals.model_calls -= usize::from(response.answered_by.is_some()).min(totals.model_calls);
+                totals.model_calls -=
+                    usize::from(response.answered_by.is_some()).min(totals.model_calls);
             }
             EventKind::ToolStarted { .. } => totals.tool_calls += 1,
             _ => {}

@@ -6,8 +6,8 @@ use std::sync::{Arc, mpsc};
 
 use agentflow::event::RunId;
 use agentflow::store::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord, Snapshot, StateWrite, Store,
-    StoreError, StoreLayer, StoreMessage,
+    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord,
+    Snapshot, StateWrite, Store, StoreError, StoreLayer, StoreMessage,
 };
 use agentflow::value::Encoded;
 use agentflow::{Event, async_trait};

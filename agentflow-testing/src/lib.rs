@@ -25,7 +25,9 @@ mod within;
 
 pub use crate::cassette::{Cassette, CassetteError};
 pub use crate::check::{EventProblems, check_events};
-pub use crate::crash::{Again, CrashReport, CrashTest, EffectLog, Interruption, KillReport, KillTest, StepReport};
+pub use crate::crash::{
+    Again, CrashReport, CrashTest, EffectLog, Interruption, KillReport, KillTest, StepReport,
+};
 pub use crate::facts::{RecordedToolCall, Totals, calls_of, final_text, happened_before, totals};
 pub use crate::fake_provider::{FakeProvider, FakeReply, ProviderFormat};
 pub use crate::hold_time::{HoldsTime, hold_time};

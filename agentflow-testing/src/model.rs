@@ -16,7 +16,8 @@ use agentflow::__private::watch_errors;
 use agentflow::Model;
 use agentflow::message::Role;
 use agentflow::model::{
-    ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema,
+    ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream, OutputMode,
+    OutputSchema,
 };
 use futures_util::Stream;
 
@@ -107,7 +108,10 @@ struct Lane {
 impl ScriptedModel {
     /// Creates a script with these turns, played in the order of the calls.
     pub fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
-        Self::from_lanes(vec![Lane { key: None, turns: turns.into_iter().collect(), played: 0 }], None)
+        Self::from_lanes(
+            vec![Lane { key: None, turns: turns.into_iter().collect(), played: 0 }],
+            None,
+        )
     }
 
     /// Creates a script with lanes, for agents or runs that are executed concurrently. A request
@@ -123,7 +127,9 @@ impl ScriptedModel {
     /// ]);
     /// # drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| model.finish())));
     /// ```
-    pub fn keyed<K: Into<String>, T: IntoIterator<Item = Turn>>(lanes: impl IntoIterator<Item = (K, T)>) -> Self {
+    pub fn keyed<K: Into<String>, T: IntoIterator<Item = Turn>>(
+        lanes: impl IntoIterator<Item = (K, T)>,
+    ) -> Self {
         let lanes = lanes.into_iter().map(|(key, turns)| Lane {
             key: Some(key.into()),
             turns: turns.into_iter().collect(),
@@ -235,7 +241,9 @@ impl Shared {
         // known.
         loop {
             let expectations = std::mem::take(&mut turn.expectations);
-            problems.extend(expectations.into_iter().filter_map(|expectation| expectation.check(request).err()));
+            problems.extend(
+                expectations.into_iter().filter_map(|expectation| expectation.check(request).err()),
+            );
             let Ending::Computed(compute) = turn.ending else { break };
             let compute = compute.into_inner().unwrap_or_else(PoisonError::into_inner);
             match without_panic(|| compute(request)) {
@@ -276,22 +284,32 @@ impl Shared {
                     return Ok((TurnPosition { turn: lane.played, lane: lane.key.clone() }, turn));
                 }
                 None => {
-                    let of = lane.key.as_ref().map(|key| format!(" for {key:?}")).unwrap_or_default();
+                    let of =
+                        lane.key.as_ref().map(|key| format!(" for {key:?}")).unwrap_or_default();
                     match lane.played {
                         0 => format!("the script{of} has no turns"),
                         1 => format!("the script{of} has 1 turn, and it was played before"),
-                        turns => format!("the script{of} has {turns} turns, and all were played before"),
+                        turns => {
+                            format!("the script{of} has {turns} turns, and all were played before")
+                        }
                     }
                 }
             },
             Err(problem) => problem,
         };
         drop(state);
-        Err(self.record(format!("unexpected call {call} of the model: {problem}\n{}", request_text(request))))
+        Err(self.record(format!(
+            "unexpected call {call} of the model: {problem}\n{}",
+            request_text(request)
+        )))
     }
 
     fn fail(&self, request: &ModelRequest, name: &TurnPosition, problems: &[String]) -> ModelError {
-        self.record(format!("{name}: {}\n{}", problems.join(&format!("\n{name}: ")), request_text(request)))
+        self.record(format!(
+            "{name}: {}\n{}",
+            problems.join(&format!("\n{name}: ")),
+            request_text(request)
+        ))
     }
 
     fn record(&self, problem: String) -> ModelError {
@@ -325,8 +343,10 @@ impl State {
         }
         let messages = request.messages.messages();
         // Later messages may quote the key of another lane, so they are not searched.
-        let first =
-            messages.iter().position(|message| message.role() == Role::User).map_or(messages.len(), |at| at + 1);
+        let first = messages
+            .iter()
+            .position(|message| message.role() == Role::User)
+            .map_or(messages.len(), |at| at + 1);
         for (at, lane) in self.lanes.iter().enumerate() {
             let key = lane.key.as_deref().unwrap_or_default();
             if messages[..first].iter().any(|message| message.text().contains(key)) {
@@ -334,7 +354,10 @@ impl State {
             }
         }
         let keys = |lanes: &mut dyn Iterator<Item = &Lane>| {
-            lanes.map(|lane| format!("{:?}", lane.key.as_deref().unwrap_or_default())).collect::<Vec<_>>().join(", ")
+            lanes
+                .map(|lane| format!("{:?}", lane.key.as_deref().unwrap_or_default()))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         match fitting[..] {
             [at] => Ok(&mut self.lanes[at]),
@@ -389,7 +412,11 @@ impl Model for ScriptedModel {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        ModelStream::new(Answer { shared: Arc::clone(&self.shared), phase: Phase::Asked(request), sleep: None })
+        ModelStream::new(Answer {
+            shared: Arc::clone(&self.shared),
+            phase: Phase::Asked(request),
+            sleep: None,
+        })
     }
 }
 
@@ -397,7 +424,10 @@ impl fmt::Debug for ScriptedModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.shared.state();
         let left: usize = state.lanes.iter().map(|lane| lane.turns.len()).sum();
-        f.debug_struct("ScriptedModel").field("calls", &state.calls).field("turns_left", &left).finish_non_exhaustive()
+        f.debug_struct("ScriptedModel")
+            .field("calls", &state.calls)
+            .field("turns_left", &left)
+            .finish_non_exhaustive()
     }
 }
 
@@ -471,7 +501,8 @@ impl Stream for Answer {
             return Poll::Ready(Some(Ok(piece)));
         }
         // A stalled turn keeps this phase; every other ending replaces it below.
-        let Phase::Playing { mut turn, .. } = std::mem::replace(&mut this.phase, Phase::Stalled) else {
+        let Phase::Playing { mut turn, .. } = std::mem::replace(&mut this.phase, Phase::Stalled)
+        else {
             return Poll::Ready(None);
         };
         let last = match std::mem::replace(&mut turn.ending, Ending::Completed) {
@@ -479,7 +510,9 @@ impl Stream for Answer {
             Ending::Cut => None,
             Ending::Failed(error) => Some(Err(error)),
             Ending::Given(response) => Some(Ok(ModelEvent::Completed(turn.given(response)))),
-            Ending::Completed | Ending::Computed(_) => Some(Ok(ModelEvent::Completed(turn.into_response()))),
+            Ending::Completed | Ending::Computed(_) => {
+                Some(Ok(ModelEvent::Completed(turn.into_response())))
+            }
         };
         this.end();
         Poll::Ready(last)

@@ -58,7 +58,11 @@ impl A2aTurn {
     /// Asks for input (`TASK_STATE_INPUT_REQUIRED`). The next message of the task is answered by
     /// the next turn.
     pub fn asks(question: impl Into<String>) -> Self {
-        Self::new(Does::Task { state: "TASK_STATE_INPUT_REQUIRED", says: Some(question.into()), result: None })
+        Self::new(Does::Task {
+            state: "TASK_STATE_INPUT_REQUIRED",
+            says: Some(question.into()),
+            result: None,
+        })
     }
 
     /// Fails the task with this reason.
@@ -104,7 +108,10 @@ impl A2aTurn {
     /// If the turn has no task.
     #[track_caller]
     pub fn after_work(mut self) -> Self {
-        assert!(matches!(self.does, Does::Task { .. }), "there is no task that could be at work in {self:?}");
+        assert!(
+            matches!(self.does, Does::Task { .. }),
+            "there is no task that could be at work in {self:?}"
+        );
         self.works_first = true;
         self
     }
@@ -266,11 +273,13 @@ impl ScriptedA2a {
                     let first = json!({"task": task.seen});
                     task.advance();
                     match has_ended(&task.seen) {
-                        true => {
-                            Box::pin(stream::iter([first, json!({"task": task.seen})].map(|of| json!({"result": of}))))
-                        }
+                        true => Box::pin(stream::iter(
+                            [first, json!({"task": task.seen})].map(|of| json!({"result": of})),
+                        )),
                         // The task does not end, so the subscription stays open.
-                        false => Box::pin(stream::iter([json!({"result": first})]).chain(stream::pending())),
+                        false => Box::pin(
+                            stream::iter([json!({"result": first})]).chain(stream::pending()),
+                        ),
                     }
                 }
                 None => error(-32001, "there is no such task"),
@@ -287,11 +296,16 @@ impl ScriptedA2a {
                 None => error(-32001, "there is no such task"),
             },
             "ListTasks" => {
-                let tasks: Vec<Value> = state.tasks.values().map(|task| task.seen.clone()).collect();
+                let tasks: Vec<Value> =
+                    state.tasks.values().map(|task| task.seen.clone()).collect();
                 let most = tasks.len();
-                result(json!({"tasks": tasks, "nextPageToken": "", "pageSize": most, "totalSize": most}))
+                result(
+                    json!({"tasks": tasks, "nextPageToken": "", "pageSize": most, "totalSize": most}),
+                )
             }
-            method if method.contains("TaskPushNotificationConfig") => state.push_config(method, params),
+            method if method.contains("TaskPushNotificationConfig") => {
+                state.push_config(method, params)
+            }
             other => {
                 state.failures.push(format!("the script has no answer to `{other}`"));
                 error(-32601, "there is no such method")
@@ -302,7 +316,9 @@ impl ScriptedA2a {
 
 impl std::fmt::Debug for ScriptedA2a {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ScriptedA2a").field("messages", &self.messages().len()).finish_non_exhaustive()
+        f.debug_struct("ScriptedA2a")
+            .field("messages", &self.messages().len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -318,13 +334,19 @@ impl Task {
 impl State {
     fn message(&mut self, message: &Value, streams: bool) -> Responses {
         self.messages.push(message.clone());
-        let texts = message["parts"].as_array().into_iter().flatten().filter_map(|part| part["text"].as_str());
+        let texts = message["parts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|part| part["text"].as_str());
         let text: String = texts.collect();
         let Some(turn) = self.turns.pop_front() else {
             return self.failed(format!("a message was sent, and no turn is left: {text}"));
         };
         if let Some(expected) = turn.text.as_ref().filter(|expected| **expected != text) {
-            return self.failed(format!("a message of other words was sent; expected: {expected}; sent: {text}"));
+            return self.failed(format!(
+                "a message of other words was sent; expected: {expected}; sent: {text}"
+            ));
         }
         let (state, says, part) = match turn.does {
             Does::Silence => return Box::pin(stream::pending()),
@@ -340,21 +362,29 @@ impl State {
         let id = match message["taskId"].as_str() {
             None => format!("task-{}", self.tasks.len() + 1),
             Some(id) => {
-                let task =
-                    self.tasks.get(id).filter(|task| task.seen["status"]["state"] == "TASK_STATE_INPUT_REQUIRED");
+                let task = self
+                    .tasks
+                    .get(id)
+                    .filter(|task| task.seen["status"]["state"] == "TASK_STATE_INPUT_REQUIRED");
                 if task.is_none() {
-                    return self.failed(format!("a message answers the task `{id}`, which asks nothing: {text}"));
+                    return self.failed(format!(
+                        "a message answers the task `{id}`, which asks nothing: {text}"
+                    ));
                 }
                 id.to_owned()
             }
         };
-        let context = message["contextId"].as_str().map_or_else(|| format!("context-of-{id}"), ToOwned::to_owned);
+        let context = message["contextId"]
+            .as_str()
+            .map_or_else(|| format!("context-of-{id}"), ToOwned::to_owned);
         let task = |status: Value, part: Option<Value>| {
             let mut task = Map::new();
             task.insert("id".to_owned(), id.as_str().into());
             task.insert("contextId".to_owned(), context.as_str().into());
             task.insert("status".to_owned(), status);
-            task.extend(part.map(|part| ("artifacts".to_owned(), json!([{"artifactId": "result", "parts": [part]}]))));
+            task.extend(part.map(|part| {
+                ("artifacts".to_owned(), json!([{"artifactId": "result", "parts": [part]}]))
+            }));
             Value::from(task)
         };
         let mut status = json!({"state": state});
@@ -434,7 +464,10 @@ impl Drop for Script {
 }
 
 fn has_ended(task: &Value) -> bool {
-    !matches!(task["status"]["state"].as_str(), Some("TASK_STATE_WORKING" | "TASK_STATE_INPUT_REQUIRED"))
+    !matches!(
+        task["status"]["state"].as_str(),
+        Some("TASK_STATE_WORKING" | "TASK_STATE_INPUT_REQUIRED")
+    )
 }
 
 fn said(id: &str, text: &str) -> Value {

@@ -141,16 +141,26 @@ impl ScriptedMcp {
 
     /// Adds answers to reads of resources, each with the URI of the resource.
     #[must_use]
-    pub fn answers_reads<'a>(self, answers: impl IntoIterator<Item = (&'a str, McpAnswer)>) -> Self {
-        self.state().answers_to_reads.extend(answers.into_iter().map(|(uri, answer)| (uri.to_owned(), answer)));
+    pub fn answers_reads<'a>(
+        self,
+        answers: impl IntoIterator<Item = (&'a str, McpAnswer)>,
+    ) -> Self {
+        self.state()
+            .answers_to_reads
+            .extend(answers.into_iter().map(|(uri, answer)| (uri.to_owned(), answer)));
         self.state().resources.get_or_insert_default();
         self
     }
 
     /// Adds answers to requests for prompts, each with the name of the prompt.
     #[must_use]
-    pub fn answers_prompts<'a>(self, answers: impl IntoIterator<Item = (&'a str, McpAnswer)>) -> Self {
-        self.state().answers_to_prompts.extend(answers.into_iter().map(|(name, answer)| (name.to_owned(), answer)));
+    pub fn answers_prompts<'a>(
+        self,
+        answers: impl IntoIterator<Item = (&'a str, McpAnswer)>,
+    ) -> Self {
+        self.state()
+            .answers_to_prompts
+            .extend(answers.into_iter().map(|(name, answer)| (name.to_owned(), answer)));
         self.state().prompts.get_or_insert_default();
         self
     }
@@ -186,7 +196,9 @@ impl ScriptedMcp {
     /// Adds answers to tool calls, each with the name of the tool.
     #[must_use]
     pub fn answers<'a>(self, answers: impl IntoIterator<Item = (&'a str, McpAnswer)>) -> Self {
-        self.state().answers.extend(answers.into_iter().map(|(tool, answer)| (tool.to_owned(), answer)));
+        self.state()
+            .answers
+            .extend(answers.into_iter().map(|(tool, answer)| (tool.to_owned(), answer)));
         self
     }
 
@@ -299,7 +311,9 @@ impl State {
         match request {
             "tools/list" => Some(("tools", &self.tools)),
             "resources/list" => Some(("resources", self.resources.as_deref()?)),
-            "resources/templates/list" => self.resources.as_ref().map(|_| ("resourceTemplates", &*self.templates)),
+            "resources/templates/list" => {
+                self.resources.as_ref().map(|_| ("resourceTemplates", &*self.templates))
+            }
             "prompts/list" => Some(("prompts", self.prompts.as_deref()?)),
             _ => None,
         }
@@ -318,15 +332,18 @@ impl State {
             }
             _ => {
                 self.calls.push((name.to_owned(), params["arguments"].clone()));
-                let answer =
-                    self.answering.as_ref().map(|answer| (name.to_owned(), answer(name, &params["arguments"])));
+                let answer = self
+                    .answering
+                    .as_ref()
+                    .map(|answer| (name.to_owned(), answer(name, &params["arguments"])));
                 ("called", answer.or_else(|| self.answers.pop_front()))
             }
         };
         match due {
             Some((of, answer)) if of == name => Ok(answer),
             other => {
-                let due = other.map_or("no answer is left".to_owned(), |(of, _)| format!("`{of}` was due"));
+                let due = other
+                    .map_or("no answer is left".to_owned(), |(of, _)| format!("`{of}` was due"));
                 let problem = format!("`{name}` was {what}, and {due}");
                 self.failures.push(problem.clone());
                 Err(problem)
@@ -376,17 +393,20 @@ impl Script {
     /// id of the request that subscribed to changes.
     fn message(&self, message: &Value, listener: &mut Option<Value>) -> Option<Vec<u8>> {
         let (method, id) = (message["method"].as_str().unwrap_or_default(), message["id"].clone());
-        let result =
-            |result: Value| Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.add_result_type(result)})));
+        let result = |result: Value| {
+            Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.add_result_type(result)})))
+        };
         let error = |code: i32, message: &str| {
-            Some(line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})))
+            Some(line(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}),
+            ))
         };
         let about = json!({"name": "scripted", "version": "1"});
         let capabilities = self.capabilities();
         match method {
-            "initialize" if self.has_handshake => {
-                result(json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": about}))
-            }
+            "initialize" if self.has_handshake => result(
+                json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": about}),
+            ),
             "server/discover" if !self.has_handshake => result(json!({
                 "supportedVersions": ["2026-07-28"], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "private",
                 "_meta": {"io.modelcontextprotocol/serverInfo": about},
@@ -422,13 +442,18 @@ impl Script {
                     return self.continued(&mut state, (token, &id), params, listener.as_ref());
                 }
                 match state.due(method, name, params) {
-                    Ok(answer) => {
-                        self.answer(&mut state, answer, &id, &params["_meta"]["progressToken"], listener.as_ref())
-                    }
+                    Ok(answer) => self.answer(
+                        &mut state,
+                        answer,
+                        &id,
+                        &params["_meta"]["progressToken"],
+                        listener.as_ref(),
+                    ),
                     Err(problem) => error(-32603, &problem),
                 }
             }
-            _ if method.ends_with("/list") => match self.page(method, &message["params"]["cursor"]) {
+            _ if method.ends_with("/list") => match self.page(method, &message["params"]["cursor"])
+            {
                 Some(page) => result(page),
                 None => error(-32601, "there is no such method"),
             },
@@ -442,7 +467,9 @@ impl Script {
     fn capabilities(&self) -> Value {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut capabilities = json!({"tools": {"listChanged": true}});
-        for (what, has) in [("resources", state.resources.is_some()), ("prompts", state.prompts.is_some())] {
+        for (what, has) in
+            [("resources", state.resources.is_some()), ("prompts", state.prompts.is_some())]
+        {
             if has {
                 capabilities[what] = json!({"listChanged": true});
             }
@@ -456,7 +483,8 @@ impl Script {
         *state.listed.entry(request.to_owned()).or_default() += 1;
         let (what, all) = state.list(request)?;
         // The cursor is the index of the first item of the page.
-        let from: usize = cursor.as_str().and_then(|at| at.parse().ok()).unwrap_or(0).min(all.len());
+        let from: usize =
+            cursor.as_str().and_then(|at| at.parse().ok()).unwrap_or(0).min(all.len());
         let to = from.saturating_add(self.page).min(all.len());
         let next = (to < all.len()).then(|| to.to_string());
         let mut page = json!({what: all[from..to], "nextCursor": next});
@@ -469,7 +497,8 @@ impl Script {
 
     /// Returns a notification that a list has changed.
     fn changed(what: &str, listener: Option<&Value>) -> Vec<u8> {
-        let mut said = json!({"jsonrpc": "2.0", "method": format!("notifications/{what}/list_changed")});
+        let mut said =
+            json!({"jsonrpc": "2.0", "method": format!("notifications/{what}/list_changed")});
         if let Some(listener) = listener {
             said["params"] = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": listener}});
         }
@@ -486,10 +515,13 @@ impl Script {
     ) -> Option<Vec<u8>> {
         let answer = &params["inputResponses"]["asked"];
         // The question is kept, because a client may repeat the call on a new connection.
-        let Some(asked) = state.asked.get(token).filter(|_| answer["action"].is_string()).cloned() else {
+        let Some(asked) = state.asked.get(token).filter(|_| answer["action"].is_string()).cloned()
+        else {
             let problem = format!("a call continues with what was never asked: {params}");
             state.failures.push(problem.clone());
-            return Some(line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": problem}})));
+            return Some(line(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": problem}}),
+            ));
         };
         state.answered.push(answer.clone());
         self.answer(state, asked.then, id, &params["_meta"]["progressToken"], listener)
@@ -503,7 +535,8 @@ impl Script {
             state.failures.push(format!("this answers nothing that was asked: {message}"));
             return Some(Vec::new());
         };
-        let answer = if message["result"].is_object() { &message["result"] } else { &message["error"] };
+        let answer =
+            if message["result"].is_object() { &message["result"] } else { &message["error"] };
         state.answered.push(answer.clone());
         self.answer(&mut state, then, &id, &token, listener)
     }
@@ -517,12 +550,12 @@ impl Script {
         listener: Option<&Value>,
     ) -> Option<Vec<u8>> {
         match answer {
-            McpAnswer::Result(result) => {
-                Some(line(&json!({"jsonrpc": "2.0", "id": id, "result": self.add_result_type(result)})))
-            }
-            McpAnswer::Error(code, message) => {
-                Some(line(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})))
-            }
+            McpAnswer::Result(result) => Some(line(
+                &json!({"jsonrpc": "2.0", "id": id, "result": self.add_result_type(result)}),
+            )),
+            McpAnswer::Error(code, message) => Some(line(
+                &json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}),
+            )),
             McpAnswer::Raw(bytes) => Some(bytes),
             McpAnswer::Silence => Some(Vec::new()),
             McpAnswer::HangUp => None,
@@ -538,12 +571,17 @@ impl Script {
             McpAnswer::Asks(params, then) => {
                 state.questions += 1;
                 let question = format!("asked-{}", state.questions);
-                state.asked.insert(question.clone(), Asked { call: (id.clone(), token.clone()), then: *then });
+                state.asked.insert(
+                    question.clone(),
+                    Asked { call: (id.clone(), token.clone()), then: *then },
+                );
                 let request = json!({"method": "elicitation/create", "params": params});
                 // Revision 2025-11-25 sends a request to the client. Revision 2026-07-28 returns
                 // the question as the result of the call.
                 Some(line(&match self.has_handshake {
-                    true => json!({"jsonrpc": "2.0", "id": question, "method": request["method"], "params": params}),
+                    true => {
+                        json!({"jsonrpc": "2.0", "id": question, "method": request["method"], "params": params})
+                    }
                     false => json!({"jsonrpc": "2.0", "id": id, "result": {
                         "resultType": "input_required", "inputRequests": {"asked": request}, "requestState": question,
                     }}),
@@ -555,7 +593,13 @@ impl Script {
             }
             McpAnswer::NewResources(resources, then) => {
                 state.resources = Some(resources);
-                self.after(Self::changed("resources", listener), state, *then, (id, token), listener)
+                self.after(
+                    Self::changed("resources", listener),
+                    state,
+                    *then,
+                    (id, token),
+                    listener,
+                )
             }
             McpAnswer::NewPrompts(prompts, then) => {
                 state.prompts = Some(prompts);

@@ -38,25 +38,35 @@ impl McpAnswer {
 
     /// Creates a result with a structured value and the same value as JSON text.
     pub fn structured(value: Value) -> Self {
-        Self::Result(json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value}))
+        Self::Result(
+            json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value}),
+        )
     }
 
     /// Creates the contents of a resource: one plain text.
     pub fn contents(uri: &str, text: impl Into<String>) -> Self {
-        Self::Result(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text.into()}]}))
+        Self::Result(
+            json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text.into()}]}),
+        )
     }
 
     /// Creates a prompt with one message of the user.
     pub fn prompt(text: impl Into<String>) -> Self {
-        Self::Result(json!({"messages": [{"role": "user", "content": {"type": "text", "text": text.into()}}]}))
+        Self::Result(
+            json!({"messages": [{"role": "user", "content": {"type": "text", "text": text.into()}}]}),
+        )
     }
 
     /// Sends an elicitation first and this answer after the reply. The form has these properties,
     /// and all of them are required.
     #[must_use]
     pub fn after_asking(self, message: &str, properties: Value) -> Self {
-        let required: Vec<&String> = properties.as_object().into_iter().flat_map(|all| all.keys()).collect();
+        let required: Vec<&String> =
+            properties.as_object().into_iter().flat_map(|all| all.keys()).collect();
         let schema = json!({"type": "object", "properties": properties, "required": required});
-        Self::Asks(json!({"mode": "form", "message": message, "requestedSchema": schema}), Box::new(self))
+        Self::Asks(
+            json!({"mode": "form", "message": message, "requestedSchema": schema}),
+            Box::new(self),
+        )
     }
 }

@@ -12,7 +12,9 @@ use agentflow::model::ModelRequest;
 const SHOWN: usize = 12;
 
 /// Returns one line for each part of each message.
-pub(crate) fn conversation_lines<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Vec<String> {
+pub(crate) fn conversation_lines<'m>(
+    messages: impl IntoIterator<Item = &'m Message>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     for message in messages {
         let who = role(message.role());
@@ -28,7 +30,11 @@ pub(crate) fn conversation_lines<'m>(messages: impl IntoIterator<Item = &'m Mess
                     format!("{who} {} failed ({}): {}", result.name, result.status, result.output)
                 }
                 Part::Media(media) => {
-                    format!("{who} shows {} {}", media.mime_type, media.name.as_deref().unwrap_or("without a name"))
+                    format!(
+                        "{who} shows {} {}",
+                        media.mime_type,
+                        media.name.as_deref().unwrap_or("without a name")
+                    )
                 }
                 _ => format!("{who} says something this release of agentflow-testing cannot show"),
             };
@@ -41,7 +47,9 @@ pub(crate) fn conversation_lines<'m>(messages: impl IntoIterator<Item = &'m Mess
 /// Returns the last messages of a request, indented, for a failure message.
 pub(crate) fn request_text(request: &ModelRequest) -> String {
     let messages = request.messages.messages();
-    let lines = conversation_lines(messages[messages.len().saturating_sub(SHOWN)..].iter().map(|message| &**message));
+    let lines = conversation_lines(
+        messages[messages.len().saturating_sub(SHOWN)..].iter().map(|message| &**message),
+    );
     let left_out = messages.len().saturating_sub(SHOWN);
     let mut text = String::from("the request was:");
     if left_out > 0 {

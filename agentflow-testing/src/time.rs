@@ -62,7 +62,9 @@ impl Default for TestClock {
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
         let passed = self.began.get_or_init(Instant::now).elapsed();
-        Timestamp::from_millis(Self::START.as_millis() + u64::try_from(passed.as_millis()).unwrap_or(u64::MAX / 2))
+        Timestamp::from_millis(
+            Self::START.as_millis() + u64::try_from(passed.as_millis()).unwrap_or(u64::MAX / 2),
+        )
     }
 }
 

@@ -74,14 +74,18 @@ fn line(event: &Event) -> Option<String> {
         false => format!("{path} {}", verb(kind)),
     };
     Some(match kind {
-        EventKind::RunStep { .. } | EventKind::ModelStarted { .. } | EventKind::ModelDelta(_) => return None,
+        EventKind::RunStep { .. } | EventKind::ModelStarted { .. } | EventKind::ModelDelta(_) => {
+            return None;
+        }
         EventKind::RunStarted(started) => match &started.body {
             RunBody::Agent(agent) => began(&name, agent),
             RunBody::Workflow(workflow) => format!("{name} {}", workflow.input),
             _ => name,
         },
         EventKind::AgentStarted(agent) => began(&name, agent),
-        EventKind::AgentHandoff(transfer) => format!("{name} from {} to {}", transfer.from, transfer.to),
+        EventKind::AgentHandoff(transfer) => {
+            format!("{name} from {} to {}", transfer.from, transfer.to)
+        }
         EventKind::WorkflowStarted(workflow) => format!("{name} {}", workflow.input),
         EventKind::RunCompleted(completed) => match &**completed {
             RunCompleted::Agent(answer) => format!("{name} {:?}", answer.message.text()),
@@ -99,12 +103,16 @@ fn line(event: &Event) -> Option<String> {
         | EventKind::ToolRetrying { error, .. }
         | EventKind::ModelFailed { error } => format!("{name} {} {:?}", error.kind, error.message),
         // The first attempt is the usual case, so it has no number.
-        EventKind::NodeStarted { attempt, .. } if *attempt > 1 => format!("{name} attempt {attempt}"),
+        EventKind::NodeStarted { attempt, .. } if *attempt > 1 => {
+            format!("{name} attempt {attempt}")
+        }
         EventKind::NodeCompleted { output, .. } => format!("{name} {output}"),
         EventKind::NodeSkipped { reason } => format!("{name} {reason:?}"),
         EventKind::NodeReset { by } => format!("{name} by {by}"),
         EventKind::RunCompensating { error, .. } => format!("{name} {}", error.kind),
-        EventKind::RunCompensated { undone, left } => format!("{name} {undone} undone, {} not", left.len()),
+        EventKind::RunCompensated { undone, left } => {
+            format!("{name} {undone} undone, {} not", left.len())
+        }
         EventKind::RunPaused { reason, .. } => format!("{name} {reason}"),
         EventKind::ApprovalRequested(request) => {
             format!("{name} {:?} {}", request.message, request.payload)
@@ -118,7 +126,9 @@ fn line(event: &Event) -> Option<String> {
         }
         EventKind::ToolStarted { call, .. } => format!("{name} {}", call.arguments),
         EventKind::ToolCompleted { result, .. } => format!("{name} {}", result.output),
-        EventKind::ToolFailed { result, .. } => format!("{name} {} {:?}", result.status, result.output),
+        EventKind::ToolFailed { result, .. } => {
+            format!("{name} {} {:?}", result.status, result.output)
+        }
         _ => name,
     })
 }
@@ -129,7 +139,12 @@ fn verb(kind: &EventKind) -> &str {
     let name = kind.name();
     match name.strip_prefix("workflow.node.") {
         Some(verb) => verb,
-        None if name.starts_with("agent.") || name.starts_with("workflow.") || name.starts_with("approval.") => name,
+        None if name.starts_with("agent.")
+            || name.starts_with("workflow.")
+            || name.starts_with("approval.") =>
+        {
+            name
+        }
         None => name.split_once('.').map_or(name, |(_, verb)| verb),
     }
 }

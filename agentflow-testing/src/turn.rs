@@ -11,7 +11,8 @@ use std::time::Duration;
 use agentflow::Message;
 use agentflow::message::{Part, Reasoning, Role, ToolCall};
 use agentflow::model::{
-    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, StopReason, ToolCallDelta, Usage,
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, StopReason, ToolCallDelta,
+    Usage,
 };
 use agentflow::state::{StateKey, StateOwner, StateValue};
 use agentflow::value::Encoded;
@@ -99,7 +100,8 @@ impl Turn {
 
     /// Answers with text in these pieces. A streamed run shows each piece as a delta.
     pub fn pieces<S: Into<String>>(pieces: impl IntoIterator<Item = S>) -> Self {
-        Self::new(Ending::Completed).and_said(Said::Text(pieces.into_iter().map(Into::into).collect()))
+        Self::new(Ending::Completed)
+            .and_said(Said::Text(pieces.into_iter().map(Into::into).collect()))
     }
 
     /// Calls a tool. `arguments` is any serializable value, usually `json!({..})`.
@@ -120,7 +122,10 @@ impl Turn {
 
     /// Like [`raw_call`](Self::raw_call), with the text of the arguments in the pieces that a
     /// stream sends.
-    pub fn call_pieces<S: Into<String>>(tool: impl Into<String>, arguments: impl IntoIterator<Item = S>) -> Self {
+    pub fn call_pieces<S: Into<String>>(
+        tool: impl Into<String>,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
         let arguments = arguments.into_iter().map(Into::into).collect();
         Self::new(Ending::Completed).and_said(Said::Call { id: None, name: tool.into(), arguments })
     }
@@ -130,7 +135,9 @@ impl Turn {
     /// # Panics
     /// If arguments cannot be serialized to JSON.
     pub fn calls<N: Into<String>, A: Serialize>(calls: impl IntoIterator<Item = (N, A)>) -> Self {
-        calls.into_iter().fold(Self::new(Ending::Completed), |turn, (tool, arguments)| turn.and_call(tool, arguments))
+        calls.into_iter().fold(Self::new(Ending::Completed), |turn, (tool, arguments)| {
+            turn.and_call(tool, arguments)
+        })
     }
 
     /// Answers with a complete response, for cases that the other methods do not cover. It is not
@@ -180,7 +187,9 @@ impl Turn {
         let tool = tool.into();
         let arguments = match serde_json::to_string(&arguments) {
             Ok(json) => json,
-            Err(error) => panic!("the arguments of the scripted call of `{tool}` have no JSON form: {error}"),
+            Err(error) => {
+                panic!("the arguments of the scripted call of `{tool}` have no JSON form: {error}")
+            }
         };
         self.and_said(Said::Call { id: None, name: tool, arguments: vec![arguments] })
     }
@@ -315,7 +324,9 @@ impl Turn {
         self.said
             .iter()
             .map(|said| match said {
-                Said::Text(pieces) | Said::Reasoning(pieces) | Said::Call { arguments: pieces, .. } => pieces.len(),
+                Said::Text(pieces)
+                | Said::Reasoning(pieces)
+                | Said::Call { arguments: pieces, .. } => pieces.len(),
                 Said::Part(_) => 0,
                 Said::Event(_) => 1,
             })
@@ -343,7 +354,9 @@ impl Turn {
         for said in &self.said {
             match said {
                 Said::Text(pieces) => events.extend(pieces.iter().cloned().map(ModelEvent::Text)),
-                Said::Reasoning(pieces) => events.extend(pieces.iter().cloned().map(ModelEvent::Reasoning)),
+                Said::Reasoning(pieces) => {
+                    events.extend(pieces.iter().cloned().map(ModelEvent::Reasoning));
+                }
                 Said::Call { id, name, arguments } => {
                     // Like real providers, only the first piece of a call carries its id and name.
                     events.extend(arguments.iter().enumerate().map(|(at, piece)| {
@@ -424,9 +437,9 @@ impl Said {
         Some(match self {
             Self::Text(pieces) => Part::Text { text: joined(pieces) },
             Self::Reasoning(pieces) => Part::Reasoning(Reasoning::new(joined(pieces), "script")),
-            Self::Call { id, name, arguments } => {
-                Part::ToolCall(ToolCall::new(id.unwrap_or_default(), name, joined(arguments)).into())
-            }
+            Self::Call { id, name, arguments } => Part::ToolCall(
+                ToolCall::new(id.unwrap_or_default(), name, joined(arguments)).into(),
+            ),
             Self::Part(part) => part,
             Self::Event(_) => return None,
         })

@@ -41,7 +41,12 @@ pub fn within<F: Future>(what: &str, future: F) -> impl Future<Output = F::Outpu
     within_limit(what, Location::caller(), LIMIT, future)
 }
 
-async fn within_limit<F: Future>(what: &str, caller: &Location<'_>, limit: Duration, future: F) -> F::Output {
+async fn within_limit<F: Future>(
+    what: &str,
+    caller: &Location<'_>,
+    limit: Duration,
+    future: F,
+) -> F::Output {
     let end = Instant::now() + limit;
     let mut future = pin!(future);
     let mut alarm: Option<Alarm> = None;
@@ -69,7 +74,8 @@ impl Alarm {
         let (running, dropped) = mpsc::channel();
         let woken = Arc::clone(&waker);
         thread::spawn(move || {
-            if dropped.recv_timeout(end.saturating_duration_since(Instant::now())) == Err(RecvTimeoutError::Timeout)
+            if dropped.recv_timeout(end.saturating_duration_since(Instant::now()))
+                == Err(RecvTimeoutError::Timeout)
                 && let Some(waker) = woken.lock().unwrap_or_else(PoisonError::into_inner).take()
             {
                 waker.wake();
@@ -119,7 +125,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     #[should_panic(expected = "waited 20ms for nothing")]
     async fn a_wait_ends_under_a_paused_clock() {
-        within_limit("nothing", Location::caller(), Duration::from_millis(20), pending::<()>()).await;
+        within_limit("nothing", Location::caller(), Duration::from_millis(20), pending::<()>())
+            .await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -36,8 +36,10 @@ async fn answered(_: Approval) -> Result<u64> {
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let count = std::env::var("AGENTFLOW_ANSWERS").map_or(200, |count| count.parse().expect("a number"));
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let count =
+        std::env::var("AGENTFLOW_ANSWERS").map_or(200, |count| count.parse().expect("a number"));
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--wait", file] => wait(Path::new(file), count).await,
         _ => send(count).await,
@@ -60,7 +62,12 @@ async fn send(count: u64) -> Result<()> {
     let file = folder.path().join("answers.db");
     let runtime = Runtime::builder().store(SqliteStore::open(&file).await?).build();
     let program = std::env::current_exe().expect("this program has a path");
-    let mut waiting = Command::new(program).arg("--wait").arg(&file).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut waiting = Command::new(program)
+        .arg("--wait")
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
     let mut lines = BufReader::new(waiting.stdout.take().expect("it is piped")).lines();
     let mut took = Vec::new();
     for number in 0..count {
@@ -73,13 +80,22 @@ async fn send(count: u64) -> Result<()> {
         // Spreads the answers over the polling interval.
         tokio::time::sleep(Duration::from_millis(number * 7 % APART)).await;
         let sent = now();
-        runtime.approve(&question.run, &question.path, Approval::granted(), "ada").await.expect("it is taken");
-        let there: u64 = lines.next().expect("a line").expect("it is text").parse().expect("a time");
+        runtime
+            .approve(&question.run, &question.path, Approval::granted(), "ada")
+            .await
+            .expect("it is taken");
+        let there: u64 =
+            lines.next().expect("a line").expect("it is text").parse().expect("a time");
         took.push(there.saturating_sub(sent));
     }
     assert!(waiting.wait().expect("it ends").success(), "the waiting process failed");
     took.sort_unstable();
     let at = |share: usize| took[(took.len() * share / 100).min(took.len() - 1)];
-    println!("{count} answers of another process, µs: median {}, 95 of 100 {}, longest {}", at(50), at(95), at(100));
+    println!(
+        "{count} answers of another process, µs: median {}, 95 of 100 {}, longest {}",
+        at(50),
+        at(95),
+        at(100)
+    );
     Ok(())
 }

@@ -29,7 +29,8 @@ fn main() {
             let mut best = [Duration::MAX; 2];
             for _ in 0..ROUNDS {
                 for (best, kind) in best.iter_mut().zip(["plain", "flow"]) {
-                    *best = (*best).min(cargo(&generated, command, Some(&format!("{kind}_{steps}"))));
+                    *best =
+                        (*best).min(cargo(&generated, command, Some(&format!("{kind}_{steps}"))));
                 }
             }
             let [plain, flow] = best.map(|time| time.as_secs_f64());
@@ -47,7 +48,8 @@ fn cargo(generated: &GeneratedCrate, command: &str, program: Option<&str>) -> Du
     let mut arguments = vec![command];
     if let Some(program) = program {
         let file = std::fs::File::options().append(true).open(generated.source(program));
-        file.and_then(|file| file.set_modified(SystemTime::now())).expect("the program can be touched");
+        file.and_then(|file| file.set_modified(SystemTime::now()))
+            .expect("the program can be touched");
         arguments.extend(["--bin", program]);
     }
     let began = Instant::now();
@@ -57,9 +59,9 @@ fn cargo(generated: &GeneratedCrate, command: &str, program: Option<&str>) -> Du
 
 fn write_crate() -> GeneratedCrate {
     let kinds = [("plain", ""), ("flow", "#[workflow]\n")];
-    let programs = STEPS
-        .iter()
-        .flat_map(|steps| kinds.map(|(kind, attribute)| (format!("{kind}_{steps}"), program(*steps, attribute))));
+    let programs = STEPS.iter().flat_map(|steps| {
+        kinds.map(|(kind, attribute)| (format!("{kind}_{steps}"), program(*steps, attribute)))
+    });
     GeneratedCrate::new("compile-bench", "\n[profile.dev]\nincremental = false", programs)
 }
 
@@ -74,7 +76,9 @@ fn program(steps: usize, attribute: &str) -> String {
     for at in 1..=steps {
         let last = at - 1;
         let _ = match at % 3 {
-            0 => writeln!(text, "    let s{at} = both(s{last}.clone(), s{}.clone()).await?;", at / 2),
+            0 => {
+                writeln!(text, "    let s{at} = both(s{last}.clone(), s{}.clone()).await?;", at / 2)
+            }
             _ => writeln!(text, "    let s{at} = step(s{last}.clone()).await?;"),
         };
     }

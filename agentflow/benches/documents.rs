@@ -68,7 +68,9 @@ fn document(id: &str, tool: &str) -> String {
 fn chain() -> Workflow<(u64,), u64> {
     Workflow::build("chain", ["n"], |b, (n,)| {
         (0..NODES).fold(n, |before, at| {
-            b.node(Node::new(format!("n{at}")), (before,), |_, (n,)| std::future::ready(plus_one(n)))
+            b.node(Node::new(format!("n{at}")), (before,), |_, (n,)| {
+                std::future::ready(plus_one(n))
+            })
         })
     })
     .expect("a chain")
@@ -84,13 +86,15 @@ fn chain_of_calls() -> Workflow<(u64,), u64> {
     });
     Workflow::build("chain_of_calls", ["n"], |b, (n,)| {
         (0..NODES).fold(n, |before, at| {
-            let (registry, key) = (Arc::clone(&registry), format!("n{at}").parse::<StateKey<u64>>().expect("a name"));
+            let (registry, key) =
+                (Arc::clone(&registry), format!("n{at}").parse::<StateKey<u64>>().expect("a name"));
             b.node(Node::new(format!("n{at}")), (before,), move |cx, (n,)| {
                 let (registry, key) = (Arc::clone(&registry), key.clone());
                 async move {
                     let call = ToolCall::new("call", "typed", json!({ "n": n }).to_string());
                     let result = registry.invoke(&cx, &call, &[]).await;
-                    let n: u64 = serde_json::from_str(&result.output).map_err(|error| error.to_string())?;
+                    let n: u64 =
+                        serde_json::from_str(&result.output).map_err(|error| error.to_string())?;
                     cx.set(&key, &n).map_err(|error| error.to_string())?;
                     Ok::<_, String>(n)
                 }
@@ -114,7 +118,8 @@ async fn fastest(rounds: usize, mut work: impl AsyncFnMut()) -> f64 {
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let texts = [("typed", document("typed", "typed")), ("dynamic", document("dynamic", "dynamic"))];
+    let texts =
+        [("typed", document("typed", "typed")), ("dynamic", document("dynamic", "dynamic"))];
     let base = || Runtime::builder().tools(typed("typed")).tools(dynamic("dynamic"));
     println!("{:<58} {:>10} {:>7} {:>8}", "a document of 1,000 calls", "", "ratio", "aim");
     let mut first = 0.0;
@@ -125,15 +130,20 @@ async fn main() {
             runtime.check(&document).await.expect("right");
         };
         let millis = fastest(ROUNDS, read).await / 1e3;
-        let ratio = if first == 0.0 { "        ".to_owned() } else { format!("{:>7.2}", millis / first) };
+        let ratio =
+            if first == 0.0 { "        ".to_owned() } else { format!("{:>7.2}", millis / first) };
         let aim = if first == 0.0 { "50 ms" } else { "1.2" };
         first = millis;
-        println!("{:<58} {millis:>7.1} ms {ratio:>7} {aim:>8}", format!("read and checked, {name} tools"));
+        println!(
+            "{:<58} {millis:>7.1} ms {ratio:>7} {aim:>8}",
+            format!("read and checked, {name} tools")
+        );
     }
 
     let mut builder = base();
     for (_, text) in &texts {
-        builder = builder.document(Document::read("bench.yaml", text.as_str()).expect("a document"));
+        builder =
+            builder.document(Document::read("bench.yaml", text.as_str()).expect("a document"));
     }
     let runtime = builder.build();
     let (code, calls) = (chain(), chain_of_calls());
@@ -154,14 +164,19 @@ async fn main() {
     }
     println!("{:<58} {:>7.2} µs", "a node whose body is code", of_code / NODES as f64);
     let ratio = of_calls / of_code;
-    println!("{:<58} {:>7.2} µs {ratio:>7.2}", "a node whose code calls the tool and saves", of_calls / NODES as f64);
+    println!(
+        "{:<58} {:>7.2} µs {ratio:>7.2}",
+        "a node whose code calls the tool and saves",
+        of_calls / NODES as f64
+    );
     for (at, (name, _)) in texts.iter().enumerate() {
         let micros = of_documents[at] / NODES as f64;
         let of = format!("a node of a document, {name} tool");
         println!("{of:<58} {micros:>7.2} µs {:>7.2} {:>8}", of_documents[at] / of_calls, "1.5");
     }
 
-    let order = json!({"order": {"total": 120, "kind": "b", "lines": [{"n": 1}, {"n": 5}]}, "open": true});
+    let order =
+        json!({"order": {"total": 120, "kind": "b", "lines": [{"n": 1}, {"n": 5}]}, "open": true});
     for text in [
         "order.total > 100 && order.kind in ['a', 'b']",
         "open && order.lines.exists(line, line.n > 3) && size(order.kind) == 1",
@@ -172,6 +187,12 @@ async fn main() {
                 assert_eq!(black_box(condition.evaluate(black_box(&order))), Ok(Value::Bool(true)));
             }
         });
-        println!("{:<58} {:>7.2} µs {:>7} {:>8}", format!("`{}..`", &text[..35]), micros.await / 1e3, "", "5 µs");
+        println!(
+            "{:<58} {:>7.2} µs {:>7} {:>8}",
+            format!("`{}..`", &text[..35]),
+            micros.await / 1e3,
+            "",
+            "5 µs"
+        );
     }
 }

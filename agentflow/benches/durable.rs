@@ -31,9 +31,11 @@ const ROUNDS: usize = 5;
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let tokio =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     println!("{:<50} {:>12} {:>12} {:>7} {:>8}", "", "floor", "ours", "ratio", "target");
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let is_wanted = |part: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == part);
     if is_wanted("chain") {
         tokio.block_on(durable_chain(folder.path()));
@@ -56,7 +58,9 @@ fn row(name: &str, floor: f64, ours: f64, target: &str) {
 async fn durable_chain(folder: &Path) {
     let workflow = chain(STEPS);
     let by_hand = table_by_hand(&folder.join("by_hand.db"));
-    let runtime = Runtime::builder().store(SqliteStore::open(folder.join("ours.db")).await.expect("it opens")).build();
+    let runtime = Runtime::builder()
+        .store(SqliteStore::open(folder.join("ours.db")).await.expect("it opens"))
+        .build();
     let mut samples = [const { Vec::new() }; 4];
     let mut bodies: Vec<(u64, String)> = Vec::new();
     for round in 0..=ROUNDS {
@@ -64,14 +68,18 @@ async fn durable_chain(folder: &Path) {
             let run = runtime.start(workflow.clone(), 1).await.expect("it starts");
             run.result().await.expect("it ends");
             if bodies.is_empty() {
-                let text = |event: &Event| serde_json::to_string(event).expect("an event has a JSON form");
+                let text =
+                    |event: &Event| serde_json::to_string(event).expect("an event has a JSON form");
                 bodies = run.recorded().iter().map(|event| (event.seq, text(event))).collect();
             }
         })
         .await;
         let floor = measured(async {
             for step in bodies.chunks(2) {
-                insert_by_hand(&by_hand, step.iter().map(|(seq, body)| (format!("run {round}"), *seq, body)));
+                insert_by_hand(
+                    &by_hand,
+                    step.iter().map(|(seq, body)| (format!("run {round}"), *seq, body)),
+                );
             }
         })
         .await;
@@ -92,7 +100,9 @@ async fn durable_chain(folder: &Path) {
 /// of each run.
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 async fn concurrent(folder: &Path) {
-    let runtime = Runtime::builder().store(SqliteStore::open(folder.join("many.db")).await.expect("it opens")).build();
+    let runtime = Runtime::builder()
+        .store(SqliteStore::open(folder.join("many.db")).await.expect("it opens"))
+        .build();
     let by_hand = table_by_hand(&folder.join("many_by_hand.db"));
     let mut rates = [Vec::new(), Vec::new()];
     let mut cpu = [Vec::new(), Vec::new()];
@@ -110,13 +120,19 @@ async fn concurrent(folder: &Path) {
             rates[side].push((runs * steps) as f64 / wall * 1e6);
             if side == 1 {
                 cpu[1].push(used / (runs * steps) as f64);
-                let body = r#"{"name":"workflow.node.completed","payload":{"output":2,"duration_ms":0}}"#;
+                let body =
+                    r#"{"name":"workflow.node.completed","payload":{"output":2,"duration_ms":0}}"#;
                 let (_, used) = measured(async {
                     for step in 0..steps {
                         insert_by_hand(
                             &by_hand,
-                            (0..runs * 2)
-                                .map(|at| (format!("run {round} {}", at / 2), (step * 2 + at % 2) as u64, body)),
+                            (0..runs * 2).map(|at| {
+                                (
+                                    format!("run {round} {}", at / 2),
+                                    (step * 2 + at % 2) as u64,
+                                    body,
+                                )
+                            }),
                         );
                     }
                 })
@@ -195,18 +211,24 @@ async fn resumed(
     // The CPU time of a writer thread is lost when the thread ends, so the stores stay open.
     let mut stores = Vec::new();
     for round in 0..ROUNDS * 2 {
-        let store = SqliteStore::open(folder.join(format!("{what} {round}.db"))).await.expect("it opens");
+        let store =
+            SqliteStore::open(folder.join(format!("{what} {round}.db"))).await.expect("it opens");
         let runtime = Runtime::builder().store(store.clone()).build();
         let epoch = store.create(id, events.clone()).await.expect("it is new");
-        store.put_definition(&events[0].kind_definition(), "{}".to_owned()).await.expect("it is kept");
+        store
+            .put_definition(&events[0].kind_definition(), "{}".to_owned())
+            .await
+            .expect("it is kept");
         // The first half of the rounds has no snapshot, the second half has one.
         let with_snapshot = round >= ROUNDS;
         if with_snapshot {
             store.put_snapshot(id, epoch, snapshot.clone()).await.expect("it is kept");
         }
         store.close(id, epoch).await.expect("it is closed");
-        let reading =
-            measured(async { black_box(store.read(id, 0, usize::MAX).await.expect("it is read").len()) }).await;
+        let reading = measured(async {
+            black_box(store.read(id, 0, usize::MAX).await.expect("it is read").len())
+        })
+        .await;
         let resuming = measured(resume(&runtime)).await;
         stores.push(store);
         let at = usize::from(with_snapshot) * 2;
@@ -216,7 +238,12 @@ async fn resumed(
     let [reading, resumed, reading_again, from_snapshot] = samples.map(median);
     row(&format!("resume a {what} of {} events, CPU, ms", events.len()), reading, resumed, "<= 2");
     let (kept, after) = (snapshot.events.len(), events.len() as u64 - snapshot.seq);
-    row(&format!("the same from a snapshot of {kept}, {after} after it"), reading_again, from_snapshot, "3 ms");
+    row(
+        &format!("the same from a snapshot of {kept}, {after} after it"),
+        reading_again,
+        from_snapshot,
+        "3 ms",
+    );
 }
 
 /// Returns the definition with which a run started.
@@ -227,9 +254,10 @@ trait KindDefinition {
 impl KindDefinition for Event {
     fn kind_definition(&self) -> String {
         match &self.kind {
-            agentflow::event::EventKind::RunStarted(started) => {
-                started.workflow().map(|workflow| workflow.definition.to_string()).unwrap_or_default()
-            }
+            agentflow::event::EventKind::RunStarted(started) => started
+                .workflow()
+                .map(|workflow| workflow.definition.to_string())
+                .unwrap_or_default(),
             _ => String::new(),
         }
     }

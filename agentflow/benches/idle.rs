@@ -32,7 +32,8 @@ const TICKS: f64 = 100.0;
 const STARTS: usize = 9;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--inside", "wait", runs, file] => inside(wait(number(runs), Path::new(file))),
         ["--inside", "recover", runs, file] => inside(recover(number(runs), Path::new(file))),
@@ -59,7 +60,8 @@ fn all() {
 /// Runs one measurement in a separate process, which prints its rows.
 fn process(what: &str, size: usize, file: &Path) {
     let program = std::env::current_exe().expect("this program has a path");
-    let status = Command::new(program).args(["--inside", what, &size.to_string()]).arg(file).status();
+    let status =
+        Command::new(program).args(["--inside", what, &size.to_string()]).arg(file).status();
     assert!(status.expect("this program starts again").success(), "{what} of {size} failed");
 }
 
@@ -96,7 +98,11 @@ async fn recover(runs: usize, file: &Path) {
     let (began, cpu) = (Instant::now(), processor_time());
     let mut events = 0;
     for at in 0..runs {
-        events += store.read(&RunId::new(format!("run-{at}")), 0, usize::MAX).await.expect("it is read").len();
+        events += store
+            .read(&RunId::new(format!("run-{at}")), 0, usize::MAX)
+            .await
+            .expect("it is read")
+            .len();
     }
     let floor = (began.elapsed().as_secs_f64(), processor_time() - cpu);
     black_box(events);
@@ -105,11 +111,18 @@ async fn recover(runs: usize, file: &Path) {
     let (began, cpu) = (Instant::now(), processor_time());
     let recovered = runtime.recover().await.expect("the runs are listed");
     let ours = (began.elapsed().as_secs_f64(), processor_time() - cpu);
-    assert_eq!((recovered.resumed.len(), recovered.left.len()), (runs, 0), "all of them are resumed");
+    assert_eq!(
+        (recovered.resumed.len(), recovered.left.len()),
+        (runs, 0),
+        "all of them are resumed"
+    );
     row("recover(), wall, s", format!("{:.2}", ours.0));
     row("recover(), CPU, s", format!("{:.2}", ours.1));
     row("recover(), wall beside reading the journals", format!("{:.1}", ours.0 / floor.0));
-    row("recover(), CPU beside reading the journals", format!("{:.1}", ours.1 / floor.1.max(1.0 / TICKS)));
+    row(
+        "recover(), CPU beside reading the journals",
+        format!("{:.1}", ours.1 / floor.1.max(1.0 / TICKS)),
+    );
     all_ask(&runtime, runs).await;
     idle("recovered").await;
 }
@@ -172,7 +185,8 @@ async fn runtime(file: &Path) -> Runtime {
 fn asking() -> Workflow<(u64,), u64> {
     let built = Workflow::build("asking", ["n"], |b, (n,)| {
         let next = b.node("next", (n,), |_cx, (n,)| async move { Ok::<_, String>(n + 1) });
-        let word: Handle<Approval> = b.gate("word", (next,), |(n,)| Ok::<_, String>(("continue?".to_owned(), n)));
+        let word: Handle<Approval> =
+            b.gate("word", (next,), |(n,)| Ok::<_, String>(("continue?".to_owned(), n)));
         b.value("last", (next, word), |(n, _)| Ok::<_, String>(n))
     });
     built.expect("a workflow")
@@ -181,7 +195,8 @@ fn asking() -> Workflow<(u64,), u64> {
 async fn all_ask(runtime: &Runtime, runs: usize) {
     loop {
         let unfinished = runtime.runs(RunFilter::unfinished()).await.expect("they are listed");
-        let asking = unfinished.iter().filter(|run| run.pause_reason == Some(PauseReason::Approval)).count();
+        let asking =
+            unfinished.iter().filter(|run| run.pause_reason == Some(PauseReason::Approval)).count();
         if asking == runs {
             return;
         }
@@ -191,17 +206,22 @@ async fn all_ask(runtime: &Runtime, runs: usize) {
 
 /// Returns the processor time of this process in seconds, including threads that have ended.
 fn processor_time() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("the kernel tells about this process");
+    let stat =
+        std::fs::read_to_string("/proc/self/stat").expect("the kernel tells about this process");
     // The name of the program may contain any character; after it, all fields are numbers.
     let (_, fields) = stat.rsplit_once(") ").expect("the name is in brackets");
-    let ticks = |at: usize| -> f64 { fields.split(' ').nth(at).and_then(|text| text.parse().ok()).expect("a number") };
+    let ticks = |at: usize| -> f64 {
+        fields.split(' ').nth(at).and_then(|text| text.parse().ok()).expect("a number")
+    };
     (ticks(11) + ticks(12)) / TICKS
 }
 
 /// Returns the resident memory of this process in bytes.
 fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells about this process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the system says it");
+    let status =
+        std::fs::read_to_string("/proc/self/status").expect("the kernel tells about this process");
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the system says it");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
 }
 

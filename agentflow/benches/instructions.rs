@@ -22,7 +22,8 @@ const COUNTED: &str = "instructions::counted";
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if let [mode, name, side, calls] = arguments.as_slice()
         && mode == "--inside"
     {
@@ -68,7 +69,11 @@ fn instructions(case: &Case, side: &str) -> f64 {
 fn collected(name: &str, side: &str, calls: u64) -> u64 {
     let program = std::env::current_exe().expect("this program has a path");
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", &format!("--toggle-collect={COUNTED}")])
+        .args([
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            &format!("--toggle-collect={COUNTED}"),
+        ])
         .arg(program)
         .args(["--inside", name, side, &calls.to_string()])
         .output()

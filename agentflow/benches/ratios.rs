@@ -18,7 +18,8 @@ const CASE: Duration = Duration::from_secs(6);
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() {
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let wanted =
+        std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     println!("{:<50} {:>12} {:>12} {:>7} {:>8}", "case", "floor", "ours", "ratio", "target");
     for mut case in cases::all().into_iter().filter(|case| case.name.contains(&wanted)) {
         let (floor, ours, ratio) = measure(&mut case);

@@ -42,12 +42,16 @@ impl Model for Answers {
 
 fn agent(runtime: &Runtime) -> Agent {
     let answer = Arc::new(Message::assistant("So it is, and not otherwise. ".repeat(7)));
-    Agent::new(Answers { info: ModelInfo::new("bench", "answers"), answer }).name("talker").runtime(runtime)
+    Agent::new(Answers { info: ModelInfo::new("bench", "answers"), answer })
+        .name("talker")
+        .runtime(runtime)
 }
 
 async fn turn(agent: &Agent, session: &str, number: usize) {
-    let question =
-        format!("What do you say to this, which is question {number} of many? {}", "Think of it. ".repeat(10));
+    let question = format!(
+        "What do you say to this, which is question {number} of many? {}",
+        "Think of it. ".repeat(10)
+    );
     agent.run(RunRequest::new(question).session(session)).await.expect("a turn");
 }
 
@@ -127,7 +131,9 @@ fn transferred() -> (f64, f64) {
 }
 
 fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells about this process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the system says it");
+    let status =
+        std::fs::read_to_string("/proc/self/status").expect("the kernel tells about this process");
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the system says it");
     line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
 }

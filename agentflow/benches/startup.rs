@@ -20,7 +20,8 @@ const ROUNDS: usize = 20;
 
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() {
-    let generated = GeneratedCrate::new("startup-bench", MORE, [("thousand".to_owned(), program())]);
+    let generated =
+        GeneratedCrate::new("startup-bench", MORE, [("thousand".to_owned(), program())]);
     let mut best: Vec<(String, f64)> = Vec::new();
     for _ in 0..ROUNDS {
         let printed = generated.cargo(&["run", "--release", "--bin", "thousand"]);
@@ -41,7 +42,9 @@ fn main() {
 
 /// Writes tools with three parameters of different types, and the measured code.
 fn program() -> String {
-    let mut text = String::from("use std::time::Instant;\n\nuse agentflow::Registry;\nuse agentflow::prelude::*;\n\n");
+    let mut text = String::from(
+        "use std::time::Instant;\n\nuse agentflow::Registry;\nuse agentflow::prelude::*;\n\n",
+    );
     for tool in 0..TOOLS {
         let _ = write!(
             text,

@@ -25,9 +25,12 @@ const LONG: u64 = 10_000;
 #[expect(clippy::print_stdout, reason = "the table is what this program is for")]
 fn main() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let tokio =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     println!("{:<50} {:>12} {:>12} {:>7} {:>8}", "", "floor", "ours", "ratio", "target");
-    for (name, synchronous, target) in [("FULL", Synchronous::Full, "<= 1.3"), ("NORMAL", Synchronous::Normal, "")] {
+    for (name, synchronous, target) in
+        [("FULL", Synchronous::Full, "<= 1.3"), ("NORMAL", Synchronous::Normal, "")]
+    {
         let [wall, cpu] = tokio.block_on(chain(&folder.path().join(name), synchronous, name));
         row(&format!("append, {name}, wall, µs"), wall, target);
         row(&format!("append, {name}, CPU, µs"), cpu, target);
@@ -84,12 +87,14 @@ fn insert(connection: &Connection, run: &RunId, event: &Event) {
 async fn chain(file: &Path, synchronous: Synchronous, pragma: &str) -> [[f64; 2]; 2] {
     let run = RunId::new("0b9a3e0c-6d0f-4b2e-9a55-d3f6c2a1b7e4");
     let floor = by_hand(&file.with_extension("floor"), pragma);
-    let store = SqliteStore::builder(file).synchronous(synchronous).open().await.expect("the store opens");
+    let store =
+        SqliteStore::builder(file).synchronous(synchronous).open().await.expect("the store opens");
     let epoch = store.create(&run, vec![started(&run)]).await.expect("the run is new");
     let mut samples = [const { Vec::new() }; 4];
     for block in 0..BLOCKS {
         let events: Vec<Event> = (0..BLOCK).map(|n| event(&run, 2 + block * BLOCK + n)).collect();
-        let by_hand = measured(async { events.iter().for_each(|event| insert(&floor, &run, event)) }).await;
+        let by_hand =
+            measured(async { events.iter().for_each(|event| insert(&floor, &run, event)) }).await;
         let ours = measured(async {
             for event in &events {
                 store
@@ -118,22 +123,27 @@ async fn concurrent(file: &Path) {
     let mut rates = [Vec::new(), Vec::new()];
     for round in 0..7 {
         for (side, runs, steps) in [(0, 1, 200), (1, RUNS, 40)] {
-            let ids: Vec<RunId> = (0..runs).map(|run| RunId::new(format!("{round} {side} {run}"))).collect();
+            let ids: Vec<RunId> =
+                (0..runs).map(|run| RunId::new(format!("{round} {side} {run}"))).collect();
             let mut open = Vec::new();
             for run in ids {
                 let epoch = store.create(&run, vec![started(&run)]).await.expect("the run is new");
                 open.push((run, epoch));
             }
-            let (wall, _) = measured(futures_util::future::join_all(open.iter().map(|(run, epoch)| {
-                let store = &store;
-                async move {
-                    for after in 1..=steps {
-                        let next = vec![event(run, after + 1)];
-                        store.append(run, *epoch, Append::new(after, next)).await.expect("the event is written");
+            let (wall, _) =
+                measured(futures_util::future::join_all(open.iter().map(|(run, epoch)| {
+                    let store = &store;
+                    async move {
+                        for after in 1..=steps {
+                            let next = vec![event(run, after + 1)];
+                            store
+                                .append(run, *epoch, Append::new(after, next))
+                                .await
+                                .expect("the event is written");
+                        }
                     }
-                }
-            })))
-            .await;
+                })))
+                .await;
             rates[side].push((runs as u64 * steps) as f64 / wall * 1e6);
         }
     }
@@ -157,32 +167,46 @@ async fn reading(file: &Path) {
         events.iter().for_each(|event| insert(&floor, &run, event));
         floor.execute_batch("COMMIT").expect("it ends");
         let after = events[0].seq - 1;
-        store.append(&run, epoch, Append::new(after, events)).await.expect("the events are written");
+        store
+            .append(&run, epoch, Append::new(after, events))
+            .await
+            .expect("the events are written");
         let pages = |file: &Path| {
             let connection = Connection::open(file).expect("the file opens");
-            let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).expect("it has pages");
+            let pages: i64 = connection
+                .query_row("PRAGMA page_count", [], |row| row.get(0))
+                .expect("it has pages");
             pages as f64 * 4096.0
         };
         sizes.push([pages(&floor_file), pages(file)]);
     }
-    let snapshot = Snapshot::new(LONG, store.read(&run, LONG - 300, 300).await.expect("it is read"));
+    let snapshot =
+        Snapshot::new(LONG, store.read(&run, LONG - 300, 300).await.expect("it is read"));
     store.put_snapshot(&run, epoch, snapshot).await.expect("it is kept");
     let mut samples = [const { Vec::new() }; 3];
     for _ in 0..21 {
         let by_hand = measured(async {
-            let mut select = floor.prepare_cached("SELECT body FROM events WHERE run = ?1 ORDER BY seq").expect("SQL");
+            let mut select = floor
+                .prepare_cached("SELECT body FROM events WHERE run = ?1 ORDER BY seq")
+                .expect("SQL");
             let mut rows = select.query([run.as_str()]).expect("it is read");
             let mut events: Vec<Event> = Vec::new();
             while let Some(row) = rows.next().expect("it is read") {
-                let body = row.get_ref(0).and_then(|value| Ok(value.as_str()?)).expect("it is text");
+                let body =
+                    row.get_ref(0).and_then(|value| Ok(value.as_str()?)).expect("it is text");
                 events.push(serde_json::from_str(body).expect("it is an event"));
             }
             black_box(events.len())
         })
         .await;
-        let ours =
-            measured(async { black_box(store.read(&run, 0, usize::MAX).await.expect("it is read").len()) }).await;
-        let snapshot = measured(async { black_box(store.snapshot(&run).await.expect("it is read")).is_some() }).await;
+        let ours = measured(async {
+            black_box(store.read(&run, 0, usize::MAX).await.expect("it is read").len())
+        })
+        .await;
+        let snapshot = measured(async {
+            black_box(store.snapshot(&run).await.expect("it is read")).is_some()
+        })
+        .await;
         for (samples, value) in samples.iter_mut().zip([by_hand.0, ours.0, snapshot.0]) {
             samples.push(value / 1e3);
         }
@@ -192,5 +216,9 @@ async fn reading(file: &Path) {
     row("read a snapshot of 300 of them, ms", [by_hand, snapshot], "");
     let half = LONG as f64 / 2.0;
     row("bytes an event on the disk, first half", sizes[0].map(|size| size / half), "");
-    row("bytes an event on the disk, second half", [0, 1].map(|side| (sizes[1][side] - sizes[0][side]) / half), "");
+    row(
+        "bytes an event on the disk, second half",
+        [0, 1].map(|side| (sizes[1][side] - sizes[0][side]) / half),
+        "",
+    );
 }

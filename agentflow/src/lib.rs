@@ -20,8 +20,9 @@ pub use agentflow_core::document;
 pub use agentflow_core::pipeline;
 #[doc(inline)]
 pub use agentflow_core::{
-    agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, message, middleware, path,
-    resource, run, schema, session, state, telemetry, template, time, tool, value, workflow,
+    agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, message,
+    middleware, path, resource, run, schema, session, state, telemetry, template, time, tool,
+    value, workflow,
 };
 #[cfg(feature = "mcp")]
 #[doc(inline)]
@@ -38,8 +39,9 @@ pub mod runtime {
 
     #[doc(inline)]
     pub use agentflow_config::{
-        A2aAgentSettings, AlertSettings, ApiToolSettings, ConfigError, ConfigureRuntime, HttpRequestSettings,
-        McpServerSettings, ProviderSettings, RuntimeConfig, StorageSettings, ToolSettings,
+        A2aAgentSettings, AlertSettings, ApiToolSettings, ConfigError, ConfigureRuntime,
+        HttpRequestSettings, McpServerSettings, ProviderSettings, RuntimeConfig, StorageSettings,
+        ToolSettings,
     };
     #[doc(inline)]
     pub use agentflow_core::runtime::*;
@@ -129,8 +131,8 @@ pub use serde;
 pub use serde_json;
 
 pub use agentflow_core::{
-    Agent, Approval, Context, Error, Event, Hooks, Inject, Message, Model, Registry, Result, RunHandle, RunId, Runtime,
-    Tool, Workflow, ask_user, exit_loop, forget, recall, remember,
+    Agent, Approval, Context, Error, Event, Hooks, Inject, Message, Model, Registry, Result,
+    RunHandle, RunId, Runtime, Tool, Workflow, ask_user, exit_loop, forget, recall, remember,
 };
 
 /// The imports that most programs need: `use agentflow::prelude::*;`.
@@ -147,5 +149,7 @@ pub mod prelude {
     pub use crate::a2a::A2aRuntime;
     pub use crate::runtime::ConfigureRuntime;
     pub use crate::state::StateKey;
-    pub use crate::{Agent, Approval, Context, Hooks, Inject, Message, Model, Result, Runtime, tools};
+    pub use crate::{
+        Agent, Approval, Context, Hooks, Inject, Message, Model, Result, Runtime, tools,
+    };
 }

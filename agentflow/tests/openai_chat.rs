@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use agentflow::model::openai_chat::OpenAiChat;
 use agentflow::model::{
-    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, Secret, StopReason, TimeoutKind,
+    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, Secret,
+    StopReason, TimeoutKind,
 };
 use agentflow::{Message, Model};
 use agentflow_testing::within;
@@ -36,18 +37,27 @@ fn model(server: &Server, http: HttpSettings) -> OpenAiChat {
 }
 
 /// Returns all events of a call, and its result.
-async fn read(model: &OpenAiChat, request: ModelRequest) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
+async fn read(
+    model: &OpenAiChat,
+    request: ModelRequest,
+) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
     let mut events = Vec::new();
     let mut stream = model.stream(request);
     while let Some(item) = within("the next event", stream.next()).await {
         match item {
             Ok(ModelEvent::Completed(response)) => {
-                assert!(within("the next event", stream.next()).await.is_none(), "the answer is the last item");
+                assert!(
+                    within("the next event", stream.next()).await.is_none(),
+                    "the answer is the last item"
+                );
                 return (events, Ok(*response));
             }
             Ok(event) => events.push(event),
             Err(error) => {
-                assert!(within("the next event", stream.next()).await.is_none(), "an error is the last item");
+                assert!(
+                    within("the next event", stream.next()).await.is_none(),
+                    "an error is the last item"
+                );
                 let shown = format!("{error} {error:?}");
                 assert!(!shown.contains(KEY) && !shown.contains("sk-extra"), "{shown}");
                 return (events, Err(error));
@@ -78,7 +88,9 @@ fn texts(events: &[ModelEvent]) -> Vec<&str> {
     assert!(events.iter().all(text), "{events:?}");
     events
         .iter()
-        .filter_map(|event| if let ModelEvent::Text(text) = event { Some(text.as_str()) } else { None })
+        .filter_map(
+            |event| if let ModelEvent::Text(text) = event { Some(text.as_str()) } else { None },
+        )
         .collect()
 }
 
@@ -116,7 +128,8 @@ async fn a_refusal_is_retried_once_and_not_sooner_than_asked() {
 
 #[tokio::test]
 async fn retries_end() {
-    let busy = |headers: &str| vec![Act::Write(response_with(503, "application/json", headers, "{}"))];
+    let busy =
+        |headers: &str| vec![Act::Write(response_with(503, "application/json", headers, "{}"))];
     let server = Server::start(vec![busy(""); 5]).await;
     let (_, ended) = read(&model(&server, settings().max_retries(2)), streamed()).await;
     let error = ended.expect_err("busy for good");
@@ -127,7 +140,10 @@ async fn retries_end() {
     let server = Server::start(vec![busy("retry-after: 900\r\nx-request-id: req_9\r\n"); 5]).await;
     let (_, ended) = read(&model(&server, settings()), streamed()).await;
     let error = ended.expect_err("busy for long");
-    assert_eq!((error.retry_after(), error.request_id()), (Some(Duration::from_secs(900)), Some("req_9")));
+    assert_eq!(
+        (error.retry_after(), error.request_id()),
+        (Some(Duration::from_secs(900)), Some("req_9"))
+    );
     assert_eq!(server.received().len(), 1);
 
     // The header of the server overrides the status code.
@@ -160,8 +176,11 @@ async fn what_the_caller_got_wrong_is_never_retried() {
 }
 
 #[tokio::test]
-async fn the_first_piece_is_handed_on_before_the_second_arrives_and_dropping_closes_the_connection() {
-    let mut server = Server::start(vec![vec![chunked("text/event-stream"), text_event("first"), Act::Stall]]).await;
+async fn the_first_piece_is_handed_on_before_the_second_arrives_and_dropping_closes_the_connection()
+{
+    let mut server =
+        Server::start(vec![vec![chunked("text/event-stream"), text_event("first"), Act::Stall]])
+            .await;
     let mut stream = model(&server, settings()).stream(streamed());
     assert_eq!(
         within("the next event", stream.next()).await.expect("a piece").expect("no error"),
@@ -188,11 +207,15 @@ async fn nothing_is_retried_once_the_answer_has_begun() {
         (vec![event("{not json"), Act::End], ModelErrorKind::InvalidResponse),
         (vec![Act::Chunk(b"data: {\"choices\":[".to_vec()), Act::End], ModelErrorKind::Truncated),
         (
-            vec![event(r#"{"error":{"message":"oops","type":"server_error","code":500}}"#), Act::End],
+            vec![
+                event(r#"{"error":{"message":"oops","type":"server_error","code":500}}"#),
+                Act::End,
+            ],
             ModelErrorKind::Server,
         ),
     ] {
-        let script = [vec![chunked("text/event-stream"), text_event("Hel")], ending.clone()].concat();
+        let script =
+            [vec![chunked("text/event-stream"), text_event("Hel")], ending.clone()].concat();
         let server = Server::start(vec![script, good()]).await;
         let (events, ended) = read(&model(&server, settings()), streamed()).await;
         assert_eq!(texts(&events), ["Hel"], "{ending:?}");
@@ -206,7 +229,8 @@ async fn nothing_is_retried_once_the_answer_has_begun() {
 #[tokio::test]
 async fn a_stream_that_is_only_an_error_is_retried() {
     let busy = event(r#"{"error":{"message":"busy","code":503}}"#);
-    let server = Server::start(vec![vec![chunked("text/event-stream"), busy, Act::End], good()]).await;
+    let server =
+        Server::start(vec![vec![chunked("text/event-stream"), busy, Act::End], good()]).await;
     let (events, ended) = read(&model(&server, settings()), streamed()).await;
     assert_eq!(texts(&events), ["Hello"]);
     ended.expect("an answer");
@@ -226,7 +250,8 @@ async fn every_wait_has_its_limit() {
     let short = Duration::from_millis(100);
     let http = settings().max_retries(0);
     let head = || chunked("text/event-stream");
-    let drip = || (0..40).flat_map(|_| [text_event("x"), Act::Wait(Duration::from_millis(20))]).collect();
+    let drip =
+        || (0..40).flat_map(|_| [text_event("x"), Act::Wait(Duration::from_millis(20))]).collect();
     let cases: Vec<(TimeoutKind, Vec<Act>)> = vec![
         (TimeoutKind::FirstByte, vec![Act::Stall]),
         (TimeoutKind::FirstByte, vec![head(), Act::Stall]),
@@ -253,12 +278,14 @@ async fn every_wait_has_its_limit() {
 /// time.
 #[tokio::test]
 async fn the_limits_follow_a_paused_clock() {
-    let server = Server::start(vec![vec![chunked("text/event-stream"), text_event("x"), Act::Stall]]).await;
+    let server =
+        Server::start(vec![vec![chunked("text/event-stream"), text_event("x"), Act::Stall]]).await;
     let mut stream = model(&server, HttpSettings::default()).stream(streamed());
     within("the next event", stream.next()).await.expect("a piece").expect("no error");
     let began = Instant::now();
     tokio::time::pause();
-    let error = within("the next event", stream.next()).await.expect("an end").expect_err("silence");
+    let error =
+        within("the next event", stream.next()).await.expect("an end").expect_err("silence");
     assert_eq!(error.kind(), ModelErrorKind::Timeout(TimeoutKind::Idle));
     assert!(began.elapsed() < Duration::from_secs(60));
 }
@@ -313,30 +340,45 @@ async fn a_connection_that_is_not_opened_in_time_is_a_connect_timeout() {
         return;
     }
     let http = settings().max_retries(0).connect_timeout(Duration::from_millis(100));
-    let model = OpenAiChat::builder("m").base_url(format!("http://{address}/v1")).http(http).build().expect("usable");
+    let model = OpenAiChat::builder("m")
+        .base_url(format!("http://{address}/v1"))
+        .http(http)
+        .build()
+        .expect("usable");
     let (_, ended) = read(&model, streamed()).await;
-    assert_eq!(ended.expect_err("a full queue").kind(), ModelErrorKind::Timeout(TimeoutKind::Connect));
+    assert_eq!(
+        ended.expect_err("a full queue").kind(),
+        ModelErrorKind::Timeout(TimeoutKind::Connect)
+    );
 }
 
 #[tokio::test]
 async fn the_answer_says_how_it_is_read() {
     let whole = r#"{"id":"a","model":"m-1","choices":[{"message":{"content":"Hello"},"finish_reason":"stop"}]}"#;
     // A document for a streaming request, and a stream for a request without streaming.
-    let server = Server::start(vec![vec![Act::Write(response(200, "application/json", whole))], good()]).await;
+    let server =
+        Server::start(vec![vec![Act::Write(response(200, "application/json", whole))], good()])
+            .await;
     let model = model(&server, settings());
     let (events, ended) = read(&model, streamed()).await;
     assert_eq!(texts(&events), ["Hello"]);
     assert_eq!(ended.expect("an answer").model, "m-1");
     let (events, ended) = read(&model, ModelRequest::new("hi")).await;
-    assert_eq!((events.len(), ended.expect("an answer").text().into_owned()), (0, "Hello".to_owned()));
+    assert_eq!(
+        (events.len(), ended.expect("an answer").text().into_owned()),
+        (0, "Hello".to_owned())
+    );
 
     let page = vec![Act::Write(response(200, "text/html; charset=utf-8", "<html>"))];
     let cut = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{}", &whole[..40]);
     let cut = vec![Act::Write(cut.into_bytes()), Act::Close];
-    let broken = vec![Act::Write(response(200, "application/json", whole)[..120].to_vec()), Act::Close];
+    let broken =
+        vec![Act::Write(response(200, "application/json", whole)[..120].to_vec()), Act::Close];
     let server = Server::start(vec![page, cut, broken]).await;
     let model = self::model(&server, settings());
-    for kind in [ModelErrorKind::InvalidResponse, ModelErrorKind::Truncated, ModelErrorKind::Transport] {
+    for kind in
+        [ModelErrorKind::InvalidResponse, ModelErrorKind::Truncated, ModelErrorKind::Transport]
+    {
         let (_, ended) = read(&model, ModelRequest::new("hi")).await;
         assert_eq!(ended.expect_err("no answer").kind(), kind);
     }
@@ -344,8 +386,10 @@ async fn the_answer_says_how_it_is_read() {
 
 #[tokio::test]
 async fn the_error_body_is_kept_but_not_all_of_it() {
-    let body = format!(r#"{{"error":{{"message":"no","type":"x"}},"pad":"{}"}}"#, "p".repeat(20_000));
-    let server = Server::start(vec![vec![Act::Write(response(400, "application/json", &body))]]).await;
+    let body =
+        format!(r#"{{"error":{{"message":"no","type":"x"}},"pad":"{}"}}"#, "p".repeat(20_000));
+    let server =
+        Server::start(vec![vec![Act::Write(response(400, "application/json", &body))]]).await;
     let (_, ended) = read(&model(&server, settings()), streamed()).await;
     let error = ended.expect_err("refused");
     assert_eq!((error.message(), error.body().map(str::len)), ("no", Some(4096)));
@@ -361,8 +405,9 @@ async fn without_a_key_another_server_is_called_without_one() {
         }
     }
     let server = Server::start(vec![good()]).await;
-    let build =
-        |url: &str| OpenAiChat::builder("m").base_url(url).secrets(Arc::new(NoSecrets)).build().expect("usable");
+    let build = |url: &str| {
+        OpenAiChat::builder("m").base_url(url).secrets(Arc::new(NoSecrets)).build().expect("usable")
+    };
     read(&build(&server.base_url), streamed()).await.1.expect("an answer");
     assert!(!server.received()[0].head.to_ascii_lowercase().contains("authorization"));
 
@@ -376,8 +421,10 @@ async fn without_a_key_another_server_is_called_without_one() {
 /// client.
 #[tokio::test]
 async fn recorded_answers_are_read_as_the_official_client_reads_them() {
-    let root = std::env::var_os("AGENTFLOW_WIRE_CASES")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/wire-cases"), PathBuf::from);
+    let root = std::env::var_os("AGENTFLOW_WIRE_CASES").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/wire-cases"),
+        PathBuf::from,
+    );
     let Ok(cases) = std::fs::read_dir(root.join("cases")) else {
         println!("skipped: there is no recorded traffic at {}", root.display());
         return;
@@ -398,16 +445,21 @@ async fn check_case(case: &std::path::Path, name: &str) -> usize {
     };
     let (recorded, expected) = (json("case.json"), json("expected.json"));
     let mut turns = 0;
-    for (turn, want) in
-        recorded["interactions"].as_array().expect("a list").iter().zip(expected["turns"].as_array().expect("a list"))
+    for (turn, want) in recorded["interactions"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .zip(expected["turns"].as_array().expect("a list"))
     {
         if turn["provider"] != "openai-chat" {
             continue;
         }
         turns += 1;
         let head = &turn["response"];
-        let body = std::fs::read(case.join(head["body_file"].as_str().expect("a name"))).expect("recorded");
-        let crlf = String::from_utf8(body.clone()).expect("text").replace('\n', "\r\n").into_bytes();
+        let body = std::fs::read(case.join(head["body_file"].as_str().expect("a name")))
+            .expect("recorded");
+        let crlf =
+            String::from_utf8(body.clone()).expect("text").replace('\n', "\r\n").into_bytes();
         for (bytes, size) in [(&body, usize::MAX), (&body, 1), (&body, 7), (&crlf, 1), (&crlf, 5)] {
             let mut script = vec![Act::Write(recorded_head(head))];
             script.extend(bytes.chunks(size).map(|piece| Act::Chunk(piece.to_vec())));
@@ -429,7 +481,11 @@ async fn check_case(case: &std::path::Path, name: &str) -> usize {
                         );
                         let message = want["message"].as_str().expect("a message");
                         assert!(message.ends_with(error.message()), "{what}: {error}");
-                        assert_eq!(error.request_id(), head["headers"]["x-request-id"].as_str(), "{what}");
+                        assert_eq!(
+                            error.request_id(),
+                            head["headers"]["x-request-id"].as_str(),
+                            "{what}"
+                        );
                     }
                 }
             }
@@ -453,7 +509,11 @@ fn recorded_head(head: &Value) -> Vec<u8> {
 fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, what: &str) {
     if want["sdk_error"] == "builtins.RuntimeError" {
         assert_eq!(response.message.reasoning(), "17 x 23 = 391.", "{what}");
-        assert_eq!((&*response.text(), &response.stop_reason), ("391", &StopReason::Stop), "{what}");
+        assert_eq!(
+            (&*response.text(), &response.stop_reason),
+            ("391", &StopReason::Stop),
+            "{what}"
+        );
         return;
     }
     assert_eq!(response.text(), want["text"].as_str().expect("a text"), "{what}");

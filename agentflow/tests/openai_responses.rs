@@ -14,7 +14,8 @@ use std::time::Duration;
 use agentflow::message::{Conversation, ToolCall, ToolResult, ToolStatus};
 use agentflow::model::openai_responses::OpenAiResponses;
 use agentflow::model::{
-    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, OutputMode, OutputSchema, Secret,
+    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, OutputMode,
+    OutputSchema, Secret,
 };
 use agentflow::{Message, Model};
 use agentflow_testing::within;
@@ -35,13 +36,19 @@ fn model(server: &Server) -> OpenAiResponses {
 }
 
 /// Returns all events of a call, and its result.
-async fn read(model: &OpenAiResponses, request: ModelRequest) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
+async fn read(
+    model: &OpenAiResponses,
+    request: ModelRequest,
+) -> (Vec<ModelEvent>, Result<ModelResponse, ModelError>) {
     let mut events = Vec::new();
     let mut stream = model.stream(request);
     while let Some(item) = within("the next event", stream.next()).await {
         match item {
             Ok(ModelEvent::Completed(response)) => {
-                assert!(within("the next event", stream.next()).await.is_none(), "the answer is the last item");
+                assert!(
+                    within("the next event", stream.next()).await.is_none(),
+                    "the answer is the last item"
+                );
                 return (events, Ok(*response));
             }
             Ok(event) => events.push(event),
@@ -59,7 +66,10 @@ fn streamed() -> ModelRequest {
 }
 
 fn text_event(text: &str) -> Act {
-    event(&json!({"type": "response.output_text.delta", "output_index": 0, "delta": text}).to_string())
+    event(
+        &json!({"type": "response.output_text.delta", "output_index": 0, "delta": text})
+            .to_string(),
+    )
 }
 
 fn completed(output: &Value) -> Act {
@@ -68,7 +78,8 @@ fn completed(output: &Value) -> Act {
 
 #[tokio::test]
 async fn a_call_and_its_answer() {
-    let script = vec![chunked("text/event-stream"), text_event("Hello"), completed(&json!([])), Act::End];
+    let script =
+        vec![chunked("text/event-stream"), text_event("Hello"), completed(&json!([])), Act::End];
     let server = Server::start(vec![script.clone(), script]).await;
     let model = model(&server);
     for _ in 0..2 {
@@ -82,12 +93,17 @@ async fn a_call_and_its_answer() {
     assert!(head.starts_with("post /v1/responses http/1.1"), "{head}");
     assert!(head.contains(&format!("authorization: bearer {KEY}")), "{head}");
     let body: Value = serde_json::from_str(&received[0].body).expect("JSON");
-    assert_eq!((&body["store"], &body["include"]), (&json!(false), &json!(["reasoning.encrypted_content"])));
+    assert_eq!(
+        (&body["store"], &body["include"]),
+        (&json!(false), &json!(["reasoning.encrypted_content"]))
+    );
 }
 
 #[tokio::test]
 async fn the_first_piece_is_handed_on_before_the_second_arrives() {
-    let mut server = Server::start(vec![vec![chunked("text/event-stream"), text_event("first"), Act::Stall]]).await;
+    let mut server =
+        Server::start(vec![vec![chunked("text/event-stream"), text_event("first"), Act::Stall]])
+            .await;
     let mut stream = model(&server).stream(streamed());
     assert_eq!(
         within("the next event", stream.next()).await.expect("a piece").expect("no error"),
@@ -107,12 +123,17 @@ async fn an_answer_without_its_end_is_an_error() {
         (vec![event("{not json"), Act::End], ModelErrorKind::InvalidResponse),
         (vec![event(failed), Act::End], ModelErrorKind::Server),
     ] {
-        let script = [vec![chunked("text/event-stream"), text_event("Hel")], ending.clone()].concat();
+        let script =
+            [vec![chunked("text/event-stream"), text_event("Hel")], ending.clone()].concat();
         let server = Server::start(vec![script]).await;
         let (events, ended) = read(&model(&server), streamed()).await;
         assert_eq!(events.len(), 1, "{ending:?}");
         let error = ended.expect_err("no end");
-        assert_eq!((error.kind(), error.request_id()), (kind, Some("req_1")), "{ending:?}: {error}");
+        assert_eq!(
+            (error.kind(), error.request_id()),
+            (kind, Some("req_1")),
+            "{ending:?}: {error}"
+        );
         assert_eq!(server.received().len(), 1, "{ending:?}");
     }
 }
@@ -132,7 +153,8 @@ async fn reasoning_goes_back_unchanged_and_in_place() {
     let first = read(&model, ModelRequest::new(conversation.clone())).await.1.expect("an answer");
     // Messages are stored as JSON.
     let kept: Message =
-        serde_json::from_value(serde_json::to_value(&*first.message).expect("JSON")).expect("a message");
+        serde_json::from_value(serde_json::to_value(&*first.message).expect("JSON"))
+            .expect("a message");
     conversation.push(kept);
     let result = ToolResult::new(&ToolCall::new("c1", "f", "{}"), ToolStatus::Success, "2");
     conversation.push(Message::tool_results([result.into()]));
@@ -143,14 +165,18 @@ async fn reasoning_goes_back_unchanged_and_in_place() {
         body["input"][2],
         json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{\"a\": 1}"})
     );
-    assert_eq!(body["input"][3], json!({"type": "function_call_output", "call_id": "c1", "output": "2"}));
+    assert_eq!(
+        body["input"][3],
+        json!({"type": "function_call_output", "call_id": "c1", "output": "2"})
+    );
 }
 
 #[tokio::test]
 async fn a_shape_that_cannot_be_asked_for_is_known_before_the_call() {
     let model = OpenAiResponses::builder("m").build().expect("usable");
     let of = |schema: Value, tools| model.output_mode(&OutputSchema::new("A", schema), tools);
-    let fine = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
+    let fine =
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
     assert_eq!(of(fine.clone(), true), Ok(OutputMode::Native));
     let map = json!({"type": "object", "properties": {"a": {"type": "object", "additionalProperties": fine}}});
     assert!(of(map, true).expect_err("a map").contains("`a`"));
@@ -160,8 +186,10 @@ async fn a_shape_that_cannot_be_asked_for_is_known_before_the_call() {
 /// client.
 #[tokio::test]
 async fn recorded_answers_are_read_as_the_official_client_reads_them() {
-    let root = std::env::var_os("AGENTFLOW_WIRE_CASES")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/wire-cases"), PathBuf::from);
+    let root = std::env::var_os("AGENTFLOW_WIRE_CASES").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/wire-cases"),
+        PathBuf::from,
+    );
     let Ok(cases) = std::fs::read_dir(root.join("cases")) else {
         println!("skipped: there is no recorded traffic at {}", root.display());
         return;
@@ -180,16 +208,21 @@ async fn check_case(case: &Path, name: &str) -> usize {
     };
     let (recorded, expected) = (json("case.json"), json("expected.json"));
     let mut turns = 0;
-    for (turn, want) in
-        recorded["interactions"].as_array().expect("a list").iter().zip(expected["turns"].as_array().expect("a list"))
+    for (turn, want) in recorded["interactions"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .zip(expected["turns"].as_array().expect("a list"))
     {
         if turn["provider"] != "openai-responses" {
             continue;
         }
         turns += 1;
         let head = &turn["response"];
-        let body = std::fs::read(case.join(head["body_file"].as_str().expect("a name"))).expect("recorded");
-        let crlf = String::from_utf8(body.clone()).expect("text").replace('\n', "\r\n").into_bytes();
+        let body = std::fs::read(case.join(head["body_file"].as_str().expect("a name")))
+            .expect("recorded");
+        let crlf =
+            String::from_utf8(body.clone()).expect("text").replace('\n', "\r\n").into_bytes();
         for (bytes, size) in [(&body, usize::MAX), (&body, 1), (&body, 7), (&crlf, 5)] {
             let mut script = vec![Act::Write(recorded_head(head))];
             script.extend(bytes.chunks(size).map(|piece| Act::Chunk(piece.to_vec())));
@@ -211,11 +244,19 @@ async fn check_case(case: &Path, name: &str) -> usize {
                     }
                     Err(error) if want["stream_error"].is_string() => {
                         assert_eq!(Some(error.message()), want["stream_error"].as_str(), "{what}");
-                        assert_eq!((error.kind(), error.provider_code()), (ModelErrorKind::Server, None), "{what}");
+                        assert_eq!(
+                            (error.kind(), error.provider_code()),
+                            (ModelErrorKind::Server, None),
+                            "{what}"
+                        );
                         assert_eq!(events.len(), usize::from(stream), "{what}");
                     }
                     Err(error) => {
-                        assert_eq!(error.status().map(u64::from), want["status"].as_u64(), "{what}");
+                        assert_eq!(
+                            error.status().map(u64::from),
+                            want["status"].as_u64(),
+                            "{what}"
+                        );
                         let message = want["message"].as_str().expect("a message");
                         assert!(message.ends_with(error.message()), "{what}: {error}");
                         let kind = match name {
@@ -223,7 +264,11 @@ async fn check_case(case: &Path, name: &str) -> usize {
                             _ => ModelErrorKind::NotFound,
                         };
                         assert_eq!((error.kind(), error.is_retryable()), (kind, false), "{what}");
-                        assert_eq!(error.request_id(), head["headers"]["x-request-id"].as_str(), "{what}");
+                        assert_eq!(
+                            error.request_id(),
+                            head["headers"]["x-request-id"].as_str(),
+                            "{what}"
+                        );
                     }
                 }
             }
@@ -240,7 +285,13 @@ fn recorded_head(head: &Value) -> Vec<u8> {
     (text + "\r\n").into_bytes()
 }
 
-fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, what: &str, name: &str) {
+fn check_answer(
+    response: &ModelResponse,
+    events: &[ModelEvent],
+    want: &Value,
+    what: &str,
+    name: &str,
+) {
     assert_eq!(response.model, want["model"].as_str().expect("a name"), "{what}");
     let usage = &response.usage;
     let got = json!({
@@ -259,10 +310,14 @@ fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, w
     if name == "resp-reasoning-completed-empty-stream" {
         assert!(response.text().starts_with("The sky looks blue"), "{what}: {}", response.text());
         assert_eq!(response.stop_reason.as_str(), "stop", "{what}");
-        let Some(agentflow::message::Part::Reasoning(reasoning)) = response.message.parts().first() else {
+        let Some(agentflow::message::Part::Reasoning(reasoning)) = response.message.parts().first()
+        else {
             panic!("{what}")
         };
-        assert!(reasoning.opaque.as_ref().is_some_and(|item| item["encrypted_content"].is_string()), "{what}");
+        assert!(
+            reasoning.opaque.as_ref().is_some_and(|item| item["encrypted_content"].is_string()),
+            "{what}"
+        );
         return;
     }
     assert_eq!(response.text(), want["text"].as_str().expect("a text"), "{what}");
@@ -275,24 +330,32 @@ fn check_answer(response: &ModelResponse, events: &[ModelEvent], want: &Value, w
                 return json!({"id": call.id, "name": call.name, "input": call.arguments});
             }
             let arguments = serde_json::from_str(&call.arguments);
-            let arguments: Value = arguments.unwrap_or_else(|_| json!({"__invalid__": call.arguments}));
+            let arguments: Value =
+                arguments.unwrap_or_else(|_| json!({"__invalid__": call.arguments}));
             json!({"id": call.id, "name": call.name, "args": arguments})
         })
         .collect();
     assert_eq!(Value::from(calls), want["tool_calls"], "{what}");
-    assert_eq!(response.tool_calls().count(), want["tool_calls"].as_array().map_or(0, Vec::len), "{what}");
-    let stop = match (want["stop"].as_str().expect("a status"), response.tool_calls().next().is_some()) {
-        ("completed", true) => "tool_calls",
-        ("completed", false) => "stop",
-        (other, _) => want["incomplete"].as_str().unwrap_or(other),
-    };
+    assert_eq!(
+        response.tool_calls().count(),
+        want["tool_calls"].as_array().map_or(0, Vec::len),
+        "{what}"
+    );
+    let stop =
+        match (want["stop"].as_str().expect("a status"), response.tool_calls().next().is_some()) {
+            ("completed", true) => "tool_calls",
+            ("completed", false) => "stop",
+            (other, _) => want["incomplete"].as_str().unwrap_or(other),
+        };
     assert_eq!(response.stop_reason.as_str(), stop, "{what}");
     let encrypted: usize = response
         .message
         .parts()
         .iter()
         .filter_map(|part| match part {
-            agentflow::message::Part::Reasoning(reasoning) => reasoning.opaque.as_ref()?["encrypted_content"].as_str(),
+            agentflow::message::Part::Reasoning(reasoning) => {
+                reasoning.opaque.as_ref()?["encrypted_content"].as_str()
+            }
             _ => None,
         })
         .map(str::len)

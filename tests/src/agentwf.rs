@@ -38,9 +38,14 @@ impl Agentwf {
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "RUST_LOG", "NO_COLOR"] {
             command.env_remove(name).env_remove(name.to_lowercase());
         }
-        command.env_remove("ANTHROPIC_AUTH_TOKEN").env_remove("GOOGLE_API_KEY").env_remove("GOOGLE_GEMINI_BASE_URL");
+        command
+            .env_remove("ANTHROPIC_AUTH_TOKEN")
+            .env_remove("GOOGLE_API_KEY")
+            .env_remove("GOOGLE_GEMINI_BASE_URL");
         for provider in ["ANTHROPIC", "DEEPSEEK", "GEMINI", "OLLAMA", "OPENAI", "OPENROUTER"] {
-            command.env_remove(format!("{provider}_API_KEY")).env_remove(format!("{provider}_BASE_URL"));
+            command
+                .env_remove(format!("{provider}_API_KEY"))
+                .env_remove(format!("{provider}_BASE_URL"));
         }
         command.env("OPENAI_API_KEY", "a-key-of-the-tests").stdin(Stdio::null());
         Self { command, deadline: Duration::from_secs(60) }
@@ -72,7 +77,11 @@ impl Agentwf {
     /// # Panics
     /// When it cannot be started.
     pub fn start(mut self) -> Child {
-        self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command line can be started")
+        self.command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command line can be started")
     }
 
     /// Starts the process with the given standard input.
@@ -137,7 +146,10 @@ impl Ended {
     pub fn lines(&self) -> Vec<Value> {
         self.stdout
             .lines()
-            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}: {self:#?}")))
+            .map(|line| {
+                serde_json::from_str(line)
+                    .unwrap_or_else(|error| panic!("{error} in {line:?}: {self:#?}"))
+            })
             .collect()
     }
 

@@ -18,7 +18,9 @@ pub fn words_are_blessed() -> bool {
     if version.starts_with(&format!("{BLESSED}.")) || env::var_os("AGENTFLOW_UI").is_some() {
         return true;
     }
-    skipped(format_args!("blessed with rustc {BLESSED}, this is {version}; AGENTFLOW_UI=1 compares all the same"));
+    skipped(format_args!(
+        "blessed with rustc {BLESSED}, this is {version}; AGENTFLOW_UI=1 compares all the same"
+    ));
     false
 }
 

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentflow::event::ModelDelta;
 use agentflow::executor::{
-    ExecutorError, StepBatch, StepCall, StepExecutor, StepHost, StepOutcome, StepRecorder, StepSignal,
+    ExecutorError, StepBatch, StepCall, StepExecutor, StepHost, StepOutcome, StepRecorder,
+    StepSignal,
 };
 use agentflow::path::StepPath;
 use agentflow::value::Encoded;
@@ -68,7 +69,10 @@ impl Elsewhere {
     pub fn on_thread(runtime: Runtime) -> Self {
         let (executor, inbox, outbox) = Self::begin();
         std::thread::spawn(move || {
-            let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
+            let tokio = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a tokio runtime");
             tokio.block_on(serve(runtime, inbox, outbox));
         });
         executor
@@ -157,7 +161,9 @@ async fn read(
         let (host, batch) = host;
         // Stores the batch on a separate task, so that later messages are not delayed.
         if let Some(to) = to.upgrade() {
-            tokio::spawn(async move { sent(&to, number, &StepRequestMessage::Kept(host.record(batch).await)) });
+            tokio::spawn(async move {
+                sent(&to, number, &StepRequestMessage::Kept(host.record(batch).await));
+            });
         }
     }
     // The executing side has ended. Dropping the senders fails the calls that still wait.
@@ -167,12 +173,14 @@ async fn read(
 /// Executes the forwarded steps until the other side ends.
 async fn serve(runtime: Runtime, mut inbox: mpsc::UnboundedReceiver<Vec<u8>>, outbox: Bytes) {
     let mut running = JoinSet::new();
-    let mut lanes: HashMap<u64, (mpsc::UnboundedSender<_>, mpsc::UnboundedSender<StepSignal>)> = HashMap::new();
+    let mut lanes: HashMap<u64, (mpsc::UnboundedSender<_>, mpsc::UnboundedSender<StepSignal>)> =
+        HashMap::new();
     while let Some(bytes) = inbox.recv().await {
         let (number, message) = received::<StepRequestMessage>(&bytes);
         match message {
             StepRequestMessage::Call(call) => {
-                let ((kept, is_kept), (say, said)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+                let ((kept, is_kept), (say, said)) =
+                    (mpsc::unbounded_channel(), mpsc::unbounded_channel());
                 lanes.insert(number, (kept, say));
                 let recorder = Recorder {
                     call: number,
@@ -212,7 +220,9 @@ impl StepRecorder for Recorder {
         // Confirmations have no id. The lock ensures that the next one belongs to this batch.
         let mut kept = self.kept.lock().await;
         sent(&self.to, self.call, &Up::Record(batch));
-        within("a message", kept.recv()).await.unwrap_or_else(|| Err(ExecutorError::lost("the run is gone")))
+        within("a message", kept.recv())
+            .await
+            .unwrap_or_else(|| Err(ExecutorError::lost("the run is gone")))
     }
 
     fn delta(&self, path: &StepPath, delta: ModelDelta) {

@@ -43,7 +43,8 @@ pub fn post(url: &str, body: &Value) -> io::Result<Answer> {
 
 /// Uses HTTP/1.0, so that the response is not chunked and ends with the connection.
 fn request(method: &str, url: &str, body: &str) -> io::Result<Answer> {
-    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{what} from {url}"));
+    let wrong =
+        |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{what} from {url}"));
     let rest = url.strip_prefix("http://").ok_or_else(|| wrong("no http address"))?;
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let mut stream = TcpStream::connect(host)?;

@@ -93,7 +93,8 @@ pub fn mcp_memory() -> Option<Command> {
 /// Returns the command of the MCP reference server that fetches pages (PyPI), including pages on
 /// this machine. Returns `None`, which skips the test, when it cannot be installed.
 pub fn mcp_fetch() -> Option<Command> {
-    let mut command = python_with("mcp-fetch", &["mcp-server-fetch==2026.10.19"])?.program("mcp-server-fetch");
+    let mut command =
+        python_with("mcp-fetch", &["mcp-server-fetch==2026.10.19"])?.program("mcp-server-fetch");
     command.arg("--allow-private-ips");
     Some(command)
 }
@@ -137,7 +138,8 @@ pub fn a2a_google_adk() -> Option<Python> {
 /// Returns a Python with LangGraph, LangChain agents and the development server. Returns `None`,
 /// which skips the test, when it cannot be installed.
 pub fn a2a_langgraph() -> Option<Python> {
-    let server = "langgraph-cli[inmem]==0.4.40 langgraph-api==0.16.7 langgraph-runtime-inmem==0.36.7";
+    let server =
+        "langgraph-cli[inmem]==0.4.40 langgraph-api==0.16.7 langgraph-runtime-inmem==0.36.7";
     python_with("langgraph", &[&format!("{server} langgraph==1.2.22 langchain==1.5.2")])
 }
 
@@ -197,10 +199,16 @@ fn partner(name: &str, program: &str) -> Option<Command> {
             cargo
         };
         run(&mut cargo(&["fetch", "--locked"]))?;
-        let built = run(cargo(&["build", "--offline", "--locked", "--quiet"]).arg("--target-dir").arg(folder));
+        let built = run(cargo(&["build", "--offline", "--locked", "--quiet"])
+            .arg("--target-dir")
+            .arg(folder));
         Ok(built.map(|()| folder.join("debug").join(program)))
     })?;
-    Some(Command::new(program.unwrap_or_else(|problem| panic!("`tests/partners/{name}` does not compile: {problem}"))))
+    Some(Command::new(
+        program.unwrap_or_else(|problem| {
+            panic!("`tests/partners/{name}` does not compile: {problem}")
+        }),
+    ))
 }
 
 /// Returns a Python environment with exactly these packages and their dependencies. It is created
@@ -212,7 +220,10 @@ fn python_with(name: &str, packages: &[&str]) -> Option<Python> {
         let python = Python { folder: folder.to_owned() };
         packages.iter().try_for_each(|package| {
             let words = package.split(' ');
-            run(python.command().args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(words))
+            run(python
+                .command()
+                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+                .args(words))
         })
     })?;
     Some(Python { folder })
@@ -226,7 +237,8 @@ fn node_package(name: &str, version: &str) -> Option<PathBuf> {
         run(Command::new("node").arg("--version"))?;
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         // Without its own manifest, npm would search the parent folders for one.
-        fs::write(folder.join("package.json"), r#"{"private": true}"#).map_err(|error| error.to_string())?;
+        fs::write(folder.join("package.json"), r#"{"private": true}"#)
+            .map_err(|error| error.to_string())?;
         let npm = if cfg!(windows) { "npm.cmd" } else { "npm" };
         run(Command::new(npm)
             .current_dir(folder)
@@ -260,7 +272,12 @@ fn installed(
 
 /// Creates the content of a named folder while other tests and processes that need it wait. Returns
 /// `None`, which skips the test, when that fails.
-fn within<T>(kind: &str, name: &str, packages: &[&str], make: impl FnOnce(&Path) -> Result<T, String>) -> Option<T> {
+fn within<T>(
+    kind: &str,
+    name: &str,
+    packages: &[&str],
+    make: impl FnOnce(&Path) -> Result<T, String>,
+) -> Option<T> {
     if std::env::var_os("AGENTFLOW_OFFLINE").is_some() {
         skipped("AGENTFLOW_OFFLINE is set");
         return None;
@@ -272,14 +289,19 @@ fn within<T>(kind: &str, name: &str, packages: &[&str], make: impl FnOnce(&Path)
         FileExt::lock(&lock)?;
         Ok::<_, std::io::Error>((base.join(name), lock))
     };
-    let made = locked().map_err(|error| error.to_string()).and_then(|(folder, _lock)| make(&folder));
-    made.map_err(|problem| skipped(format_args!("{} cannot be installed: {problem}", packages.join(" ")))).ok()
+    let made =
+        locked().map_err(|error| error.to_string()).and_then(|(folder, _lock)| make(&folder));
+    made.map_err(|problem| {
+        skipped(format_args!("{} cannot be installed: {problem}", packages.join(" ")));
+    })
+    .ok()
 }
 
 /// Runs a program until it ends. The error contains the end of its output.
 fn run(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{program}: {error}"))?;
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }

@@ -70,7 +70,10 @@ impl WordFile {
 
     /// Returns all complaints.
     pub fn complaints(&self) -> Vec<String> {
-        self.lines().into_iter().filter_map(|line| Some(line["complaint"].as_str()?.to_owned())).collect()
+        self.lines()
+            .into_iter()
+            .filter_map(|line| Some(line["complaint"].as_str()?.to_owned()))
+            .collect()
     }
 
     fn lines(&self) -> Vec<Value> {
@@ -81,7 +84,8 @@ impl WordFile {
 
     /// Returns all requests, ordered by when they were sent.
     pub fn words(&self) -> Vec<Word> {
-        let (mut words, mut at): (Vec<Word>, BTreeMap<String, usize>) = (Vec::new(), BTreeMap::new());
+        let (mut words, mut at): (Vec<Word>, BTreeMap<String, usize>) =
+            (Vec::new(), BTreeMap::new());
         for line in self.lines() {
             let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
             let token = text("token");
@@ -150,21 +154,30 @@ impl Look {
                         look.failed.push(path);
                     }
                 }
-                EventKind::ApprovalResolved { .. } | EventKind::NodeStarted { .. } | EventKind::NodeReset { .. } => {
+                EventKind::ApprovalResolved { .. }
+                | EventKind::NodeStarted { .. }
+                | EventKind::NodeReset { .. } => {
                     look.asking.remove(&path);
-                    let part =
-                        |of: &str| of == path || of.strip_prefix(&path).is_some_and(|rest| rest.starts_with('['));
+                    let part = |of: &str| {
+                        of == path
+                            || of.strip_prefix(&path).is_some_and(|rest| rest.starts_with('['))
+                    };
                     look.interrupted.retain(|of| !part(of));
                     look.failed.retain(|of| !part(of));
                 }
                 EventKind::RunPaused { reason: PauseReason::Operator, .. } => look.paused = true,
                 // A nested workflow also records `run.resumed`; only the root event unpauses the
                 // run.
-                EventKind::RunResumed { recovered: false, .. } if event.path.is_root() => look.paused = false,
+                EventKind::RunResumed { recovered: false, .. } if event.path.is_root() => {
+                    look.paused = false;
+                }
                 _ => {}
             }
         }
-        look.end = events.last().filter(|event| event.kind.ends_run()).map(|event| event.kind.shape().name);
+        look.end = events
+            .last()
+            .filter(|event| event.kind.ends_run())
+            .map(|event| event.kind.shape().name);
         look
     }
 

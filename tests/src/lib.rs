@@ -24,9 +24,9 @@ pub use self::blessed::words_are_blessed;
 pub use self::elsewhere::Elsewhere;
 pub use self::http::{Answer, get, post};
 pub use self::install::{
-    Python, a2a_ag2, a2a_agent_framework, a2a_google_adk, a2a_langgraph, a2a_linter, a2a_pydantic_ai, a2a_python,
-    a2a_rust_client, aimock, llmock, mcp_conformance, mcp_everything, mcp_fetch, mcp_filesystem, mcp_inspector,
-    mcp_memory, mcp_python, mcp_time, sdk_types,
+    Python, a2a_ag2, a2a_agent_framework, a2a_google_adk, a2a_langgraph, a2a_linter,
+    a2a_pydantic_ai, a2a_python, a2a_rust_client, aimock, llmock, mcp_conformance, mcp_everything,
+    mcp_fetch, mcp_filesystem, mcp_inspector, mcp_memory, mcp_python, mcp_time, sdk_types,
 };
 pub use self::llama_cpp::LlamaServer;
 pub use self::process::{Process, free_port, interrupt, lines_of, target_folder, test_as_process};
@@ -39,6 +39,9 @@ pub use self::wire_cases::{Replay, VARIANTS, WireCase, WireTurn, relevant, run_a
 /// # Panics
 /// With `AGENTFLOW_NO_SKIP=1`.
 pub fn skipped(why: impl std::fmt::Display) {
-    assert!(std::env::var_os("AGENTFLOW_NO_SKIP").is_none(), "skipped although AGENTFLOW_NO_SKIP is set: {why}");
+    assert!(
+        std::env::var_os("AGENTFLOW_NO_SKIP").is_none(),
+        "skipped although AGENTFLOW_NO_SKIP is set: {why}"
+    );
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }

@@ -35,10 +35,12 @@ impl LlamaServer {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let port = free_port().to_string();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/llama_cpp/serve.py");
-        let mut process = Process::start(python.command().arg(script).arg(&port)).expect("python can be started");
+        let mut process =
+            Process::start(python.command().arg(script).arg(&port)).expect("python can be started");
         let base = format!("http://127.0.0.1:{port}");
-        process
-            .wait_until("it is ready", |_| get(&format!("{base}/health")).ok().filter(|answer| answer.status == 200));
+        process.wait_until("it is ready", |_| {
+            get(&format!("{base}/health")).ok().filter(|answer| answer.status == 200)
+        });
         Some(Self { _process: process, _alone: alone, base })
     }
 

@@ -19,7 +19,8 @@ impl EffectFile {
     /// # Panics
     /// When the file cannot be written.
     pub fn note(&self, what: &str) {
-        let mut file = OpenOptions::new().create(true).append(true).open(&self.0).expect("the file opens");
+        let mut file =
+            OpenOptions::new().create(true).append(true).open(&self.0).expect("the file opens");
         file.write_all(format!("{what}\n").as_bytes()).expect("it is written");
     }
 

@@ -40,7 +40,9 @@ impl Process {
 
     /// Returns the output so far.
     pub fn output(&self) -> String {
-        fs::read(self.output.path()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        fs::read(self.output.path())
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 
     /// Polls `ready` until it returns a value.
@@ -102,7 +104,10 @@ pub fn lines_of(output: impl Read + Send + 'static) -> impl Iterator<Item = Stri
 pub fn interrupt(process: u32) {
     let mut kill = Command::new("kill");
     // The process may have ended already, so the exit code is ignored.
-    kill.args(["-INT", &process.to_string()]).stderr(Stdio::null()).status().expect("there is a `kill`");
+    kill.args(["-INT", &process.to_string()])
+        .stderr(Stdio::null())
+        .status()
+        .expect("there is a `kill`");
 }
 
 /// Returns a command that runs one test of this program in a new process. A test cannot change its
@@ -114,7 +119,9 @@ pub fn interrupt(process: u32) {
 pub fn test_as_process(module: &str, test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a running program has a path"));
     // The test's name is its path without the name of the program.
-    let name = module.split_once("::").map_or_else(|| test.to_owned(), |(_, within)| format!("{within}::{test}"));
+    let name = module
+        .split_once("::")
+        .map_or_else(|| test.to_owned(), |(_, within)| format!("{within}::{test}"));
     command.args(["--exact", &name, "--nocapture"]);
     command
 }

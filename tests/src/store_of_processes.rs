@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agentflow::store::{Epoch, MemoryStore, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage};
+use agentflow::store::{
+    Epoch, MemoryStore, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage,
+};
 use agentflow::{Event, RunId, async_trait};
 
 /// The store as one process sees it.
@@ -23,7 +25,13 @@ pub struct ProcessStore {
 impl ProcessStore {
     /// Creates a store, as the first process sees it.
     pub fn new() -> Self {
-        Self { kept: MemoryStore::new(), process: 1, holders: Arc::default(), failing: Arc::default(), refused: None }
+        Self {
+            kept: MemoryStore::new(),
+            process: 1,
+            holders: Arc::default(),
+            failing: Arc::default(),
+            refused: None,
+        }
     }
 
     /// Returns the same store, as another process sees it.
@@ -122,7 +130,12 @@ impl agentflow::store::StoreLayer for ProcessStore {
         }
     }
 
-    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+    async fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> Result<(), StoreError> {
         if let Some(refused) = &self.refused {
             refused.fetch_add(1, Ordering::SeqCst);
             return Err(StoreError::new(StoreErrorKind::Full, "the snapshot is too large"));
@@ -135,7 +148,10 @@ impl agentflow::store::StoreLayer for ProcessStore {
     }
 
     async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
-        let fails = self.failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| times.checked_sub(1)).is_ok();
+        let fails = self
+            .failing
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |times| times.checked_sub(1))
+            .is_ok();
         if fails {
             return Err(StoreError::new(StoreErrorKind::Locked, "the file is locked"));
         }

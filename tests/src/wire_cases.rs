@@ -64,7 +64,9 @@ pub fn wire_cases(prefix: &str) -> Option<Vec<WireCase>> {
     let cases = folder()?.join("cases");
     let mut names: Vec<String> = fs::read_dir(&cases)
         .expect("the cases can be listed")
-        .map(|entry| entry.expect("the cases can be listed").file_name().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry.expect("the cases can be listed").file_name().to_string_lossy().into_owned()
+        })
         .filter(|name| name.starts_with(prefix))
         .collect();
     names.sort();
@@ -85,12 +87,18 @@ fn read(folder: &Path) -> WireCase {
             provider: turn["provider"].as_str().expect("a turn has a provider").to_owned(),
             request: turn["request"]["body"].clone(),
             streamed: turn["response"]["stream"].as_bool().expect("a turn says whether it streams"),
-            status: turn["response"]["status"].as_u64().and_then(|status| status.try_into().ok()).expect("a status"),
+            status: turn["response"]["status"]
+                .as_u64()
+                .and_then(|status| status.try_into().ok())
+                .expect("a status"),
             body: fs::read(folder.join(file)).expect("a turn has its body"),
             expected: expected["turns"][at].clone(),
         }
     });
-    WireCase { id: case["id"].as_str().expect("a case has a name").to_owned(), turns: turns.collect() }
+    WireCase {
+        id: case["id"].as_str().expect("a case has a name").to_owned(),
+        turns: turns.collect(),
+    }
 }
 
 /// A server that replays recorded traffic. It stops when this value is dropped.
@@ -175,7 +183,11 @@ impl Replay {
         assert!(!log.is_empty(), "nothing was sent");
         let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
         serde_json::to_writer(&mut file, &log).expect("the log can be written");
-        let output = python.command().arg(self.folder.join("validate_requests.py")).arg(file.path()).output();
+        let output = python
+            .command()
+            .arg(self.folder.join("validate_requests.py"))
+            .arg(file.path())
+            .output();
         let output = output.expect("the validator can be started");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
@@ -202,7 +214,10 @@ pub fn relevant(printed: &Value, expected: &Value) -> Value {
 ///
 /// # Panics
 /// When a job failed, with the errors of all failed jobs.
-pub fn run_all<J: Send + 'static>(jobs: Vec<J>, run: impl Fn(&J) -> Result<(), String> + Send + Sync + 'static) {
+pub fn run_all<J: Send + 'static>(
+    jobs: Vec<J>,
+    run: impl Fn(&J) -> Result<(), String> + Send + Sync + 'static,
+) {
     let (queue, run) = (Arc::new(Mutex::new(VecDeque::from(jobs))), Arc::new(run));
     let workers: Vec<_> = (0..3)
         .map(|_| {
@@ -210,12 +225,15 @@ pub fn run_all<J: Send + 'static>(jobs: Vec<J>, run: impl Fn(&J) -> Result<(), S
             thread::spawn(move || {
                 let mut problems = Vec::new();
                 loop {
-                    let Some(job) = queue.lock().expect("no job panics").pop_front() else { return problems };
+                    let Some(job) = queue.lock().expect("no job panics").pop_front() else {
+                        return problems;
+                    };
                     problems.extend(run(&job).err());
                 }
             })
         })
         .collect();
-    let problems: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().expect("no job panics")).collect();
+    let problems: Vec<String> =
+        workers.into_iter().flat_map(|worker| worker.join().expect("no job panics")).collect();
     assert!(problems.is_empty(), "{} failed:\n{}", problems.len(), problems.join("\n"));
 }

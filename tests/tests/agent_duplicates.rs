@@ -45,8 +45,12 @@ fn a_third_workflow_and_a_third_agent_are_found() {
     assert_eq!(runtime.workflow_graph("alone").unwrap().name, "alone");
     assert_eq!(&*runtime.agent_outline("lone_agent").unwrap().name, "lone_agent");
     let error = runtime.workflow_graph("twice").unwrap_err().to_string();
-    let (file, places) = ("tests/agent_duplicates.rs:", error.matches("agent_duplicates.rs:").count());
-    assert!(error.contains("two workflows have this name: at ") && error.contains(file) && places == 2, "{error}");
+    let (file, places) =
+        ("tests/agent_duplicates.rs:", error.matches("agent_duplicates.rs:").count());
+    assert!(
+        error.contains("two workflows have this name: at ") && error.contains(file) && places == 2,
+        "{error}"
+    );
     let error = runtime.agent_outline("same").unwrap_err().to_string();
     assert!(error.contains("two agents are named `same`"), "{error}");
     let error = runtime.workflow_graph("alne").unwrap_err().to_string();

@@ -27,8 +27,11 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
 /// Builds a chain of nodes. With `is_turned` the nodes and edges are listed last to first.
 fn chain(count: usize, is_turned: bool) -> String {
     let nodes = lines(count, |at| {
-        let kind =
-            if at == 0 { "router, condition_expr: 'true'".to_owned() } else { format!("join, join_group: g{at}") };
+        let kind = if at == 0 {
+            "router, condition_expr: 'true'".to_owned()
+        } else {
+            format!("join, join_group: g{at}")
+        };
         format!("  - {{node_id: n{at}, kind: {kind}}}\n")
     });
     let mut edges: Vec<String> = (1..count)
@@ -52,7 +55,9 @@ fn arms(count: usize) -> String {
              {{server_id: s, tool_name: t}}}}], on_error: route_to_node, on_error_node_id: end, output_mapping: {{k{at}: a}}}}\n"
         )
     });
-    let edges = lines(count, |at| format!("  - {{from_node_id: way, to_node_id: n{at}, condition_key: k{at}}}\n"));
+    let edges = lines(count, |at| {
+        format!("  - {{from_node_id: way, to_node_id: n{at}, condition_key: k{at}}}\n")
+    });
     format!(
         "workflow_id: it\nnodes:\n  - {{node_id: way, kind: router, condition_expr: kind}}\n  - {{node_id: end, kind: \
          terminal}}\n{nodes}edges:\n{edges}"
@@ -62,7 +67,8 @@ fn arms(count: usize) -> String {
 /// Builds a chain of tool calls. Each call depends on the next one in the document.
 fn calls(count: usize) -> String {
     let nodes = lines(count, |at| {
-        let depends = if at + 1 == count { String::new() } else { format!(", depends_on: [n{}]", at + 1) };
+        let depends =
+            if at + 1 == count { String::new() } else { format!(", depends_on: [n{}]", at + 1) };
         format!("  - {{id: n{at}, tool: t{depends}}}\n")
     });
     format!("id: it\nnodes:\n{nodes}")
@@ -79,7 +85,11 @@ fn steps(count: usize) -> String {
 /// state key.
 fn values(count: usize) -> String {
     let nodes = lines(count, |at| {
-        let value = if at + 1 == count { "{value: 1}".to_owned() } else { format!("{{from: n{}}}", at + 1) };
+        let value = if at + 1 == count {
+            "{value: 1}".to_owned()
+        } else {
+            format!("{{from: n{}}}", at + 1)
+        };
         format!("  - {{name: n{at}, does: {{value: {value}}}, saves: {{k: ''}}}}\n")
     });
     format!("name: it\noutput: n0\nnodes:\n{nodes}")
@@ -88,13 +98,15 @@ fn values(count: usize) -> String {
 /// Builds sequences that are nested `depth` levels deep, with `beside` tool calls at each level.
 fn deep(depth: usize, beside: usize) -> String {
     let calls = lines(beside, |_| "{tool: t}, ".to_owned());
-    let inner = (0..depth).fold("{tool: t}".to_owned(), |inner, _| format!("{{sequence: [{calls}{inner}]}}"));
+    let inner = (0..depth)
+        .fold("{tool: t}".to_owned(), |inner, _| format!("{{sequence: [{calls}{inner}]}}"));
     format!("name: it\ntopology: {inner}\n")
 }
 
 /// Builds a sequence of loops. Each loop is an inner workflow of the same name.
 fn rounds(count: usize) -> String {
-    let parts = lines(count, |_| "    - {loop: {sequence: [{tool: t}, {tool: t}]}, max: 2}\n".to_owned());
+    let parts =
+        lines(count, |_| "    - {loop: {sequence: [{tool: t}, {tool: t}]}, max: 2}\n".to_owned());
     format!("name: it\ntopology:\n  sequence:\n{parts}")
 }
 
@@ -134,12 +146,16 @@ fn parts(count: usize) -> String {
 /// (`is_one`) or test one field each. The nodes save one shared key if only one arm can be taken.
 fn routes(count: usize, all: bool, is_one: bool) -> String {
     let arms = lines(count, |at| match is_one {
-        true => format!("{{arm: a{at}, when: {{equals: [{{from: order, at: /kind}}, {{value: k{at}}}]}}}}, "),
+        true => format!(
+            "{{arm: a{at}, when: {{equals: [{{from: order, at: /kind}}, {{value: k{at}}}]}}}}, "
+        ),
         false => format!("{{arm: a{at}, when: {{is: {{from: order, at: /p{at}}}}}}}, "),
     });
     let saves = if !all || is_one { ", saves: {k: ''}" } else { "" };
     let nodes = lines(count, |at| {
-        format!("  - {{name: n{at}, does: {{value: {{value: {at}}}}}, edges: [{{from: way, arm: a{at}}}]{saves}}}\n")
+        format!(
+            "  - {{name: n{at}, does: {{value: {{value: {at}}}}}, edges: [{{from: way, arm: a{at}}}]{saves}}}\n"
+        )
     });
     let edges = lines(count, |at| format!("{{from: n{at}}}, "));
     format!(
@@ -217,10 +233,15 @@ fn documents_of_thousands_of_conditions_are_read() {
 #[test]
 fn so_many_mistakes_are_listed() {
     let nodes = lines(400, |at| format!("  - {{name: n{at}, does: {{value: {{from: m{at}}}}}}}\n"));
-    let error = Document::read("it.yaml", format!("name: it\noutput: n0\nnodes:\n{nodes}")).unwrap_err();
+    let error =
+        Document::read("it.yaml", format!("name: it\noutput: n0\nnodes:\n{nodes}")).unwrap_err();
     let problems = error.problems();
     assert_eq!(problems.len(), 301);
-    assert!(problems[0].message.starts_with("the node `n0` reads or follows `m0`"), "{:?}", problems[0]);
+    assert!(
+        problems[0].message.starts_with("the node `n0` reads or follows `m0`"),
+        "{:?}",
+        problems[0]
+    );
     assert!(
         problems[300].message.ends_with(" more problems are not listed; correct these first"),
         "{:?}",
@@ -232,7 +253,10 @@ fn so_many_mistakes_are_listed() {
 #[tool(effects = "none", max_output = 1_000_000)]
 async fn work_decide(next: NextNode) -> NodeDecision {
     match next.node.as_str() {
-        "each" => NodeDecision::Revise { arguments: json!({"items": next.outputs["items"]}), reason: String::new() },
+        "each" => NodeDecision::Revise {
+            arguments: json!({"items": next.outputs["items"]}),
+            reason: String::new(),
+        },
         _ => NodeDecision::Continue,
     }
 }

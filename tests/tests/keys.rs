@@ -145,7 +145,10 @@ fn reply(mut stream: TcpStream, answer: &Answer) -> std::io::Result<()> {
 }
 
 fn http(status: u16, headers: &str, body: &str) -> String {
-    format!("HTTP/1.1 {status} X\r\n{headers}connection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "HTTP/1.1 {status} X\r\n{headers}connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 const JSON: &str = "content-type: application/json\r\n";
@@ -176,15 +179,19 @@ impl Format {
                 let call = json!({"id": "c1", "type": "function", "function": {"name": "add", "arguments": text}});
                 let of = |message: Value, reason: &str| json!({"choices": [{"index": 0, "message": message, "finish_reason": reason}]});
                 (
-                    of(json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls"),
+                    of(
+                        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+                        "tool_calls",
+                    ),
                     of(json!({"role": "assistant", "content": "three"}), "stop"),
                 )
             }
             Self::Responses => {
-                let of =
-                    |item: Value| json!({"id": "r", "object": "response", "status": "completed", "output": [item]});
+                let of = |item: Value| json!({"id": "r", "object": "response", "status": "completed", "output": [item]});
                 (
-                    of(json!({"type": "function_call", "id": "f", "call_id": "c1", "name": "add", "arguments": text})),
+                    of(
+                        json!({"type": "function_call", "id": "f", "call_id": "c1", "name": "add", "arguments": text}),
+                    ),
                     of(json!({"type": "message", "id": "m", "role": "assistant", "content": [
                         {"type": "output_text", "text": "three", "annotations": []},
                     ]})),
@@ -196,13 +203,19 @@ impl Format {
                         "stop_reason": reason, "usage": {"input_tokens": 1, "output_tokens": 1}})
                 };
                 (
-                    of(json!({"type": "tool_use", "id": "c1", "name": "add", "input": arguments}), "tool_use"),
+                    of(
+                        json!({"type": "tool_use", "id": "c1", "name": "add", "input": arguments}),
+                        "tool_use",
+                    ),
                     of(json!({"type": "text", "text": "three"}), "end_turn"),
                 )
             }
             Self::Gemini => {
                 let of = |part: Value| json!({"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]});
-                (of(json!({"functionCall": {"name": "add", "args": arguments}})), of(json!({"text": "three"})))
+                (
+                    of(json!({"functionCall": {"name": "add", "args": arguments}})),
+                    of(json!({"text": "three"})),
+                )
             }
         };
         vec![document(call), document(answer)]
@@ -273,7 +286,9 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
     let (in_stream, broken) = (format.stream_error(&all), format!("data: {{{all}\n\n"));
     let refusal = |status: u16| {
         let body = refused.to_string();
-        answer(move |_| http(status, &format!("{JSON}x-request-id: {KEY}\r\nrequest-id: {KEY}\r\n"), &body))
+        answer(move |_| {
+            http(status, &format!("{JSON}x-request-id: {KEY}\r\nrequest-id: {KEY}\r\n"), &body)
+        })
     };
     vec![
         ("401", refusal(401)),
@@ -284,12 +299,19 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
         ("500", refusal(500)),
         ("the whole head", answer(|head| http(401, "content-type: text/plain\r\n", head))),
         ("a long body", answer(|head| http(401, "", &format!("{}{head}", "x".repeat(4070))))),
-        ("a message that is a text", answer(|head| http(401, JSON, &json!({"error": head}).to_string()))),
+        (
+            "a message that is a text",
+            answer(|head| http(401, JSON, &json!({"error": head}).to_string())),
+        ),
         ("a type", answer(|_| http(200, &format!("content-type: application/{KEY}\r\n"), ""))),
         (
             "a redirect",
             answer(|head| {
-                let port = head.split("127.0.0.1:").nth(1).and_then(|rest| rest.split("\r\n").next()).unwrap_or("1");
+                let port = head
+                    .split("127.0.0.1:")
+                    .nth(1)
+                    .and_then(|rest| rest.split("\r\n").next())
+                    .unwrap_or("1");
                 http(302, &format!("location: http://127.0.0.1:{port}/{KEY}?k={KEY}\r\n"), "")
             }),
         ),
@@ -306,7 +328,8 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
         (
             "another type in a stream",
             answer(|_| {
-                let event = json!({"choices": KEY, "output_index": KEY, "index": KEY, "candidates": KEY});
+                let event =
+                    json!({"choices": KEY, "output_index": KEY, "index": KEY, "candidates": KEY});
                 http(200, EVENTS, &format!("data: {event}\n\n"))
             }),
         ),
@@ -315,14 +338,18 @@ fn echoes(format: Format, keys: &[&str]) -> Vec<(&'static str, Answer)> {
         ("no JSON in a stream", answer(move |_| http(200, EVENTS, &broken))),
         ("no HTTP", answer(|head| head.to_owned())),
         ("a line that is not a header", answer(|_| format!("HTTP/1.1 200 X\r\n{KEY}\r\n\r\n"))),
-        ("half an answer", answer(|head| format!("HTTP/1.1 200 X\r\n{JSON}content-length: 9999\r\n\r\n{head}"))),
+        (
+            "half an answer",
+            answer(|head| format!("HTTP/1.1 200 X\r\n{JSON}content-length: 9999\r\n\r\n{head}")),
+        ),
         ("nothing", answer(|_| String::new())),
     ]
 }
 
 /// Runs an agent to its end and collects all output. Returns the outcome.
 async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String, agentflow::Error> {
-    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("keys-{}.json", std::process::id()));
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("keys-{}.json", std::process::id()));
     let cassette = Cassette::record(&file, model).unwrap();
     let events = Arc::new(Mutex::new(String::new()));
     let sink = {
@@ -369,7 +396,12 @@ async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String,
             if let agentflow::Error::Model(error) = error {
                 shown.push(
                     "its parts",
-                    &format!("{:?} {:?} {:?}", error.provider_code(), error.request_id(), error.body()),
+                    &format!(
+                        "{:?} {:?} {:?}",
+                        error.provider_code(),
+                        error.request_id(),
+                        error.body()
+                    ),
                 );
                 shown.debug("a failure", &agentflow::error::Failure::from(&**error));
             }

@@ -41,7 +41,8 @@ impl<S: tracing::Subscriber> Layer<S> for Log {
 fn aborts() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        tracing::subscriber::set_global_default(tracing_subscriber::Registry::default().with(Log)).unwrap();
+        tracing::subscriber::set_global_default(tracing_subscriber::Registry::default().with(Log))
+            .unwrap();
         agentflow::__private::assume_abort();
     });
 }
@@ -128,15 +129,21 @@ async fn a_denied_call_ends_its_step_without_a_panic() {
         (3, FailureKind::Build),
     ] {
         assert_eq!(failed(kind).await, expected, "{kind}");
-        assert_eq!((CHARGED.load(Ordering::SeqCst), UNWOUND.load(Ordering::SeqCst)), (0, 0), "{kind}");
+        assert_eq!(
+            (CHARGED.load(Ordering::SeqCst), UNWOUND.load(Ordering::SeqCst)),
+            (0, 0),
+            "{kind}"
+        );
     }
 }
 
 #[tokio::test]
 async fn it_is_logged_once() {
     aborts();
-    let _runtimes = [Runtime::builder().build(), Runtime::builder().build(), test_runtime().build()];
+    let _runtimes =
+        [Runtime::builder().build(), Runtime::builder().build(), test_runtime().build()];
     let lines = LINES.lock().unwrap();
-    let warned = lines.iter().filter(|line| line.contains("compiled with `panic = \"abort\"`")).count();
+    let warned =
+        lines.iter().filter(|line| line.contains("compiled with `panic = \"abort\"`")).count();
     assert_eq!(warned, 1, "{lines:#?}");
 }

@@ -28,7 +28,10 @@ use tracing_subscriber::{Layer, Registry};
 const RETRIES: usize = 6;
 
 /// Returns a model that fails `times` times and then answers, and its counter of calls.
-fn failing(times: usize, error: impl Fn() -> ModelError + Send + Sync + 'static) -> (ScriptedModel, Arc<AtomicUsize>) {
+fn failing(
+    times: usize,
+    error: impl Fn() -> ModelError + Send + Sync + 'static,
+) -> (ScriptedModel, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
     let model = ScriptedModel::from_fn(move |_| match count.fetch_add(1, Ordering::SeqCst) {
@@ -60,7 +63,9 @@ async fn durable(
     let outcome = handle.result().await;
     let events = handle.recorded();
     check_events(&events).unwrap();
-    let outcome = outcome.map(agentflow::run::RunResult::into_output).map_err(|error| error.kind().as_str().to_owned());
+    let outcome = outcome
+        .map(agentflow::run::RunResult::into_output)
+        .map_err(|error| error.kind().as_str().to_owned());
     (outcome, events, began.elapsed())
 }
 
@@ -76,7 +81,10 @@ async fn a_model_that_is_away_for_a_while_does_not_fail_a_durable_run() {
     let (model, calls) = failing(2, refused);
     let agent = Agent::new(model).with(Hooks::new().before_model(|_| Ok(Flow::Continue)));
     let (outcome, events, _) = durable(test_runtime(), agent).await;
-    assert_eq!((outcome, calls.load(Ordering::SeqCst), delays(&events).len()), (Ok("done".to_owned()), 3, 2));
+    assert_eq!(
+        (outcome, calls.load(Ordering::SeqCst), delays(&events).len()),
+        (Ok("done".to_owned()), 3, 2)
+    );
     let (model, calls) = failing(2, refused);
     let agent = Agent::new(model);
     let workflow = Workflow::build("w", ["task"], |b, (task,)| {
@@ -88,7 +96,10 @@ async fn a_model_that_is_away_for_a_while_does_not_fail_a_durable_run() {
     .unwrap();
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let handle = runtime.start(workflow, "go".to_owned()).await.unwrap();
-    assert_eq!((handle.result().await.unwrap().as_str(), calls.load(Ordering::SeqCst)), ("done", 3));
+    assert_eq!(
+        (handle.result().await.unwrap().as_str(), calls.load(Ordering::SeqCst)),
+        ("done", 3)
+    );
     check_events(&handle.recorded()).unwrap();
 }
 
@@ -97,9 +108,16 @@ async fn the_retries_of_a_durable_run_are_bounded_and_grow_apart() {
     for hooked in [false, true] {
         let (model, calls) = failing(usize::MAX, refused);
         let agent = Agent::new(model);
-        let agent = if hooked { agent.with(Hooks::new().before_model(|_| Ok(Flow::Continue))) } else { agent };
+        let agent = if hooked {
+            agent.with(Hooks::new().before_model(|_| Ok(Flow::Continue)))
+        } else {
+            agent
+        };
         let (outcome, events, took) = durable(test_runtime(), agent).await;
-        assert_eq!((outcome, calls.load(Ordering::SeqCst)), (Err("transport".to_owned()), 1 + RETRIES));
+        assert_eq!(
+            (outcome, calls.load(Ordering::SeqCst)),
+            (Err("transport".to_owned()), 1 + RETRIES)
+        );
         let delays = delays(&events);
         assert_eq!(delays.len(), RETRIES);
         for (delay, whole) in delays.iter().zip([1_000, 2_000, 4_000, 8_000, 16_000, 32_000]) {
@@ -121,15 +139,23 @@ async fn what_cannot_help_is_not_retried() {
         || ModelError::new(ModelErrorKind::AnswerTooLarge, "x"),
         || ModelError::new(ModelErrorKind::Timeout(TimeoutKind::Total), "x"),
         || ModelError::new(ModelErrorKind::RateLimited, "x").permanent(),
-        || ModelError::new(ModelErrorKind::RateLimited, "x").with_retry_after(Duration::from_secs(121)),
+        || {
+            ModelError::new(ModelErrorKind::RateLimited, "x")
+                .with_retry_after(Duration::from_secs(121))
+        },
     ] {
         let (model, calls) = failing(1, error);
         let (outcome, _, took) = durable(test_runtime(), Agent::new(model)).await;
-        assert!(outcome.is_err() && calls.load(Ordering::SeqCst) == 1 && took.is_zero(), "{:?}", error());
+        assert!(
+            outcome.is_err() && calls.load(Ordering::SeqCst) == 1 && took.is_zero(),
+            "{:?}",
+            error()
+        );
     }
     // If the provider specifies a delay, that delay is used.
-    let (model, _) =
-        failing(1, || ModelError::new(ModelErrorKind::RateLimited, "x").with_retry_after(Duration::from_secs(7)));
+    let (model, _) = failing(1, || {
+        ModelError::new(ModelErrorKind::RateLimited, "x").with_retry_after(Duration::from_secs(7))
+    });
     let (outcome, events, _) = durable(test_runtime(), Agent::new(model)).await;
     assert_eq!((outcome, delays(&events)), (Ok("done".to_owned()), vec![7_000]));
 }
@@ -146,8 +172,10 @@ async fn middleware_that_retries_decides_alone() {
     let (outcome, _, _) = durable(test_runtime(), Agent::new(model).with(retry(2))).await;
     assert_eq!((outcome, calls.load(Ordering::SeqCst)), (Err("transport".to_owned()), 3));
     // Attempts with fallback models count as attempts of the same call.
-    let ((first, firsts), (second, seconds)) = (failing(usize::MAX, refused), failing(usize::MAX, refused));
-    let agent = Agent::new(first.named("one", "m")).with(fallback_models([second.named("two", "m")]));
+    let ((first, firsts), (second, seconds)) =
+        (failing(usize::MAX, refused), failing(usize::MAX, refused));
+    let agent =
+        Agent::new(first.named("one", "m")).with(fallback_models([second.named("two", "m")]));
     let (outcome, _, _) = durable(test_runtime(), agent).await;
     assert_eq!(outcome, Err("transport".to_owned()));
     assert_eq!((firsts.load(Ordering::SeqCst), seconds.load(Ordering::SeqCst)), (1, RETRIES));
@@ -158,7 +186,11 @@ async fn a_limit_of_calls_holds_for_retries() {
     for hooked in [false, true] {
         let (model, calls) = failing(usize::MAX, refused);
         let agent = Agent::new(model).settings(Limits::default().max_llm_calls(3));
-        let agent = if hooked { agent.with(Hooks::new().before_model(|_| Ok(Flow::Continue))) } else { agent };
+        let agent = if hooked {
+            agent.with(Hooks::new().before_model(|_| Ok(Flow::Continue)))
+        } else {
+            agent
+        };
         let (outcome, _, _) = durable(test_runtime(), agent).await;
         assert_eq!((outcome, calls.load(Ordering::SeqCst)), (Err("llm_call_limit".to_owned()), 3));
     }
@@ -181,7 +213,8 @@ async fn retries_are_counted_over_a_crash() {
         assert_eq!(delays(&all).len(), RETRIES, "cut after {cut}");
         // The interrupted call is repeated, but that does not count as a retry.
         let made = delays(&events[..cut]).len();
-        let failed = events[..cut].iter().any(|event| matches!(event.kind, EventKind::ModelFailed { .. }));
+        let failed =
+            events[..cut].iter().any(|event| matches!(event.kind, EventKind::ModelFailed { .. }));
         let expected = if failed { 0 } else { 1 + RETRIES - made };
         assert_eq!(calls.load(Ordering::SeqCst), expected, "cut after {cut}");
     }
@@ -214,7 +247,9 @@ fn serve(listener: TcpListener, refusals: usize) -> Arc<AtomicUsize> {
             let _ = stream.read(&mut request);
             let (status, body) = match count.fetch_add(1, Ordering::SeqCst) {
                 made if made < refusals => (503, "{}"),
-                _ => (200, r#"{"choices":[{"message":{"content":"done"},"finish_reason":"stop"}]}"#),
+                _ => {
+                    (200, r#"{"choices":[{"message":{"content":"done"},"finish_reason":"stop"}]}"#)
+                }
             };
             let length = body.len();
             let _ = write!(
@@ -228,7 +263,11 @@ fn serve(listener: TcpListener, refusals: usize) -> Arc<AtomicUsize> {
 
 fn chat(port: u16) -> OpenAiChat {
     let http = HttpSettings::default().retry_base(Duration::from_millis(1));
-    OpenAiChat::builder("m").base_url(format!("http://127.0.0.1:{port}/v1")).http(http).build().unwrap()
+    OpenAiChat::builder("m")
+        .base_url(format!("http://127.0.0.1:{port}/v1"))
+        .http(http)
+        .build()
+        .unwrap()
 }
 
 #[tokio::test]
@@ -240,10 +279,15 @@ async fn the_retries_of_a_run_and_those_of_http_do_not_multiply() {
         let mut request = ModelRequest::new(Message::user("Hi"));
         request.retried_by_caller = retried_by_caller;
         let error = chat(port).call(request).await.unwrap_err();
-        assert_eq!((error.kind(), requests.load(Ordering::SeqCst)), (ModelErrorKind::Overloaded, expected));
+        assert_eq!(
+            (error.kind(), requests.load(Ordering::SeqCst)),
+            (ModelErrorKind::Overloaded, expected)
+        );
     }
     // Only a run that retries sets `retried_by_caller`: a durable run without retrying middleware.
-    for (durable, retries, expected) in [(true, None, true), (false, None, false), (true, Some(0), false)] {
+    for (durable, retries, expected) in
+        [(true, None, true), (false, None, false), (true, Some(0), false)]
+    {
         let model = ScriptedModel::new([Turn::text("done")]).capturing();
         let mut builder = test_runtime();
         builder = if durable { builder.store(MemoryStore::new()) } else { builder };
@@ -277,10 +321,13 @@ struct Log(Arc<Mutex<Vec<String>>>);
 
 impl<S: tracing::Subscriber> Layer<S> for Log {
     fn on_event(&self, event: &tracing::Event<'_>, _: LayerContext<'_, S>) {
-        if *event.metadata().level() == tracing::Level::INFO && event.metadata().target().starts_with("agentflow") {
+        if *event.metadata().level() == tracing::Level::INFO
+            && event.metadata().target().starts_with("agentflow")
+        {
             let mut text = String::new();
-            event
-                .record(&mut |field: &Field, value: &dyn Debug| text.push_str(&format!("{}={value:?} ", field.name())));
+            event.record(&mut |field: &Field, value: &dyn Debug| {
+                text.push_str(&format!("{}={value:?} ", field.name()));
+            });
             self.0.lock().unwrap().push(text);
         }
     }
@@ -291,12 +338,21 @@ async fn a_failed_run_is_in_the_log_once() {
     let log = Log::default();
     tracing::subscriber::set_global_default(Registry::default().with(log.clone())).unwrap();
     let seen = |name: &str| -> Vec<String> {
-        log.0.lock().unwrap().iter().filter(|line| line.contains(&format!("name={name:?} "))).cloned().collect()
+        log.0
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|line| line.contains(&format!("name={name:?} ")))
+            .cloned()
+            .collect()
     };
     let runtime = test_runtime().with(redact().secret("swordfish")).build();
     let failing = |name: &str| {
-        let error = || ModelError::new(ModelErrorKind::BadRequest, "not\n\u{1b}[2J\u{202e} with swordfish");
-        Agent::new(ScriptedModel::from_fn(move |_| Turn::error(error()))).name(name).runtime(&runtime)
+        let error =
+            || ModelError::new(ModelErrorKind::BadRequest, "not\n\u{1b}[2J\u{202e} with swordfish");
+        Agent::new(ScriptedModel::from_fn(move |_| Turn::error(error())))
+            .name(name)
+            .runtime(&runtime)
     };
     failing("wri\nter").run("go").await.unwrap_err();
     let lines = seen("wri\nter");
@@ -319,7 +375,8 @@ async fn a_failed_run_is_in_the_log_once() {
     assert_eq!((seen("logged").len(), seen("a step").len()), (1, 0));
 
     // Successful and cancelled runs are not logged as failures.
-    let named = |turn: Turn| Agent::new(ScriptedModel::new([turn])).name("no failure").runtime(&runtime);
+    let named =
+        |turn: Turn| Agent::new(ScriptedModel::new([turn])).name("no failure").runtime(&runtime);
     named(Turn::text("fine")).run("go").await.unwrap();
     let handle = named(Turn::stall()).start("go").unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -43,7 +43,8 @@ async fn one_reads_the_other(cx: &Context, text: String) -> Result<String> {
 #[workflow(name = "twice-arms")]
 async fn in_two_arms(cx: &Context, text: String) -> Result<String> {
     let is_long = text.len() > 5;
-    let verdict = if is_long { twice_style(cx, text).await? } else { twice_facts(cx, text).await? };
+    let verdict =
+        if is_long { twice_style(cx, text).await? } else { twice_facts(cx, text).await? };
     Ok(verdict)
 }
 
@@ -149,5 +150,8 @@ async fn a_call_that_cannot_ask_about_its_arguments_is_refused() {
 #[tokio::test]
 async fn two_calls_of_one_value_that_need_an_approval_are_refused() {
     let error = stamped(1).await.unwrap_err().to_string();
-    assert!(error.contains("the node `done` makes 2 calls to each of which a person must agree"), "{error}");
+    assert!(
+        error.contains("the node `done` makes 2 calls to each of which a person must agree"),
+        "{error}"
+    );
 }

@@ -45,7 +45,8 @@ impl Visit for Span {
 
 impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanCollector {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, cx: LayerContext<'_, S>) {
-        let parent = cx.span(id).and_then(|span| span.parent()).map(|parent| parent.id().into_u64());
+        let parent =
+            cx.span(id).and_then(|span| span.parent()).map(|parent| parent.id().into_u64());
         let mut span = Span { parent, ..Span::default() };
         attributes.record(&mut span);
         self.0.lock().unwrap().insert(id.into_u64(), span);
@@ -62,7 +63,8 @@ impl SpanCollector {
     /// Returns the spans with this name.
     fn named(&self, name: &str) -> Vec<(u64, Span)> {
         let spans = self.0.lock().unwrap().clone();
-        let found: Vec<_> = spans.into_iter().filter(|(_, span)| span.fields["otel.name"] == name).collect();
+        let found: Vec<_> =
+            spans.into_iter().filter(|(_, span)| span.fields["otel.name"] == name).collect();
         assert!(!found.is_empty(), "no span {name}");
         found
     }
@@ -79,7 +81,8 @@ async fn spans_say_how_a_call_was_made_and_what_went_wrong() {
         Turn::error(wrong),
     ])
     .named("gemini", "g-1");
-    let settings = ModelSettings::default().temperature(0.5).max_tokens(7).seed(-1).stop("one").stop("two");
+    let settings =
+        ModelSettings::default().temperature(0.5).max_tokens(7).seed(-1).stop("one").stop("two");
     let agent = Agent::new(model).name("a").settings(settings).runtime(&test_runtime().build());
     let streamed = agent.stream("Hi").unwrap();
     streamed.result().await.unwrap();
@@ -101,7 +104,9 @@ async fn spans_say_how_a_call_was_made_and_what_went_wrong() {
         assert_eq!(first.get(name).map(String::as_str), Some(value), "{name}: {first:?}");
     }
     // Unknown fields are absent.
-    for name in ["error.type", "gen_ai.request.top_p", "gen_ai.response.id", "gen_ai.usage.input_tokens"] {
+    for name in
+        ["error.type", "gen_ai.request.top_p", "gen_ai.response.id", "gen_ai.usage.input_tokens"]
+    {
         assert!(!first.contains_key(name), "{name}: {first:?}");
     }
     for (span, kind) in [
@@ -112,7 +117,10 @@ async fn spans_say_how_a_call_was_made_and_what_went_wrong() {
         assert_eq!(span.fields["otel.status_code"], "error");
         assert_eq!(span.fields["error.type"], kind);
     }
-    let everything = format!("{:?}", collected.0.lock().unwrap().values().map(|span| &span.fields).collect::<Vec<_>>());
+    let everything = format!(
+        "{:?}",
+        collected.0.lock().unwrap().values().map(|span| &span.fields).collect::<Vec<_>>()
+    );
     assert!(!everything.contains("xyzzy"), "{everything}");
 }
 
@@ -144,7 +152,10 @@ async fn each_tool_call_has_one_span_whoever_makes_it() {
     };
     let spans = collected.named("execute_tool calls_spanned");
     assert_eq!(ids(&spans), ["within/tool#1.calls_spanned", "node"]);
-    assert!(spans.iter().all(|(_, span)| span.fields["agentflow.tool.output_size"] == "1"), "{spans:?}");
+    assert!(
+        spans.iter().all(|(_, span)| span.fields["agentflow.tool.output_size"] == "1"),
+        "{spans:?}"
+    );
     let quiet = runtime.start(spanned::workflow(), (2,)).without_spans().await.unwrap();
     quiet.result().await.unwrap();
     assert_eq!(collected.named("execute_tool calls_spanned").len(), 2);
@@ -153,18 +164,27 @@ async fn each_tool_call_has_one_span_whoever_makes_it() {
     runtime.start(spanned::workflow(), (0,)).await.unwrap().result().await.unwrap_err();
     let call = ToolCall::new("mine", "calls_spanned", r#"{"n": 1}"#);
     assert!(runtime.invoke(&call, &[]).await.unwrap().status.is_success());
-    let model = ScriptedModel::new([Turn::call("calls_spanned", json!({"n": 0})), Turn::text("Done.")]);
+    let model =
+        ScriptedModel::new([Turn::call("calls_spanned", json!({"n": 0})), Turn::text("Done.")]);
     Agent::new(model).tools(tools![calls_spanned]).runtime(&runtime).run("Go.").await.unwrap();
     let spans = collected.named("execute_tool calls_spanned");
     let mut ended: Vec<(String, bool)> = ids(&spans)
         .into_iter()
         .zip(&spans)
-        .map(|(id, (_, span))| (id, span.fields.get("error.type").is_some_and(|kind| kind == "error")))
+        .map(|(id, (_, span))| {
+            (id, span.fields.get("error.type").is_some_and(|kind| kind == "error"))
+        })
         .collect();
     ended.sort();
     let within = "within/tool#1.calls_spanned";
-    let expected =
-        [("call_1", true), ("mine", false), ("node", false), ("node", true), (within, false), (within, true)];
+    let expected = [
+        ("call_1", true),
+        ("mine", false),
+        ("node", false),
+        ("node", true),
+        (within, false),
+        (within, true),
+    ];
     assert_eq!(ended, expected.map(|(id, failed)| (id.to_owned(), failed)));
 }
 
@@ -189,10 +209,13 @@ async fn spans_are_joined_by_session_caller_run_and_tags() {
     let collected = SpanCollector::default();
     let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
     let script = || {
-        ScriptedModel::new([Turn::call("calls_spanned", json!({"n": 1})), Turn::text("Done.")]).named("gemini", "g-2")
+        ScriptedModel::new([Turn::call("calls_spanned", json!({"n": 1})), Turn::text("Done.")])
+            .named("gemini", "g-2")
     };
-    let runtime = test_runtime().store(MemoryStore::new()).with(redact().secret("swordfish")).build();
-    let agent = Agent::new(script()).name("joined_one").tools(tools![calls_spanned]).runtime(&runtime);
+    let runtime =
+        test_runtime().store(MemoryStore::new()).with(redact().secret("swordfish")).build();
+    let agent =
+        Agent::new(script()).name("joined_one").tools(tools![calls_spanned]).runtime(&runtime);
     let request = RunRequest::new("Hi").session(Session::new("chat-7")).caller("ada");
     agent.run(request.tag("desk", "north").tag("word", "swordfish")).await.unwrap();
     let tags = r#"{"desk":"north","word":"[redacted]"}"#;
@@ -205,7 +228,11 @@ async fn spans_are_joined_by_session_caller_run_and_tags() {
     for name in ["invoke_agent joined_one", "chat g-2", "execute_tool calls_spanned"] {
         for (_, span) in collected.named(name) {
             for (field, value) in expected {
-                assert_eq!(span.fields.get(field).map(String::as_str), Some(value), "{name} {field}");
+                assert_eq!(
+                    span.fields.get(field).map(String::as_str),
+                    Some(value),
+                    "{name} {field}"
+                );
             }
         }
     }
@@ -215,10 +242,14 @@ async fn spans_are_joined_by_session_caller_run_and_tags() {
     let runtime = test_runtime().model(script()).build();
     runtime.start(joined::workflow(), (2,)).caller("bob").await.unwrap().result().await.unwrap();
     let workflow = collected.named("invoke_workflow joined")[0].0;
-    for name in
-        ["invoke_workflow joined", "execute_step read", "execute_tool calls_spanned", "invoke_agent joined_agent"]
-    {
-        let of_bob = |span: &&(u64, Span)| span.1.fields.get("user.id").is_some_and(|user| user == "bob");
+    for name in [
+        "invoke_workflow joined",
+        "execute_step read",
+        "execute_tool calls_spanned",
+        "invoke_agent joined_agent",
+    ] {
+        let of_bob =
+            |span: &&(u64, Span)| span.1.fields.get("user.id").is_some_and(|user| user == "bob");
         let spans = collected.named(name);
         let (_, span) = spans.iter().find(of_bob).unwrap_or_else(|| panic!("{name}: {spans:?}"));
         assert_eq!(span.fields["gen_ai.conversation.id"], "run-1", "{name}");
@@ -226,31 +257,56 @@ async fn spans_are_joined_by_session_caller_run_and_tags() {
         assert!(!span.fields.contains_key("agentflow.tags"), "{name}");
     }
     let steps = collected.named("execute_step read");
-    assert_eq!((steps.len(), steps[0].1.parent, &*steps[0].1.fields["agentflow.step"]), (1, Some(workflow), "read"));
+    assert_eq!(
+        (steps.len(), steps[0].1.parent, &*steps[0].1.fields["agentflow.step"]),
+        (1, Some(workflow), "read")
+    );
     runtime.start(joined::workflow(), (0,)).await.unwrap().result().await.unwrap_err();
-    assert!(collected.named("execute_step read").iter().any(|(_, span)| span.fields.contains_key("error.type")));
+    assert!(
+        collected
+            .named("execute_step read")
+            .iter()
+            .any(|(_, span)| span.fields.contains_key("error.type"))
+    );
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn contents_are_recorded_when_the_host_asks_for_them() {
     let collected = SpanCollector::default();
     let _guard = tracing::subscriber::set_default(Registry::default().with(collected.clone()));
-    let model = ScriptedModel::new([Turn::call("secret_word", json!({"of": 1})), Turn::text("It is xyzzy.")]);
+    let model = ScriptedModel::new([
+        Turn::call("secret_word", json!({"of": 1})),
+        Turn::text("It is xyzzy."),
+    ]);
     let schema = json!({"type": "object", "properties": {"of": {"type": "integer"}}});
     let definition = ToolDefinition::new("secret_word", "Tells it.", schema);
-    let tool = FnTool::dynamic(definition, |_: Context, _: Value| async { Ok::<_, String>("xyzzy") });
+    let tool =
+        FnTool::dynamic(definition, |_: Context, _: Value| async { Ok::<_, String>("xyzzy") });
     let runtime = test_runtime().trace_content(true).build();
-    Agent::new(model).name("a").instruct("Tell.").tools([tool]).runtime(&runtime).run("What is it?").await.unwrap();
+    Agent::new(model)
+        .name("a")
+        .instruct("Tell.")
+        .tools([tool])
+        .runtime(&runtime)
+        .run("What is it?")
+        .await
+        .unwrap();
 
     let json = |span: &Span, name: &str| serde_json::from_str::<Value>(&span.fields[name]).unwrap();
     let chats = collected.named("chat scripted");
-    assert_eq!(json(&chats[0].1, "gen_ai.system_instructions"), json!([{"type": "text", "content": "Tell."}]));
+    assert_eq!(
+        json(&chats[0].1, "gen_ai.system_instructions"),
+        json!([{"type": "text", "content": "Tell."}])
+    );
     let asked = json!({"role": "user", "parts": [{"type": "text", "content": "What is it?"}]});
     assert_eq!(json(&chats[0].1, "gen_ai.input.messages"), json!([asked]));
     assert_eq!(json(&chats[0].1, "gen_ai.tool.definitions")[0]["name"], "secret_word");
     assert_eq!(json(&chats[0].1, "gen_ai.output.messages")[0]["finish_reason"], "tool_call");
     assert_eq!(json(&chats[1].1, "gen_ai.input.messages")[2]["parts"][0]["response"], "xyzzy");
-    assert_eq!(json(&chats[1].1, "gen_ai.output.messages")[0]["parts"][0]["content"], "It is xyzzy.");
+    assert_eq!(
+        json(&chats[1].1, "gen_ai.output.messages")[0]["parts"][0]["content"],
+        "It is xyzzy."
+    );
     let tool = &collected.named("execute_tool secret_word")[0].1;
     assert_eq!(json(tool, "gen_ai.tool.call.arguments"), json!({"of": 1}));
     assert_eq!(json(tool, "gen_ai.tool.call.result"), "xyzzy");
@@ -265,13 +321,15 @@ async fn spans_have_the_conventions_names_and_no_contents() {
         Turn::text("The word is xyzzy."),
     ])
     .named("openai-chat", "gpt-test");
-    let tool = FnTool::new("secret_word", "", |_: Context, (): ()| async { Ok::<_, String>("xyzzy") });
+    let tool =
+        FnTool::new("secret_word", "", |_: Context, (): ()| async { Ok::<_, String>("xyzzy") });
     let agent = Agent::new(model).name("teller").tools([tool]).runtime(&test_runtime().build());
     agent.run("What is the word? plugh").await.unwrap();
 
     let spans = collected.0.lock().unwrap().clone();
     let named = |name: &str| {
-        let found: Vec<_> = spans.iter().filter(|(_, span)| span.fields["otel.name"] == name).collect();
+        let found: Vec<_> =
+            spans.iter().filter(|(_, span)| span.fields["otel.name"] == name).collect();
         assert!(!found.is_empty(), "no span {name}");
         found
     };
@@ -297,6 +355,7 @@ async fn spans_have_the_conventions_names_and_no_contents() {
     assert_eq!(tool.fields["gen_ai.tool.name"], "secret_word");
     assert_eq!(tool.fields["gen_ai.tool.type"], "function");
     assert_eq!(tool.fields["agentflow.tool.output_size"], "7");
-    let everything = spans.values().flat_map(|span| span.fields.values()).cloned().collect::<String>();
+    let everything =
+        spans.values().flat_map(|span| span.fields.values()).cloned().collect::<String>();
     assert!(!everything.contains("xyzzy") && !everything.contains("plugh"), "{everything}");
 }

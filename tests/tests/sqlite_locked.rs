@@ -44,7 +44,8 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Waits for the given number of messages about a file and returns the last one.
 fn wait_for_log(level: Level, path: &Path, times: usize) -> String {
-    let about = |(of, line): &&(Level, String)| *of == level && line.contains(&*path.to_string_lossy());
+    let about =
+        |(of, line): &&(Level, String)| *of == level && line.contains(&*path.to_string_lossy());
     let lines = LOGGED.lock().unwrap();
     let too_few = |lines: &mut Vec<_>| lines.iter().filter(about).count() < times;
     let (lines, _) = MORE.wait_timeout_while(lines, LONG, too_few).unwrap();
@@ -66,11 +67,15 @@ struct Locked {
 async fn locked(prepare: impl AsyncFnOnce(&SqliteStore)) -> Locked {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        tracing::subscriber::set_global_default(tracing_subscriber::Registry::default().with(LogCollector)).unwrap();
+        tracing::subscriber::set_global_default(
+            tracing_subscriber::Registry::default().with(LogCollector),
+        )
+        .unwrap();
     });
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("runs.db");
-    let store = SqliteStore::builder(&path).busy_timeout(Duration::from_millis(50)).open().await.unwrap();
+    let store =
+        SqliteStore::builder(&path).busy_timeout(Duration::from_millis(50)).open().await.unwrap();
     prepare(&store).await;
     // SQLite treats another connection like another process.
     let other = Connection::open(&path).unwrap();
@@ -90,7 +95,10 @@ async fn runs_wait_and_continue() {
     let mut append = store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "later")]));
     assert!((&mut append).now_or_never().is_none(), "it waits");
     let warning = wait_for_log(Level::WARN, &path, 1);
-    assert!(warning.contains("has the store locked") && warning.contains("runs=\"a\""), "{warning}");
+    assert!(
+        warning.contains("has the store locked") && warning.contains("runs=\"a\""),
+        "{warning}"
+    );
     let mut create = store.create(&new, vec![started(&new)]);
     assert!((&mut create).now_or_never().is_none(), "it waits");
     let other_handle = store.clone();
@@ -102,7 +110,10 @@ async fn runs_wait_and_continue() {
     append.await.unwrap();
     create.await.unwrap();
     let messages = receive.await.unwrap().unwrap();
-    assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["a message"]);
+    assert_eq!(
+        messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(),
+        ["a message"]
+    );
     store.close(&run(), epoch).await.unwrap();
     assert_eq!(notes(&store.read(&run(), 0, 10).await.unwrap()), ["later"]);
     let end = wait_for_log(Level::INFO, &path, 1);
@@ -116,7 +127,9 @@ async fn a_store_that_is_dropped_while_it_waits_says_what_is_lost() {
         epochs.push(store.create(&run(), vec![started(&run())]).await.unwrap());
     })
     .await;
-    let append = store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "lost")])).now_or_never();
+    let append = store
+        .append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "lost")]))
+        .now_or_never();
     assert!(append.is_none(), "it waits, also when nobody waits for it");
     let (dropped, is_dropped) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -125,11 +138,18 @@ async fn a_store_that_is_dropped_while_it_waits_says_what_is_lost() {
     });
     is_dropped.recv_timeout(LONG).expect("it does not wait for ever");
     let lost = wait_for_log(Level::ERROR, &path, 1);
-    assert!(lost.contains("these writes are lost") && lost.contains("writes=1 runs=\"a\""), "{lost}");
+    assert!(
+        lost.contains("these writes are lost") && lost.contains("writes=1 runs=\"a\""),
+        "{lost}"
+    );
     other.execute_batch("ROLLBACK").unwrap();
     drop(other);
     let store = SqliteStore::open(&path).await.unwrap();
-    assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "what was written before is there");
+    assert_eq!(
+        store.read(&run(), 0, 10).await.unwrap().len(),
+        1,
+        "what was written before is there"
+    );
 }
 
 #[tokio::test]
@@ -142,7 +162,8 @@ async fn an_opening_that_nobody_waits_for_is_left() {
     assert!(store.open(&run()).now_or_never().is_none(), "it waits");
     wait_for_log(Level::WARN, &path, 1);
     other.execute_batch("ROLLBACK").unwrap();
-    let append = store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "mine")])).await;
+    let append =
+        store.append(&run(), epochs[0], Append::new(1, vec![noted(&run(), 2, "mine")])).await;
     append.expect("nobody has opened it since");
 }
 

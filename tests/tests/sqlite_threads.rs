@@ -52,7 +52,8 @@ fn reading_needs_no_thread_of_the_program() {
     let path = folder.path().join("runs.db");
 
     // The only thread for blocking work is occupied.
-    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let (release, stuck) = std::sync::mpsc::channel::<()>();
     let (begun, has_begun) = oneshot::channel();
     runtime.spawn_blocking(move || {
@@ -64,7 +65,11 @@ fn reading_needs_no_thread_of_the_program() {
         let store = SqliteStore::open(&path).await.unwrap();
         let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
         store
-            .append(&run(), epoch, Append::new(1, (2..=50).map(|seq| noted(&run(), seq, "n")).collect()))
+            .append(
+                &run(),
+                epoch,
+                Append::new(1, (2..=50).map(|seq| noted(&run(), seq, "n")).collect()),
+            )
             .await
             .unwrap();
         assert_eq!(store.read(&run(), 0, 100).await.unwrap().len(), 50);
@@ -76,11 +81,15 @@ fn reading_needs_no_thread_of_the_program() {
     // The store also works after the runtime has ended.
     let id = run();
     let reads = (0..200).map(|after| store.read(&id, after % 50, 100));
-    let lengths: Vec<usize> = block_on(join_all(reads)).into_iter().map(|events| events.unwrap().len()).collect();
+    let lengths: Vec<usize> =
+        block_on(join_all(reads)).into_iter().map(|events| events.unwrap().len()).collect();
     assert_eq!(lengths, (0..200).map(|after| 50 - after % 50).collect::<Vec<_>>());
     let threads_now = threads();
     if cfg!(target_os = "linux") {
-        assert!((2..=9).contains(&threads_now.len()), "one that writes and a few that read: {threads_now:?}");
+        assert!(
+            (2..=9).contains(&threads_now.len()),
+            "one that writes and a few that read: {threads_now:?}"
+        );
     }
 
     // A dropped read keeps no connection open.

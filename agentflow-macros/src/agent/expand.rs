@@ -121,13 +121,14 @@ fn call(agent: &Agent, ident: &Ident, private: &TokenStream) -> (Vec<TokenStream
     let instruction = agent.template.instruction.iter().map(piece);
     let message = agent.template.message.iter().map(piece);
     let message = (!agent.template.message.is_empty()).then(|| quote!(.message() #(#message)*));
-    let arguments = agent.params.iter().enumerate().filter(|(index, _)| !agent.template.shows(*index)).map(
-        |(_, Param { ident, ty, name })| {
-            let span = ends(ty).0;
-            let value = quote_spanned!(span=> <#ty as #private::AgentParam>::json(&#ident));
-            quote!(.argument(#name, &#value))
-        },
-    );
+    let arguments =
+        agent.params.iter().enumerate().filter(|(index, _)| !agent.template.shows(*index)).map(
+            |(_, Param { ident, ty, name })| {
+                let span = ends(ty).0;
+                let value = quote_spanned!(span=> <#ty as #private::AgentParam>::json(&#ident));
+                quote!(.argument(#name, &#value))
+            },
+        );
     let call = quote!(#private::AgentCall::new(<#ident>::definition()) #(#instruction)* #message #(#arguments)*);
     (values.collect(), call)
 }
@@ -160,10 +161,16 @@ fn shown_value(params: &[Param], shown: &Shown, private: &TokenStream) -> TokenS
 }
 
 /// Generates the agent of a call whose arguments are read from JSON.
-fn made_of(agent: &Agent, ident: &Ident, output: &TokenStream, private: &TokenStream) -> TokenStream {
+fn made_of(
+    agent: &Agent,
+    ident: &Ident,
+    output: &TokenStream,
+    private: &TokenStream,
+) -> TokenStream {
     let (first, last) = ends(output);
     let arguments = local("arguments");
-    let each = (0..agent.params.len()).map(|at| quote!(#private::AgentArguments::take(#arguments, #at)?));
+    let each =
+        (0..agent.params.len()).map(|at| quote!(#private::AgentArguments::take(#arguments, #at)?));
     let begin = quote_spanned!(first=> <);
     let agent_fn = Ident::new("agent", last);
     let given = quote_spanned!(last=> (#(#each),*));
@@ -171,7 +178,12 @@ fn made_of(agent: &Agent, ident: &Ident, output: &TokenStream, private: &TokenSt
 }
 
 /// Generates the code that calls the agent by name with JSON arguments.
-fn takes(agent: &Agent, made: &TokenStream, output: &TokenStream, private: &TokenStream) -> TokenStream {
+fn takes(
+    agent: &Agent,
+    made: &TokenStream,
+    output: &TokenStream,
+    private: &TokenStream,
+) -> TokenStream {
     let parameters = agent.params.iter().map(|Param { ty, name, .. }| {
         // Method resolution ignores lifetimes, and a reference cannot be read from JSON.
         let read = match has_lifetime(quote!(#ty)) {

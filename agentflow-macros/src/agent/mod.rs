@@ -16,8 +16,7 @@ use quote::quote;
 use crate::errors::Errors;
 use crate::{fallback, function, place};
 
-const EXPECTED: &str =
-    "`#[agent]` goes on a function without a body, as in `async fn judge(text: String) -> Result<Risk>;`";
+const EXPECTED: &str = "`#[agent]` goes on a function without a body, as in `async fn judge(text: String) -> Result<Risk>;`";
 
 /// Expands the attribute.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -45,7 +44,12 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     }
     // A struct cannot be declared in an `impl`.
     let stub = (!associated && function.signature.receiver().is_none()).then(|| {
-        fallback::agent_stub(&agent.krate, &function.vis, &function.signature.ident, Some(agent.params.len()))
+        fallback::agent_stub(
+            &agent.krate,
+            &function.vis,
+            &function.signature.ident,
+            Some(agent.params.len()),
+        )
     });
     quote!(#[allow(unused_variables, unused_mut, clippy::unused_async)] #function #errors #shape #stub)
 }

@@ -38,7 +38,12 @@ pub(super) struct Param {
 }
 
 /// Builds the model. `shape` collects mistakes that prevent the agent from being written.
-pub(super) fn agent(options: AgentOptions, function: &Function, errors: &mut Errors, shape: &mut Errors) -> Agent {
+pub(super) fn agent(
+    options: AgentOptions,
+    function: &Function,
+    errors: &mut Errors,
+    shape: &mut Errors,
+) -> Agent {
     let mut context = None;
     let mut params = Vec::new();
     for (index, input) in function.signature.inputs.iter().enumerate() {
@@ -49,7 +54,11 @@ pub(super) fn agent(options: AgentOptions, function: &Function, errors: &mut Err
             Type::Reference(reference) if index == 0 && !is_plain(&reference.elem) => {
                 context = Some(ContextParam { ident, ty: (*reference.elem).clone() });
             }
-            _ => params.push(Param { name: ident.unraw().to_string(), ident, ty: (*input.ty).clone() }),
+            _ => params.push(Param {
+                name: ident.unraw().to_string(),
+                ident,
+                ty: (*input.ty).clone(),
+            }),
         }
     }
     let ident = &function.signature.ident;
@@ -85,12 +94,16 @@ fn name(input: &PatType, errors: &mut Errors) -> Option<Ident> {
     match &*input.pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => {
             if let Some(token) = &pat.mutability {
-                errors.at(token, "an agent has no body that could change a parameter; remove `mut`");
+                errors
+                    .at(token, "an agent has no body that could change a parameter; remove `mut`");
             }
             Some(pat.ident.clone())
         }
         Pat::Wild(wild) => {
-            errors.at(wild, "this parameter needs a name, since the model sees it; write one instead of `_`");
+            errors.at(
+                wild,
+                "this parameter needs a name, since the model sees it; write one instead of `_`",
+            );
             None
         }
         pattern => {

@@ -37,11 +37,21 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> AgentOptions 
             ("model", Value::Text(text)) => options.model = model_name(text, errors),
             ("description", Value::Text(text)) => options.description = Some(text),
             ("tools", Value::Paths(paths)) => options.tools = paths,
-            ("temperature", Value::Decimal(number)) => options.temperature = finite(&number, errors),
-            ("max_tokens", Value::Number(number)) => options.max_tokens = some(number, "no answer", errors),
-            ("prompt_cache", Value::Text(text)) => options.prompt_cache = prompt_cache(&text, errors),
-            ("max_steps", Value::Number(number)) => options.max_steps = some(number, "no model call", errors),
-            ("output_retries", Value::Number(number)) => options.output_retries = small(number, errors),
+            ("temperature", Value::Decimal(number)) => {
+                options.temperature = finite(&number, errors);
+            }
+            ("max_tokens", Value::Number(number)) => {
+                options.max_tokens = some(number, "no answer", errors);
+            }
+            ("prompt_cache", Value::Text(text)) => {
+                options.prompt_cache = prompt_cache(&text, errors);
+            }
+            ("max_steps", Value::Number(number)) => {
+                options.max_steps = some(number, "no model call", errors);
+            }
+            ("output_retries", Value::Number(number)) => {
+                options.output_retries = small(number, errors);
+            }
             ("output_key", Value::Path(path)) => options.output_key = Some(path),
             ("name", Value::Text(text)) => options.name = Some(text),
             ("crate", Value::Path(path)) => options.krate = Some(path),
@@ -62,9 +72,15 @@ fn model_name(text: LitStr, errors: &mut Errors) -> Option<LitStr> {
         ("", _) => {
             "the model has no name; write `model = \"openai/gpt-5-mini\"`, or remove the option to use the runtime's model"
         }
-        (trimmed, _) if trimmed != name => "there is a space before or after the model's name; remove it",
-        (_, Some(("", _))) => "the provider is missing before the model's name, as in `model = \"openai/gpt-5-mini\"`",
-        (_, Some((_, ""))) => "the model's name is missing after its provider, as in `model = \"openai/gpt-5-mini\"`",
+        (trimmed, _) if trimmed != name => {
+            "there is a space before or after the model's name; remove it"
+        }
+        (_, Some(("", _))) => {
+            "the provider is missing before the model's name, as in `model = \"openai/gpt-5-mini\"`"
+        }
+        (_, Some((_, ""))) => {
+            "the model's name is missing after its provider, as in `model = \"openai/gpt-5-mini\"`"
+        }
         _ => return Some(text),
     };
     errors.at(text, problem);
@@ -104,9 +120,14 @@ fn finite(number: &Lit, errors: &mut Errors) -> Option<LitFloat> {
         _ => return None,
     };
     match digits.parse::<f64>() {
-        Ok(value) if value.is_finite() && value >= 0.0 => Some(LitFloat::new(&format!("{value:?}"), span)),
+        Ok(value) if value.is_finite() && value >= 0.0 => {
+            Some(LitFloat::new(&format!("{value:?}"), span))
+        }
         _ => {
-            errors.at(number, "a temperature is a number that is not negative, as in `temperature = 0.2`");
+            errors.at(
+                number,
+                "a temperature is a number that is not negative, as in `temperature = 0.2`",
+            );
             None
         }
     }

@@ -128,7 +128,14 @@ impl Template {
         }
     }
 
-    fn line(&mut self, paragraph: &mut Paragraph, line: &str, span: Span, names: &ParamNames<'_>, errors: &mut Errors) {
+    fn line(
+        &mut self,
+        paragraph: &mut Paragraph,
+        line: &str,
+        span: Span,
+        names: &ParamNames<'_>,
+        errors: &mut Errors,
+    ) {
         if !paragraph.pieces.is_empty() {
             push_text(&mut paragraph.pieces, "\n");
         }
@@ -181,7 +188,9 @@ impl Template {
     fn value(&mut self, path: &str, span: Span, names: &ParamNames<'_>) -> Result<Piece, String> {
         let FieldPath { name, fields } = FieldPath::read(path, span)?;
         if let Some(context) = names.context.filter(|context| *context == name) {
-            return Err(format!("`{context}` is the context, which cannot be shown; name another parameter"));
+            return Err(format!(
+                "`{context}` is the context, which cannot be shown; name another parameter"
+            ));
         }
         let Some(param) = names.params.iter().position(|param| param == name) else {
             return Err(format!("there is no parameter `{name}`; {}", names.hint(name)));
@@ -236,12 +245,16 @@ mod tests {
     use crate::errors::Errors;
 
     fn read(lines: &[&str]) -> (Template, Vec<String>) {
-        let attrs: Vec<syn::Attribute> = lines.iter().map(|line| syn::parse_quote!(#[doc = #line])).collect();
+        let attrs: Vec<syn::Attribute> =
+            lines.iter().map(|line| syn::parse_quote!(#[doc = #line])).collect();
         template(&attrs)
     }
 
     fn template(attrs: &[syn::Attribute]) -> (Template, Vec<String>) {
-        let names = ParamNames { params: vec!["text".into(), "type".into()], context: Some(&syn::parse_quote!(cx)) };
+        let names = ParamNames {
+            params: vec!["text".into(), "type".into()],
+            context: Some(&syn::parse_quote!(cx)),
+        };
         let mut errors = Errors::default();
         let template = Template::read(attrs, &names, &mut errors);
         (template, errors.messages())
@@ -265,8 +278,13 @@ mod tests {
 
     #[test]
     fn the_message_is_trimmed_and_its_values_are_found_once() {
-        let (template, errors) =
-            read(&[" ", " Say {text}", " to {type.name.match}, {text} ", "  of {app:company?}. ", ""]);
+        let (template, errors) = read(&[
+            " ",
+            " Say {text}",
+            " to {type.name.match}, {text} ",
+            "  of {app:company?}. ",
+            "",
+        ]);
         assert_eq!(errors, [""; 0]);
         assert_eq!(
             shown(&template, &template.message),
@@ -274,7 +292,10 @@ mod tests {
         );
         assert!(template.instruction.is_empty());
         assert_eq!(template.values.len(), 2);
-        assert_eq!(template.values[1].fields.iter().map(ToString::to_string).collect::<Vec<_>>(), ["name", "r#match"]);
+        assert_eq!(
+            template.values[1].fields.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["name", "r#match"]
+        );
         assert!(template.shows(0) && template.shows(1) && !template.shows(2));
         assert!(read(&[" ", ""]).0.is_empty());
     }
@@ -294,12 +315,16 @@ mod tests {
         ]);
         assert_eq!(instruction, "You judge for <app company false>.\n\n - Be brief.");
         assert_eq!(message, "Text:\n<text>\n\n<type>");
-        assert_eq!(divided(&[" {{text}} is a brace."]), ("{text} is a brace.".to_owned(), String::new()));
+        assert_eq!(
+            divided(&[" {{text}} is a brace."]),
+            ("{text} is a brace.".to_owned(), String::new())
+        );
     }
 
     #[test]
     fn data_is_a_part_of_the_instruction_where_the_author_says_so() {
-        let (instruction, message) = divided(&[" Translate into {system:type.name}.", "", " {text} {type.name}"]);
+        let (instruction, message) =
+            divided(&[" Translate into {system:type.name}.", "", " {text} {type.name}"]);
         assert_eq!(instruction, "Translate into <type.name>.");
         assert_eq!(message, "<text> <type.name>");
     }
@@ -333,13 +358,22 @@ mod tests {
                 "{system:type} {text}",
                 "`{system:type}` stands in a paragraph that is sent as the user's message, since it shows `{text}`; put an empty `///` line between them, or write `{type}`",
             ),
-            ("{app:}", "a key after `app:` consists of letters, digits, `_`, `-` and `.`, as in `{app:company}`"),
-            ("{}", "`{}` is not a placeholder; write `{name}` to show a value, or `{{` and `}}` for braces"),
+            (
+                "{app:}",
+                "a key after `app:` consists of letters, digits, `_`, `-` and `.`, as in `{app:company}`",
+            ),
+            (
+                "{}",
+                "`{}` is not a placeholder; write `{name}` to show a value, or `{{` and `}}` for braces",
+            ),
             (
                 r#"{"level": 3}"#,
                 r#"`{"level": 3}` is not a placeholder; write `{name}` to show a value, or `{{` and `}}` for braces"#,
             ),
-            ("{text.0}", "`{text.0}` names a field by its number; only fields with names can be shown"),
+            (
+                "{text.0}",
+                "`{text.0}` names a field by its number; only fields with names can be shown",
+            ),
             ("{", "this `{` has no `}` on its line; write `{{` for a brace"),
             ("}", "this `}` has no `{` before it; write `}}` for a brace"),
         ] {

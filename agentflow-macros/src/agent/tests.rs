@@ -97,8 +97,7 @@ fn half_typed_options_are_reported_and_the_agent_is_written() {
 
 #[test]
 fn every_mistake_is_reported() {
-    let item =
-        "/// {x}\n/// {y} {\nunsafe fn f<T>(mut a: &str, (b, c): (i64, i64), d: impl Copy, e: &Context, _: u8) {}";
+    let item = "/// {x}\n/// {y} {\nunsafe fn f<T>(mut a: &str, (b, c): (i64, i64), d: impl Copy, e: &Context, _: u8) {}";
     let output = expand("nmae = \"x\", temperature = -1, max_steps = 1, max_steps = 2", item);
     // Three mistakes in the options, three in placeholders, and eleven in the signature: not async,
     // unsafe, generic, no return type, a body, `mut`, two patterns, `impl`, a borrowed first

@@ -69,8 +69,7 @@ fn signature(function: &Function, errors: &mut Errors) {
         );
     }
     if function.semicolon.is_none() {
-        let message =
-            "an agent has no body, since its model does the work; end the function with `;`, or write a `#[tool]`";
+        let message = "an agent has no body, since its model does the work; end the function with `;`, or write a `#[tool]`";
         match function.body.is_empty() {
             true => errors.at(signature, "an agent ends with `;`"),
             false => errors.at(&function.body, message),
@@ -83,7 +82,10 @@ fn signature(function: &Function, errors: &mut Errors) {
 fn param_type(ty: &Type, errors: &mut Errors) {
     match bare(ty) {
         Type::ImplTrait(opaque) => {
-            errors.at(opaque, "an agent's parameter needs one type; write the type's name instead of `impl`");
+            errors.at(
+                opaque,
+                "an agent's parameter needs one type; write the type's name instead of `impl`",
+            );
         }
         // The type's name selects the message. The parameter is refused in any case.
         Type::Reference(reference) if named_context(&reference.elem) => {

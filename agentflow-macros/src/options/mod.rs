@@ -35,7 +35,11 @@ pub(crate) enum Value {
 }
 
 /// Returns the well-formed options. All mistakes are added to `errors`.
-pub(crate) fn parse(tokens: TokenStream, table: &OptionTable, errors: &mut Errors) -> Vec<GivenOption> {
+pub(crate) fn parse(
+    tokens: TokenStream,
+    table: &OptionTable,
+    errors: &mut Errors,
+) -> Vec<GivenOption> {
     let mut all: Vec<GivenOption> = Vec::new();
     let everything = |input: ParseStream<'_>| {
         while !input.is_empty() {
@@ -69,7 +73,11 @@ fn until_comma(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     Ok(rest)
 }
 
-fn option(input: ParseStream<'_>, table: &OptionTable, errors: &mut Errors) -> syn::Result<Option<GivenOption>> {
+fn option(
+    input: ParseStream<'_>,
+    table: &OptionTable,
+    errors: &mut Errors,
+) -> syn::Result<Option<GivenOption>> {
     let Ok(name) = input.call(Ident::parse_any) else {
         let wrong = until_comma(input)?;
         let message = format!("expected an option: one of {}", names(table.specs));
@@ -89,7 +97,9 @@ fn option(input: ParseStream<'_>, table: &OptionTable, errors: &mut Errors) -> s
             (Some(OptionHint::Option(spec)), _) if spec.example == spec.name => {
                 format!("did you mean `{}`?", spec.name)
             }
-            (Some(OptionHint::Option(spec)), _) => format!("did you mean `{}`, as in `{}`?", spec.name, spec.example),
+            (Some(OptionHint::Option(spec)), _) => {
+                format!("did you mean `{}`, as in `{}`?", spec.name, spec.example)
+            }
             (None, Some(near)) => format!("did you mean `{near}`?"),
             (None, None) => format!("the options are {}", names(table.specs)),
         };
@@ -160,8 +170,9 @@ fn path_list(input: ParseStream<'_>) -> syn::Result<Vec<Path>> {
     if group.delimiter() != Delimiter::Bracket {
         return Err(syn::Error::new(group.span(), "expected `[`"));
     }
-    let paths =
-        |input: ParseStream<'_>| Punctuated::<_, Token![,]>::parse_terminated_with(input, Path::parse_mod_style);
+    let paths = |input: ParseStream<'_>| {
+        Punctuated::<_, Token![,]>::parse_terminated_with(input, Path::parse_mod_style)
+    };
     Ok(paths.parse2(group.stream())?.into_iter().collect())
 }
 
@@ -170,7 +181,10 @@ pub(crate) fn small(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
     match number.base10_parse::<u32>() {
         Ok(_) => Some(LitInt::new(number.base10_digits(), number.span())),
         Err(_) => {
-            errors.at(number, "this number is not in the range from 0 to 4294967295; write one that is");
+            errors.at(
+                number,
+                "this number is not in the range from 0 to 4294967295; write one that is",
+            );
             None
         }
     }
@@ -178,15 +192,17 @@ pub(crate) fn small(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
 
 /// Parses `read, "billing:write"`.
 fn name_list(input: ParseStream<'_>) -> syn::Result<Vec<LitStr>> {
-    let one = |input: ParseStream<'_>| {
-        if input.peek(LitStr) {
-            return input.parse::<LitStr>();
-        }
-        match input.call(Ident::parse_any) {
-            Ok(name) => Ok(LitStr::new(&name.unraw().to_string(), name.span())),
-            Err(_) => Err(input.error("a scope is a word or a text, as in `scopes(read, \"billing:write\")`")),
-        }
-    };
+    let one =
+        |input: ParseStream<'_>| {
+            if input.peek(LitStr) {
+                return input.parse::<LitStr>();
+            }
+            match input.call(Ident::parse_any) {
+                Ok(name) => Ok(LitStr::new(&name.unraw().to_string(), name.span())),
+                Err(_) => Err(input
+                    .error("a scope is a word or a text, as in `scopes(read, \"billing:write\")`")),
+            }
+        };
     let all = Punctuated::<_, Token![,]>::parse_terminated_with(input, one)?;
     Ok(all.into_iter().collect())
 }
@@ -196,7 +212,10 @@ fn or_name(tokens: TokenStream, name: &Ident) -> TokenStream {
 }
 
 fn written(spec: &OptionSpec, at: impl ToTokens) -> syn::Error {
-    syn::Error::new_spanned(at, format!("`{}` is not written like this; write `{}`", spec.name, spec.example))
+    syn::Error::new_spanned(
+        at,
+        format!("`{}` is not written like this; write `{}`", spec.name, spec.example),
+    )
 }
 
 fn with_example(error: syn::Error, spec: &OptionSpec) -> syn::Error {

@@ -8,9 +8,15 @@ pub(crate) struct OptionSpec {
     /// An example as a user writes it.
     pub(crate) example: &'static str,
     /// The default, for the table in the documentation.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the documentation is compared with it by a test"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the documentation is compared with it by a test")
+    )]
     pub(crate) default: &'static str,
-    #[cfg_attr(not(test), expect(dead_code, reason = "the documentation is compared with it by a test"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the documentation is compared with it by a test")
+    )]
     pub(crate) meaning: &'static str,
 }
 
@@ -183,7 +189,8 @@ const CRATE: OptionSpec = OptionSpec {
 };
 
 /// `#[tool(..)]` on a parameter.
-pub(crate) const TOOL_PARAMETER: OptionTable = OptionTable { attribute: "#[tool]", specs: PARAMETER };
+pub(crate) const TOOL_PARAMETER: OptionTable =
+    OptionTable { attribute: "#[tool]", specs: PARAMETER };
 
 const PARAMETER: &[OptionSpec] = &[
     OptionSpec {
@@ -280,7 +287,8 @@ const AGENT_FUNCTION: &[OptionSpec] = &[
 ];
 
 /// `#[workflow(..)]` on a function.
-pub(crate) const WORKFLOW: OptionTable = OptionTable { attribute: "#[workflow]", specs: WORKFLOW_FUNCTION };
+pub(crate) const WORKFLOW: OptionTable =
+    OptionTable { attribute: "#[workflow]", specs: WORKFLOW_FUNCTION };
 
 const WORKFLOW_FUNCTION: &[OptionSpec] = &[
     OptionSpec {
@@ -427,7 +435,13 @@ mod tests {
 
     fn rows(table: &[OptionSpec]) -> String {
         let row = |spec: &OptionSpec| {
-            format!("| `{}` | {} | {} | {} |\n", spec.example, spec.form.name(), spec.default, spec.meaning)
+            format!(
+                "| `{}` | {} | {} | {} |\n",
+                spec.example,
+                spec.form.name(),
+                spec.default,
+                spec.meaning
+            )
         };
         table.iter().map(row).collect()
     }
@@ -447,7 +461,11 @@ mod tests {
                 eprintln!("skipped: the library's documentation is not beside this crate");
                 return;
             };
-            assert!(documentation.contains(&rows(table)), "agentflow/src/docs/{file} should have\n{}", rows(table));
+            assert!(
+                documentation.contains(&rows(table)),
+                "agentflow/src/docs/{file} should have\n{}",
+                rows(table)
+            );
         }
     }
 }

@@ -27,14 +27,35 @@ const OPTIONS: &[(&str, &[&str])] = &[
             "requires_approval",
         ],
     ),
-    ("scopes", &["permission", "permissions", "required_permissions", "requires", "role", "roles", "scope"]),
+    (
+        "scopes",
+        &[
+            "permission",
+            "permissions",
+            "required_permissions",
+            "requires",
+            "role",
+            "roles",
+            "scope",
+        ],
+    ),
     ("retry", &["attempts", "max_attempts", "max_retries", "retries", "retry_policy"]),
     ("output_retries", &["attempts", "max_attempts", "max_retries", "retries", "retry"]),
     ("description", &["about", "desc", "doc", "help", "summary"]),
     ("timeout", &["deadline", "time_limit", "timeout_ms", "timeout_seconds", "timeout_secs"]),
     ("idempotent", &["is_idempotent", "repeatable"]),
     ("effects", &["pure", "read_only", "readonly", "side_effects"]),
-    ("concurrency", &["concurrency_limit", "max_concurrency", "max_parallel", "parallel", "parallelism", "workers"]),
+    (
+        "concurrency",
+        &[
+            "concurrency_limit",
+            "max_concurrency",
+            "max_parallel",
+            "parallel",
+            "parallelism",
+            "workers",
+        ],
+    ),
     ("max_output", &["max_output_bytes", "output_limit"]),
     ("streaming", &["stream", "streams", "supports_streaming"]),
     ("compensate", &["compensation", "rollback", "undo"]),
@@ -51,10 +72,22 @@ const OPTIONS: &[(&str, &[&str])] = &[
 const ELSEWHERE: &[(&str, &[&str], &str)] = &[
     (
         "#[agent]",
-        &["description", "instruction", "instructions", "preamble", "prompt", "system", "system_prompt"],
+        &[
+            "description",
+            "instruction",
+            "instructions",
+            "preamble",
+            "prompt",
+            "system",
+            "system_prompt",
+        ],
         "write the instruction as the function's doc comment, `/// ..`",
     ),
-    ("#[agent]", &["output", "output_type", "response_format"], "the answer has the type that the function returns"),
+    (
+        "#[agent]",
+        &["output", "output_type", "response_format"],
+        "the answer has the type that the function returns",
+    ),
     (
         "#[agent]",
         &["limits", "timeout"],
@@ -89,7 +122,8 @@ mod tests {
         let tables = [TOOL, AGENT, WORKFLOW, NODE, TOOL_PARAMETER];
         for (option, words) in OPTIONS {
             assert!(words.is_sorted(), "{option}");
-            let known = tables.iter().any(|table| table.specs.iter().any(|spec| spec.name == *option));
+            let known =
+                tables.iter().any(|table| table.specs.iter().any(|spec| spec.name == *option));
             assert!(known, "`{option}` is the option of no attribute");
         }
         let found = |given, table| match meant(given, table) {

@@ -88,7 +88,10 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
 /// Generates the schema of the answer, if the return type can be repeated in other code.
 fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> {
     let ReturnType::Type(_, ty) = &function.signature.output else { return None };
-    let is_opaque = any_token(quote!(#ty), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"));
+    let is_opaque = any_token(
+        quote!(#ty),
+        &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"),
+    );
     if is_opaque || has_lifetime(quote!(#ty)) {
         return None;
     }
@@ -195,7 +198,8 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
     });
     let (given_param, given) = match &tool.context {
         Some(ty) if is_given => {
-            let handed = quote_spanned!(ends(ty).0=> <#ty as #private::ContextParam>::given(#given));
+            let handed =
+                quote_spanned!(ends(ty).0=> <#ty as #private::ContextParam>::given(#given));
             (Some(quote!(#given: &#ty,)), quote!(#private::Some(#handed)))
         }
         _ => (None, quote!(#private::None)),
@@ -220,7 +224,9 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
     };
     let outcome = match asyncness {
         Some(_) => {
-            let again = params.iter().map(|param| quote!((&#private::GivenArgument(#param)).agentflow_again()?));
+            let again = params
+                .iter()
+                .map(|param| quote!((&#private::GivenArgument(#param)).agentflow_again()?));
             let again = quote!(|(#(#params,)*)| #private::Some((#(#again,)*)));
             let ways = quote!(#private::ArgumentCopies::new(#again, #changed));
             quote!(#call.run(#given, #arguments, #ways, #made, #forms).await)
@@ -298,7 +304,12 @@ fn call(tool: &Tool, function: &Function, private: &TokenStream) -> TokenStream 
 
 /// Generates the function's value and the tool's answer made from it. A type that cannot be an
 /// answer is reported at the return type.
-fn answer(called: &TokenStream, output: &ReturnType, ident: &Ident, private: &TokenStream) -> TokenStream {
+fn answer(
+    called: &TokenStream,
+    output: &ReturnType,
+    ident: &Ident,
+    private: &TokenStream,
+) -> TokenStream {
     let (first, last) = match output {
         ReturnType::Default => (ident.span(), ident.span()),
         ReturnType::Type(_, ty) => ends(ty),
@@ -332,7 +343,9 @@ fn describe(param: &Param, private: &TokenStream) -> TokenStream {
     let default = default.as_ref().map(|default| {
         let expr = match default {
             ParamDefault::Expr(expr) => quote!(#expr),
-            ParamDefault::OfType(span) => quote_spanned!(*span=> <#ty as #private::Default>::default()),
+            ParamDefault::OfType(span) => {
+                quote_spanned!(*span=> <#ty as #private::Default>::default())
+            }
         };
         quote!(.with_default::<#ty>(const { &#private::default_fn(|| #expr) }))
     });

@@ -25,8 +25,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         Ok(function) => function,
         Err(error) => {
             errors.push(error);
-            let stub =
-                function::name(item.clone()).map(|(vis, name)| fallback::tool_stub(&options.krate(), &vis, &name));
+            let stub = function::name(item.clone())
+                .map(|(vis, name)| fallback::tool_stub(&options.krate(), &vis, &name));
             return quote!(#item #errors #stub);
         }
     };

@@ -40,7 +40,12 @@ pub(super) struct Param {
 /// function stays for the compiler.
 ///
 /// `shape` collects mistakes that prevent the tool from being written.
-pub(super) fn tool(options: ToolOptions, function: &mut Function, errors: &mut Errors, shape: &mut Errors) -> Tool {
+pub(super) fn tool(
+    options: ToolOptions,
+    function: &mut Function,
+    errors: &mut Errors,
+    shape: &mut Errors,
+) -> Tool {
     let krate = options.krate();
     let mut context = None;
     let mut params = Vec::new();
@@ -131,8 +136,12 @@ struct ParamAttrs {
 impl ParamAttrs {
     fn take(input: &mut PatType, krate: &Path, errors: &mut Errors) -> Self {
         let description = docs::description(&input.attrs, krate);
-        let mut taken =
-            Self { description, options: ParamOptions { rename: None, default: None }, ours: None, doc: None };
+        let mut taken = Self {
+            description,
+            options: ParamOptions { rename: None, default: None },
+            ours: None,
+            doc: None,
+        };
         // The compiler does not accept these attributes on the parameters of the expanded function.
         input.attrs.retain(|attr| {
             let path = attr.path();
@@ -158,10 +167,16 @@ impl ParamAttrs {
 
     fn refuse_for_context(self, errors: &mut Errors) {
         if let Some(ours) = self.ours {
-            errors.at(ours, "the context has no options, since the model does not give it; remove this");
+            errors.at(
+                ours,
+                "the context has no options, since the model does not give it; remove this",
+            );
         }
         if let Some(doc) = self.doc {
-            errors.at(doc, "the context has no description, since the model does not see it; remove this");
+            errors.at(
+                doc,
+                "the context has no description, since the model does not see it; remove this",
+            );
         }
     }
 }

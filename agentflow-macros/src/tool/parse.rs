@@ -53,16 +53,21 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
                 Err(message) => errors.at(text, message),
             },
             ("approve_timeout", Value::Text(text)) => match duration::milliseconds(&text.value()) {
-                Ok(milliseconds) => options.approve_timeout = Some((milliseconds, given.name.span())),
+                Ok(milliseconds) => {
+                    options.approve_timeout = Some((milliseconds, given.name.span()));
+                }
                 Err(message) => errors.at(text, message),
             },
             ("on_timeout", Value::Expr(expr)) => {
-                options.on_timeout = TimeoutAction::read(&expr, errors).map(|read| (given.name, read));
+                options.on_timeout =
+                    TimeoutAction::read(&expr, errors).map(|read| (given.name, read));
             }
             ("effects", Value::Text(text)) => options.effects = effects(&text, errors),
             ("retry", Value::Number(number)) => options.retry = small(number, errors),
             ("max_output", Value::Number(number)) => options.max_output = small(number, errors),
-            ("concurrency", Value::Number(number)) => options.concurrency = at_least_one(number, errors),
+            ("concurrency", Value::Number(number)) => {
+                options.concurrency = at_least_one(number, errors);
+            }
             ("idempotent", _) => options.idempotent = true,
             ("approve", _) => options.approve = true,
             ("streaming", _) => options.streaming = true,
@@ -80,7 +85,10 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
 fn at_least_one(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
     let number = small(number, errors)?;
     if matches!(number.base10_parse(), Ok(0_u32)) {
-        errors.at(&number, "a tool that may be called 0 times at once can never be called; give at least 1");
+        errors.at(
+            &number,
+            "a tool that may be called 0 times at once can never be called; give at least 1",
+        );
         return None;
     }
     Some(number)

@@ -39,7 +39,10 @@ fn half_typed_items_are_kept_and_reported() {
         // The compiler never passes unbalanced delimiters to a macro, so such inputs are skipped.
         let Ok(tokens) = TokenStream::from_str(item) else { continue };
         let output = expand("", item);
-        assert!(output.starts_with(&tokens.to_string()) || item == "fn f()", "{item} became {output}");
+        assert!(
+            output.starts_with(&tokens.to_string()) || item == "fn f()",
+            "{item} became {output}"
+        );
         assert!(output.contains("compile_error") || item == "fn f()", "{item} became {output}");
     }
 }
@@ -91,7 +94,10 @@ fn half_typed_options_are_reported() {
         assert!(output.contains("fn f (a : i64) -> i64 {"), "{options} became {output}");
         assert!(output.contains("{ a }"), "{options} became {output}");
         assert!(output.contains("compile_error"), "{options} became {output}");
-        assert!(output.contains("struct f { }"), "{options}: `tools![f]` would be a second error: {output}");
+        assert!(
+            output.contains("struct f { }"),
+            "{options}: `tools![f]` would be a second error: {output}"
+        );
     }
 }
 

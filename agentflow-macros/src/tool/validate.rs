@@ -26,7 +26,10 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
         param_name(param, &tool.params[..index], errors);
     }
     if let Some(param) = tool.params.get(MAX_PARAMS) {
-        shape.at(&param.ty, format!("a tool has at most {MAX_PARAMS} parameters; put some of them into one struct"));
+        shape.at(
+            &param.ty,
+            format!("a tool has at most {MAX_PARAMS} parameters; put some of them into one struct"),
+        );
     }
     if let ReturnType::Type(_, ty) = &function.signature.output
         && has_impl(ty)
@@ -49,7 +52,10 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
         );
     }
     if let Some((_, span)) = options.approve_timeout.filter(|_| !options.approve) {
-        errors.at_span(span, "nobody is asked about a call of this tool; add `approve`, or remove `approve_timeout`");
+        errors.at_span(
+            span,
+            "nobody is asked about a call of this tool; add `approve`, or remove `approve_timeout`",
+        );
     }
     match &options.on_timeout {
         Some((option, TimeoutAction::Answer(_))) => {
@@ -120,7 +126,10 @@ fn param_name(param: &Param, earlier: &[Param], errors: &mut Errors) {
         );
         errors.at_span(param.name_span, message);
     } else if earlier.iter().any(|other| other.name == param.name) {
-        errors.at_span(param.name_span, format!("two parameters are named `{}`; rename one of them", param.name));
+        errors.at_span(
+            param.name_span,
+            format!("two parameters are named `{}`; rename one of them", param.name),
+        );
     }
 }
 

@@ -51,12 +51,17 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
                 errors.at(text, "the name of a workflow cannot be empty; write one, or remove the option to use the function's name");
             }
             ("name", Value::Text(text)) => options.name = Some(text),
-            ("concurrency", Value::Number(number)) => options.concurrency = some(number, "step", errors),
-            ("max_llm_calls", Value::Number(number)) => options.max_llm_calls = some(number, "model call", errors),
+            ("concurrency", Value::Number(number)) => {
+                options.concurrency = some(number, "step", errors);
+            }
+            ("max_llm_calls", Value::Number(number)) => {
+                options.max_llm_calls = some(number, "model call", errors);
+            }
             ("timeout", Value::Text(text)) => options.timeout_ms = milliseconds(&text, errors),
             ("stop", Value::Expr(expr)) => {
                 let variants = [("fail_fast", "FailFast"), ("best_effort", "BestEffort")];
-                options.stop = word(&expr, &variants, "`stop` is `fail_fast` or `best_effort`", errors);
+                options.stop =
+                    word(&expr, &variants, "`stop` is `fail_fast` or `best_effort`", errors);
             }
             ("approve", Value::Text(text)) => options.first.text = Some(text),
             ("approve_timeout", Value::Text(text)) => {
@@ -64,7 +69,8 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
                 limit = Some(given.name);
             }
             ("on_timeout", Value::Expr(expr)) => {
-                options.first.on_timeout = TimeoutAction::read(&expr, errors).map(|read| (given.name, read));
+                options.first.on_timeout =
+                    TimeoutAction::read(&expr, errors).map(|read| (given.name, read));
             }
             ("decider", Value::Path(path)) => options.decider = Some(path),
             ("crate", Value::Path(path)) => options.krate = Some(path),
@@ -87,7 +93,10 @@ pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> WorkflowOptio
             );
         }
         Some((option, TimeoutAction::Answer(_))) => {
-            errors.at(option, "this question is answered with a yes or a no; write `deny` or `approve`");
+            errors.at(
+                option,
+                "this question is answered with a yes or a no; write `deny` or `approve`",
+            );
         }
         _ => {}
     }
@@ -148,7 +157,10 @@ pub(super) fn read(attrs: Vec<Attribute>, errors: &mut Errors) -> StatementAttrs
 
 /// Returns `true` if a `node` or `after` attribute is inside of another attribute.
 fn is_ours(attr: TokenStream) -> bool {
-    any_token(attr, &|token| matches!(token, TokenTree::Ident(ident) if ident == "node" || ident == "after"))
+    any_token(
+        attr,
+        &|token| matches!(token, TokenTree::Ident(ident) if ident == "node" || ident == "after"),
+    )
 }
 
 /// Removes the attributes of an expression that becomes a node, from the whole expression and from
@@ -233,12 +245,15 @@ pub(super) fn expected(attr: &Attribute) -> Option<[Option<Attribute>; 3]> {
     let Meta::List(list) = &attr.meta else { return None };
     let lints = Punctuated::<Meta, Token![,]>::parse_terminated;
     let lints = list.parse_args_with(lints).ok().filter(|_| attr.path().is_ident("expect"))?;
-    let (reasons, lints): (Vec<Meta>, Vec<Meta>) = lints.into_iter().partition(|meta| meta.path().is_ident("reason"));
+    let (reasons, lints): (Vec<Meta>, Vec<Meta>) =
+        lints.into_iter().partition(|meta| meta.path().is_ident("reason"));
     let is_one_of = |lint: &Meta, names: &[&str]| {
         lint.path().segments.last().is_some_and(|last| names.iter().any(|name| last.ident == name))
     };
-    let (both, lints): (Vec<Meta>, Vec<Meta>) = lints.into_iter().partition(|lint| is_one_of(lint, &OF_BOTH));
-    let (signature, body): (Vec<Meta>, Vec<Meta>) = lints.into_iter().partition(|lint| is_one_of(lint, &OF_SIGNATURE));
+    let (both, lints): (Vec<Meta>, Vec<Meta>) =
+        lints.into_iter().partition(|lint| is_one_of(lint, &OF_BOTH));
+    let (signature, body): (Vec<Meta>, Vec<Meta>) =
+        lints.into_iter().partition(|lint| is_one_of(lint, &OF_SIGNATURE));
     let with = |lints: Vec<Meta>| {
         let mut list = list.clone();
         let all: Vec<&Meta> = lints.iter().chain(&reasons).collect();
@@ -255,7 +270,9 @@ pub(super) fn is_cfg(attr: &Attribute) -> bool {
 
 fn after(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
     let names = match &attr.meta {
-        Meta::List(list) => list.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated).ok(),
+        Meta::List(list) => {
+            list.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated).ok()
+        }
         _ => None,
     };
     match names {
@@ -290,15 +307,24 @@ fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
                 Expr::Lit(literal) if matches!(literal.lit, Lit::Str(_)) => {
                     policy.approve = Some(Approve::Question(*expr));
                 }
-                other => errors.at(other, "the question is a string; write `approve = \"send it?\"`"),
+                other => {
+                    errors.at(other, "the question is a string; write `approve = \"send it?\"`");
+                }
             },
-            ("approve_timeout", Value::Text(text)) => policy.approve_timeout_ms = milliseconds(&text, errors),
-            ("on_timeout", Value::Expr(expr)) => {
-                policy.on_timeout = TimeoutAction::read(&expr, errors).map(|read| (given.name, read));
+            ("approve_timeout", Value::Text(text)) => {
+                policy.approve_timeout_ms = milliseconds(&text, errors);
             }
-            ("concurrency", Value::Number(number)) => policy.concurrency = some(number, "step", errors),
+            ("on_timeout", Value::Expr(expr)) => {
+                policy.on_timeout =
+                    TimeoutAction::read(&expr, errors).map(|read| (given.name, read));
+            }
+            ("concurrency", Value::Number(number)) => {
+                policy.concurrency = some(number, "step", errors);
+            }
             ("repeatable", Value::Expr(expr)) => match *expr {
-                Expr::Lit(syn::ExprLit { lit: Lit::Bool(bool), .. }) => policy.repeatable = Some(bool),
+                Expr::Lit(syn::ExprLit { lit: Lit::Bool(bool), .. }) => {
+                    policy.repeatable = Some(bool);
+                }
                 other => errors.at(other, "`repeatable` is `true` or `false`"),
             },
             ("tap", Value::Flag) => policy.tap = Some(given.name),
@@ -308,7 +334,10 @@ fn node(attr: &Attribute, policy: &mut Policy, errors: &mut Errors) {
         }
     }
     if policy.write && policy.unordered {
-        errors.at(attr, "`unordered` takes a step out of the order that `write` puts it in; write one of them");
+        errors.at(
+            attr,
+            "`unordered` takes a step out of the order that `write` puts it in; write one of them",
+        );
     }
 }
 
@@ -343,14 +372,18 @@ fn problem_of_id(id: &str) -> Option<&'static str> {
     if id.is_empty() {
         Some("`id` cannot be empty; write a name, or remove it to use the name of the `let`")
     } else if id.contains(['/', '[', ']', '%', '"', '\\']) {
-        Some("a node's name is a part of paths such as `notes[3]`; remove `/`, `[`, `]`, `%`, quotes and `\\` from it")
+        Some(
+            "a node's name is a part of paths such as `notes[3]`; remove `/`, `[`, `]`, `%`, quotes and `\\` from it",
+        )
     } else if RESERVED.iter().any(|reserved| id.starts_with(reserved)) {
         Some(
             "a node's name cannot begin with `model#`, `tool#`, `call#`, `attempt#`, `undo#` or `ask#`, which are used in \
              paths; write another one",
         )
     } else if id.ends_with(".items") {
-        Some("a node's name cannot end in `.items`, which is the list of a `map!`; write another one")
+        Some(
+            "a node's name cannot end in `.items`, which is the list of a `map!`; write another one",
+        )
     } else {
         None
     }

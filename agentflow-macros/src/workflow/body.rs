@@ -12,8 +12,8 @@ use super::model::{Branch, BranchBody, Input, Node, Policy, Seq, Statement, Work
 use super::names::NodeNames;
 use super::stable::{calls_methods, is_view, partial_view};
 use super::syntax::{
-    awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok, is_form, is_route,
-    leaves, macro_diverges, plain,
+    awaits, block_has_nodes, called, calls, diverges, form, form_within, future, has_nodes, in_ok,
+    is_form, is_route, leaves, macro_diverges, plain,
 };
 use super::{attrs, forms, loops, refuse};
 use crate::errors::Errors;
@@ -26,7 +26,14 @@ pub(super) fn body(block: Block, inputs: &[Input], errors: &mut Errors) -> (Seq,
     let mut block = block;
     loops::keep_groups(&mut block);
     let flow = errors.len();
-    let mut reader = Reader { errors, scope: Vec::new(), borrowed: Vec::new(), reported: Vec::new(), flow, parts: 0 };
+    let mut reader = Reader {
+        errors,
+        scope: Vec::new(),
+        borrowed: Vec::new(),
+        reported: Vec::new(),
+        flow,
+        parts: 0,
+    };
     let mut names = NodeNames::default();
     for input in inputs {
         names.input(input.ident.unraw().to_string());
@@ -71,14 +78,22 @@ impl Value {
 }
 
 impl Reader<'_> {
-    pub(super) fn seq(&mut self, mut statements: Vec<Stmt>, end: Span, value: Value, mut names: NodeNames) -> Seq {
+    pub(super) fn seq(
+        &mut self,
+        mut statements: Vec<Stmt>,
+        end: Span,
+        value: Value,
+        mut names: NodeNames,
+    ) -> Seq {
         let outside = self.scope.len();
         let tail = self.take_tail(&mut statements, end, value);
         let (mut items, mut all) = (Vec::<Item>::new(), Vec::new());
         for statement in statements {
             match statement {
                 Stmt::Local(local) => self.binding(local, &mut names, &mut all),
-                Stmt::Item(Item::Macro(rules)) if self.is_read_by(&rules) => all.push(Statement::Rules(rules)),
+                Stmt::Item(Item::Macro(rules)) if self.is_read_by(&rules) => {
+                    all.push(Statement::Rules(rules));
+                }
                 Stmt::Item(item) => items.push(item),
                 Stmt::Expr(expr, _) => self.statement(expr, &mut names, &mut all),
                 Stmt::Macro(mac) => {
@@ -112,7 +127,9 @@ impl Reader<'_> {
     fn take_tail(&mut self, statements: &mut Vec<Stmt>, end: Span, value: Value) -> Option<Expr> {
         match statements.pop() {
             // At the end of the workflow, `return x;` is the same as `x`.
-            Some(Stmt::Expr(Expr::Return(returned), _)) if value.is_wrapped() && returned.expr.is_some() => {
+            Some(Stmt::Expr(Expr::Return(returned), _))
+                if value.is_wrapped() && returned.expr.is_some() =>
+            {
                 returned.expr.map(|expr| *expr)
             }
             Some(Stmt::Expr(expr, None)) if value.is_wrapped() || !is_unit(&expr) => Some(expr),
@@ -126,14 +143,15 @@ impl Reader<'_> {
             }
             Some(last) if value.is_wrapped() && is_last(&last) => match last {
                 Stmt::Expr(expr, _) => Some(expr),
-                Stmt::Macro(mac) => Some(Expr::Macro(syn::ExprMacro { attrs: mac.attrs, mac: mac.mac })),
+                Stmt::Macro(mac) => {
+                    Some(Expr::Macro(syn::ExprMacro { attrs: mac.attrs, mac: mac.mac }))
+                }
                 _ => None,
             },
             last => {
                 statements.extend(last);
                 if value.is_wrapped() {
-                    let message =
-                        "a workflow ends with its output; add `Ok(..)` here, or a last step such as `step(x).await`";
+                    let message = "a workflow ends with its output; add `Ok(..)` here, or a last step such as `step(x).await`";
                     self.errors.at_span(end, message);
                 }
                 None
@@ -185,7 +203,9 @@ impl Reader<'_> {
             {
                 self.borrowed.push(self.scope.len());
             }
-            self.scope.extend(patterns::names(&local.pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+            self.scope.extend(
+                patterns::names(&local.pat).iter().map(|ident| (ident.unraw().to_string(), false)),
+            );
             return out.push(Statement::View(local));
         }
         if given.ours.is_none()
@@ -238,7 +258,8 @@ impl Reader<'_> {
         };
         self.scope.extend(bound.iter().map(|ident| (ident.unraw().to_string(), true)));
         // A step whose output cannot be read is executed for its side effects.
-        policy.write |= matches!(pat, Pat::Wild(_)) && matches!(work, Work::Step(_) | Work::Future(_));
+        policy.write |=
+            matches!(pat, Pat::Wild(_)) && matches!(work, Work::Step(_) | Work::Future(_));
         let leaves = work.leaves();
         let pat = Some(pat);
         let node = Node {
@@ -306,7 +327,15 @@ impl Reader<'_> {
         let leaves = work.leaves();
         let is_statement = matches!(work, Work::Step(_));
         let rest = Node::tail(work, span, false);
-        out.push(Statement::Node(Node { name, calls, policy, attrs: others, leaves, is_statement, ..rest }));
+        out.push(Statement::Node(Node {
+            name,
+            calls,
+            policy,
+            attrs: others,
+            leaves,
+            is_statement,
+            ..rest
+        }));
     }
 
     /// Reads an expression without a step that binds nothing.
@@ -335,7 +364,8 @@ impl Reader<'_> {
     ) -> Node {
         before.extend(attrs::off(&mut expr));
         // The form unwraps a `Result`, as `?` does.
-        let of_form = value == Value::OfForm && matches!(plain(&expr), Expr::Await(_)) && !is_form(&expr);
+        let of_form =
+            value == Value::OfForm && matches!(plain(&expr), Expr::Await(_)) && !is_form(&expr);
         if value == Value::OfForm && !of_form {
             expr = unwrapped(expr);
         }
@@ -359,7 +389,10 @@ impl Reader<'_> {
         }
         if !self.is_node(&expr) {
             if let Some(attribute) = ours {
-                self.errors.at(attribute, "these options are for a node, and nothing is awaited here; remove them");
+                self.errors.at(
+                    attribute,
+                    "these options are for a node, and nothing is awaited here; remove them",
+                );
             }
             let work = if diverges(&expr) { Work::Never(expr) } else { Work::Value(expr) };
             return Node { attrs: others, ..Node::tail(work, span, wrapped) };
@@ -375,7 +408,14 @@ impl Reader<'_> {
                 if !name.is_empty() {
                     names.given(&name, &ours, false, self.errors);
                 }
-                Node { name, attrs: others, policy, calls, leaves: work.leaves(), ..Node::tail(work, span, wrapped) }
+                Node {
+                    name,
+                    attrs: others,
+                    policy,
+                    calls,
+                    leaves: work.leaves(),
+                    ..Node::tail(work, span, wrapped)
+                }
             }
             None => Node::tail(Work::Value(syn::parse_quote!(())), span, false),
         }
@@ -476,7 +516,10 @@ impl Work {
     fn leaves(&self) -> bool {
         let Self::Route(route) = self else { return false };
         let in_body = |seq: &Seq| {
-            let inner = seq.statements.iter().any(|one| matches!(one, Statement::Node(node) if node.leaves));
+            let inner = seq
+                .statements
+                .iter()
+                .any(|one| matches!(one, Statement::Node(node) if node.leaves));
             inner || seq.tail.leaves
         };
         route.arms.iter().any(|arm| arm.returns || in_body(&arm.body))
@@ -515,14 +558,19 @@ fn awaited_by_form(work: Work) -> Work {
 fn is_last(statement: &Stmt) -> bool {
     match statement {
         Stmt::Expr(expr, _) => diverges(expr) || is_choice_of_ends(expr),
-        Stmt::Macro(mac) => diverges(&Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac: mac.mac.clone() })),
+        Stmt::Macro(mac) => {
+            diverges(&Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac: mac.mac.clone() }))
+        }
         _ => false,
     }
 }
 
 pub(super) fn is_choice_of_ends(expr: &Expr) -> bool {
     let block_ends = |block: &Block| {
-        block.stmts.last().is_some_and(|last| matches!(last, Stmt::Expr(Expr::Return(_), _)) || is_last(last))
+        block
+            .stmts
+            .last()
+            .is_some_and(|last| matches!(last, Stmt::Expr(Expr::Return(_), _)) || is_last(last))
     };
     match expr {
         Expr::Return(_) => true,

@@ -128,7 +128,8 @@ impl VisitMut for Found<'_> {
         if let Some(path) = function(call, self.env, &self.own) {
             // With the user's span, the compiler reports a mistake in the call as it would without
             // the macro.
-            let variable = Ident::new(&format!("agentflow_call_{}", self.functions.len()), path.span());
+            let variable =
+                Ident::new(&format!("agentflow_call_{}", self.functions.len()), path.span());
             self.functions.push((variable.clone(), path.clone()));
             *call.func = syn::parse_quote!(#variable);
         }
@@ -139,7 +140,9 @@ impl VisitMut for Found<'_> {
         if !takes_expressions(mac) {
             return;
         }
-        let Ok(mut arguments) = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone()) else {
+        let Ok(mut arguments) =
+            Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone())
+        else {
             return;
         };
         arguments.iter_mut().for_each(|argument| self.visit_expr_mut(argument));

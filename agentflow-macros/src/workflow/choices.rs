@@ -14,9 +14,12 @@ use super::names::NodeNames;
 use super::refuse;
 use super::stable::{PartialView, calls_methods, is_stable};
 use super::syntax::{
-    awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, macro_diverges, plain, written,
+    awaits, block_diverges, block_has_nodes, calls, diverges, has_nodes, leaves, macro_diverges,
+    plain, written,
 };
-use crate::patterns::{self, arm_name, binds, has_bindings, mutable, patterns_of, uncertain, unguarded};
+use crate::patterns::{
+    self, arm_name, binds, has_bindings, mutable, patterns_of, uncertain, unguarded,
+};
 
 impl Reader<'_> {
     /// Reads a choice whose arms contain steps. Returns `None` for every other expression,
@@ -48,14 +51,17 @@ impl Reader<'_> {
         loop {
             let head = ArmHead::from_if(&next);
             let condition = self.condition(*next.cond, head.uncertain, out);
-            let name = if arms.is_empty() { "then".to_owned() } else { format!("else_if_{}", arms.len()) };
+            let name =
+                if arms.is_empty() { "then".to_owned() } else { format!("else_if_{}", arms.len()) };
             arms.push(self.arm(ArmHead { name, ..head }, next.then_branch, value));
             conditions.push(condition);
             let other = next.else_branch.map(|(_, other)| *other);
             match other {
                 // A condition that awaits may only be evaluated if the conditions before it are
                 // false.
-                Some(Expr::If(other)) if !needs_computing(&other.cond, ArmHead::from_if(&other).uncertain) => {
+                Some(Expr::If(other))
+                    if !needs_computing(&other.cond, ArmHead::from_if(&other).uncertain) =>
+                {
                     next = other;
                 }
                 Some(Expr::If(other)) => {
@@ -68,15 +74,22 @@ impl Reader<'_> {
                     break;
                 }
                 _ if value.is_wrapped() => {
-                    self.errors.at(next.if_token, "an `if` at the end of a workflow gives its output; add an `else`");
+                    self.errors.at(
+                        next.if_token,
+                        "an `if` at the end of a workflow gives its output; add an `else`",
+                    );
                     return None;
                 }
                 _ if value == Value::Plain => {
-                    self.errors.at(next.if_token, "an `if` without `else` has no value; add an `else`");
+                    self.errors
+                        .at(next.if_token, "an `if` without `else` has no value; add an `else`");
                     return None;
                 }
                 _ => {
-                    let empty = Block { brace_token: syn::token::Brace(next.if_token.span), stmts: Vec::new() };
+                    let empty = Block {
+                        brace_token: syn::token::Brace(next.if_token.span),
+                        stmts: Vec::new(),
+                    };
                     arms.push(self.arm(ArmHead::named("else"), empty, Value::Plain));
                     break;
                 }
@@ -96,7 +109,8 @@ impl Reader<'_> {
                 Expr::Let(test)
             }
             Expr::Binary(mut both)
-                if matches!(both.op, syn::BinOp::And(_)) && holds_let(&Expr::Binary(both.clone())) =>
+                if matches!(both.op, syn::BinOp::And(_))
+                    && holds_let(&Expr::Binary(both.clone())) =>
             {
                 *both.left = self.condition(*both.left, binds, out);
                 refuse::later_condition(&both.right, self.errors);
@@ -138,7 +152,12 @@ impl Reader<'_> {
         }
     }
 
-    fn route_match(&mut self, mut cases: ExprMatch, value: Value, out: &mut Vec<Statement>) -> Option<Route> {
+    fn route_match(
+        &mut self,
+        mut cases: ExprMatch,
+        value: Value,
+        out: &mut Vec<Statement>,
+    ) -> Option<Route> {
         let binds_any = |arm: &syn::Arm| !ArmHead::of_arm(arm).binds.is_empty();
         if cases.arms.iter().any(binds_any) || awaits(&cases.expr).is_some() {
             *cases.expr = self.computed_before(*cases.expr, out);
@@ -170,7 +189,8 @@ impl Reader<'_> {
                 true => names.free(&arm_name(&arm.pat)),
                 false => arm_name(&arm.pat),
             };
-            let lints = others.into_iter().filter(attrs::is_lint).map(attrs::before_statement).collect();
+            let lints =
+                others.into_iter().filter(attrs::is_lint).map(attrs::before_statement).collect();
             arms.push(self.arm(ArmHead { name, cfgs, lints, ..head }, block, value));
         }
         Some(Route { head: RouteHead::Match(cases), arms })
@@ -237,7 +257,11 @@ impl Reader<'_> {
             PartialView::Tried { of } => {
                 let view = tried_view(&expr, of);
                 self.parts += 1;
-                let part = format_ident!("agentflow_view_{}", self.parts, span = span.resolved_at(Span::mixed_site()));
+                let part = format_ident!(
+                    "agentflow_view_{}",
+                    self.parts,
+                    span = span.resolved_at(Span::mixed_site())
+                );
                 self.scope.push((part.to_string(), false));
                 let of = format_ident!("{of}", span = Span::mixed_site());
                 views.push(syn::parse_quote_spanned!(span=> let #of(#part) = #view else {};));
@@ -246,7 +270,8 @@ impl Reader<'_> {
             }
         };
         self.check(check, given, names, out);
-        self.scope.extend(patterns::names(&pat).iter().map(|ident| (ident.unraw().to_string(), false)));
+        self.scope
+            .extend(patterns::names(&pat).iter().map(|ident| (ident.unraw().to_string(), false)));
         out.extend(views.into_iter().filter_map(|view| match view {
             Stmt::Local(view) => Some(Statement::View(view)),
             _ => None,
@@ -262,7 +287,8 @@ impl Reader<'_> {
                 **inner = self.looked_into(std::mem::replace(&mut **inner, Expr::PLACEHOLDER), out);
             }
             Expr::MethodCall(call) => {
-                *call.receiver = self.looked(std::mem::replace(&mut *call.receiver, Expr::PLACEHOLDER), out);
+                *call.receiver =
+                    self.looked(std::mem::replace(&mut *call.receiver, Expr::PLACEHOLDER), out);
             }
             _ => {}
         }
@@ -295,14 +321,19 @@ impl Reader<'_> {
                 true => {
                     syn::parse_quote_spanned!(pat.span()=> match #expr { #[allow(unused_variables)] #pat => {} _ => #diverge })
                 }
-                false => syn::parse_quote_spanned!(pat.span()=> { let #pat = #expr else #diverge; }),
+                false => {
+                    syn::parse_quote_spanned!(pat.span()=> { let #pat = #expr else #diverge; })
+                }
             };
             match has_nodes(&diverge) {
                 true => self.node((syn::parse_quote!(_), None), whole, given, names, out),
                 false => self.check(whole, given, names, out),
             }
-            self.scope.extend(patterns::names(&pat).iter().map(|name| (name.unraw().to_string(), false)));
-            let Stmt::Local(view) = syn::parse_quote!(let #pat = #expr else #diverge;) else { return };
+            self.scope
+                .extend(patterns::names(&pat).iter().map(|name| (name.unraw().to_string(), false)));
+            let Stmt::Local(view) = syn::parse_quote!(let #pat = #expr else #diverge;) else {
+                return;
+            };
             return out.push(Statement::View(view));
         }
         let bound = binds(&pat);
@@ -411,7 +442,8 @@ impl ArmHead {
                 }
             }
             head.mutable.extend(mutable(pat));
-            let read: Vec<Ident> = uncertain(pat).into_iter().filter(|name| count(arm.clone(), name) > 1).collect();
+            let read: Vec<Ident> =
+                uncertain(pat).into_iter().filter(|name| count(arm.clone(), name) > 1).collect();
             head.uncertain |= !read.is_empty();
             head.binds.extend(read);
         }
@@ -437,7 +469,9 @@ fn block_of(expr: Expr) -> Block {
 fn holds_let(condition: &Expr) -> bool {
     match condition {
         Expr::Let(_) => true,
-        Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => holds_let(&both.left) || holds_let(&both.right),
+        Expr::Binary(both) if matches!(both.op, syn::BinOp::And(_)) => {
+            holds_let(&both.left) || holds_let(&both.right)
+        }
         _ => false,
     }
 }

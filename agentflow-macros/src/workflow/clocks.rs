@@ -47,8 +47,9 @@ fn looks(tokens: TokenStream) -> bool {
 fn arguments(tokens: &[TokenTree], mut at: usize) -> Option<usize> {
     let is = |at: usize, mark: char| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == mark);
     if is(at, ':') && is(at + 1, ':') && is(at + 2, '<') {
-        let end = (at + 3..tokens.len())
-            .find(|end| is(*end, '>') && matches!(tokens.get(end + 1), Some(TokenTree::Group(_))))?;
+        let end = (at + 3..tokens.len()).find(|end| {
+            is(*end, '>') && matches!(tokens.get(end + 1), Some(TokenTree::Group(_)))
+        })?;
         at = end + 1;
     }
     match tokens.get(at) {
@@ -78,7 +79,8 @@ mod tests {
     use super::looks_outside;
 
     fn looks(text: &str) -> bool {
-        let expr: syn::Expr = syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let expr: syn::Expr =
+            syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         looks_outside(&expr)
     }
 

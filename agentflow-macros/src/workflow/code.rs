@@ -15,7 +15,9 @@ use crate::scope::{macro_name, placeholders};
 
 /// Computes a 64-bit FNV-1a hash, which is the same on all machines and in all versions.
 pub(super) fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 /// Computes the fingerprint of several pieces of code. Variables contribute the nodes that they
@@ -152,7 +154,8 @@ mod tests {
     use super::{Env, fingerprint};
 
     fn of(text: &str) -> u64 {
-        let expr: syn::Expr = syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let expr: syn::Expr =
+            syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         fingerprint(&[&expr], &Env::default())
     }
 

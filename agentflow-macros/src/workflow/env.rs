@@ -123,7 +123,12 @@ impl Env {
             let value = &init.expr;
             init.expr = syn::parse_quote!(#one_type.same(#value));
         }
-        self.push(Kind::View { binds: names(&local.pat), code: Before::Statement(quote!(#local)), needs, meaning });
+        self.push(Kind::View {
+            binds: names(&local.pat),
+            code: Before::Statement(quote!(#local)),
+            needs,
+            meaning,
+        });
     }
 
     /// Binds a macro whose rules use variables of the body. Each reader defines it again with its
@@ -131,7 +136,12 @@ impl Env {
     pub(super) fn macro_rules(&mut self, rules: &ItemMacro) {
         let needs = self.resolve(&scope::names_read_by_macro(&rules.mac));
         let meaning = code::normal(&rules.mac.tokens, self);
-        self.push(Kind::View { binds: Vec::new(), code: Before::Statement(quote!(#rules)), needs, meaning });
+        self.push(Kind::View {
+            binds: Vec::new(),
+            code: Before::Statement(quote!(#rules)),
+            needs,
+            meaning,
+        });
         if let (Some(last), Some(ident)) = (self.bindings.last_mut(), &rules.ident) {
             last.names.push(scope::macro_name(ident));
         }
@@ -156,7 +166,13 @@ impl Env {
 
     /// Binds a pattern that destructures the last output. `borrowed` determines if it matches a
     /// reference.
-    pub(super) fn pattern(&mut self, attrs: &[Attribute], pat: &Pat, handle: &Ident, borrowed: Borrowed) {
+    pub(super) fn pattern(
+        &mut self,
+        attrs: &[Attribute],
+        pat: &Pat,
+        handle: &Ident,
+        borrowed: Borrowed,
+    ) {
         let last = self.bindings.len() - 1;
         let meaning = match &self.bindings[last].kind {
             Kind::Output { node, .. } => format!("@{node}."),
@@ -196,10 +212,20 @@ impl Env {
         let text = |ident: &Ident| ident.unraw().to_string();
         let (names, handle) = match &kind {
             Kind::Context(ident) => (vec![text(ident)], String::new()),
-            Kind::Output { name, handle, .. } => (name.iter().map(text).collect(), handle.to_string()),
+            Kind::Output { name, handle, .. } => {
+                (name.iter().map(text).collect(), handle.to_string())
+            }
             Kind::View { binds, .. } => (binds.iter().map(text).collect(), String::new()),
         };
-        let binding = Binding { kind, names, handle, readers: 0, read: Vec::new(), mutable: Vec::new(), changed: 0 };
+        let binding = Binding {
+            kind,
+            names,
+            handle,
+            readers: 0,
+            read: Vec::new(),
+            mutable: Vec::new(),
+            changed: 0,
+        };
         self.bindings.push(binding);
     }
 
@@ -301,7 +327,8 @@ impl Env {
             .filter(|at| match &self.bindings[*at].kind {
                 Kind::View { binds, .. } => {
                     let Binding { readers, read, .. } = &self.bindings[*at];
-                    *readers == 0 || binds.iter().any(|name| !read.contains(&name.unraw().to_string()))
+                    *readers == 0
+                        || binds.iter().any(|name| !read.contains(&name.unraw().to_string()))
                 }
                 // A shadowed name has a handle with a different name, so the compiler would not see
                 // the user's variable.
@@ -359,8 +386,13 @@ impl Env {
                 seen.push(name);
             }
         }
-        let mut needs =
-            ReadRequirements { handles: Vec::new(), values: Vec::new(), before: Vec::new(), context: None, changed };
+        let mut needs = ReadRequirements {
+            handles: Vec::new(),
+            values: Vec::new(),
+            before: Vec::new(),
+            context: None,
+            changed,
+        };
         for at in wanted {
             match &self.bindings[at].kind {
                 Kind::Context(ident) => needs.context = Some(ident.clone()),
@@ -373,7 +405,8 @@ impl Env {
                         }
                         Some(name) if twice => {
                             let value = format_ident!("value_{}", at, span = Span::mixed_site());
-                            let again = quote!(#[allow(unused_variables, unused_mut)] let #name = #value;);
+                            let again =
+                                quote!(#[allow(unused_variables, unused_mut)] let #name = #value;);
                             needs.before.push(Before::Statement(again));
                             value
                         }
@@ -385,7 +418,8 @@ impl Env {
                 }
                 Kind::View { code, binds, .. } if loud.contains(&at) => {
                     needs.before.push(code.clone());
-                    let is_read = |name: &&Ident| self.bindings[at].read.contains(&name.unraw().to_string());
+                    let is_read =
+                        |name: &&Ident| self.bindings[at].read.contains(&name.unraw().to_string());
                     let read: Vec<&Ident> = binds.iter().filter(is_read).collect();
                     needs.before.push(Before::Statement(quote!(#(let _ = &#read;)*)));
                 }
@@ -397,9 +431,10 @@ impl Env {
                         let (value, pat) = (value.clone(), pat.clone());
                         Before::InMatch { value, pat, is_changed: changing.contains(&at) }
                     }
-                    Before::InIf { condition, .. } => {
-                        Before::InIf { condition: condition.clone(), is_changed: changing.contains(&at) }
-                    }
+                    Before::InIf { condition, .. } => Before::InIf {
+                        condition: condition.clone(),
+                        is_changed: changing.contains(&at),
+                    },
                 }),
             }
         }
@@ -427,7 +462,11 @@ impl Borrowed {
 }
 
 /// Generates a tuple of any length. Above the maximum of the library, it is nested in pairs.
-pub(super) fn nested(all: &[Ident], tuple: &dyn Fn(&[Ident]) -> TokenStream, and: &TokenStream) -> TokenStream {
+pub(super) fn nested(
+    all: &[Ident],
+    tuple: &dyn Fn(&[Ident]) -> TokenStream,
+    and: &TokenStream,
+) -> TokenStream {
     if all.len() <= MAX_READS {
         return tuple(all);
     }

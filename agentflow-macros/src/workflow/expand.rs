@@ -17,7 +17,11 @@ use crate::errors::Errors;
 use crate::function::{Function, ends};
 use crate::unanswered::TimeoutAction;
 
-pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Errors) -> TokenStream {
+pub(super) fn workflow(
+    workflow: &Workflow,
+    function: &Function,
+    errors: &mut Errors,
+) -> TokenStream {
     let Workflow { krate, name, output, .. } = workflow;
     let private = quote!(#krate::__private);
     let Function { attrs, vis, signature, .. } = function;
@@ -28,31 +32,41 @@ pub(super) fn workflow(workflow: &Workflow, function: &Function, errors: &mut Er
     let names: Vec<_> = workflow.inputs.iter().map(|Input { ident, .. }| ident).collect();
     let count = names.len();
     let strings = names.iter().map(|ident| ident.unraw().to_string());
-    let letters: Vec<_> = ('A'..).take(types.len()).map(|letter| format_ident!("{letter}")).collect();
+    let letters: Vec<_> =
+        ('A'..).take(types.len()).map(|letter| format_ident!("{letter}")).collect();
     let at_output = ends(output).0;
     let returned = located(&quote!(<#output as #private::WorkflowReturn>), at_output);
-    let (ok, fails) = (located(&quote!(#returned::Ok), at_output), located(&quote!(#returned::Error), at_output));
+    let (ok, fails) =
+        (located(&quote!(#returned::Ok), at_output), located(&quote!(#returned::Error), at_output));
     // The compiler reports a return type that is not a `Result` once. Other code uses these two
     // types, so the error is not repeated.
-    let (ok_of, error_of) =
-        (quote!(<#ident as #private::WorkflowTypes>::Ok), quote!(<#ident as #private::WorkflowTypes>::Error));
+    let (ok_of, error_of) = (
+        quote!(<#ident as #private::WorkflowTypes>::Ok),
+        quote!(<#ident as #private::WorkflowTypes>::Error),
+    );
     let result = located(&quote!(#private::Result<#ok_of, #error_of>), at_output);
     let context = context(workflow, &private);
     let steps = own("steps", Span::mixed_site());
     let settings = settings(workflow, &steps, &private);
-    let mut writer = Writer::new(&private, workflow, syntax::awaited_names(function.body.clone()), errors);
+    let mut writer =
+        Writer::new(&private, workflow, syntax::awaited_names(function.body.clone()), errors);
     let mut env = Env::default();
     if let Some(ident) = workflow.context.as_ref().and_then(|context| context.ident.clone()) {
         env.context(ident);
     }
     for input in &workflow.inputs {
-        env.output(Some(input.ident.clone()), input.ident.clone(), &input.ident.unraw().to_string());
+        env.output(
+            Some(input.ident.clone()),
+            input.ident.clone(),
+            &input.ident.unraw().to_string(),
+        );
     }
     let body = writer.seq(&workflow.body, &mut env, 0);
     let body = match has_ends(&workflow.body) {
         false => body,
         true => {
-            let (returns, rest) = (own("returns", Span::call_site()), own("rest", Span::mixed_site()));
+            let (returns, rest) =
+                (own("returns", Span::call_site()), own("rest", Span::mixed_site()));
             quote! {
                 let mut #returns = #private::returns::<#ok_of>();
                 let #rest = { #body };
@@ -163,7 +177,10 @@ fn context(workflow: &Workflow, private: &TokenStream) -> TokenStream {
     let Some(context) = &workflow.context else { return quote!(#private::None) };
     let Some(given) = &context.ident else { return quote!(#private::None) };
     let ty = &context.ty;
-    located(&quote!(#private::Some(<#ty as #private::WorkflowContext>::context(#given))), ends(ty).0)
+    located(
+        &quote!(#private::Some(<#ty as #private::WorkflowContext>::context(#given))),
+        ends(ty).0,
+    )
 }
 
 fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenStream {
@@ -190,12 +207,15 @@ fn settings(workflow: &Workflow, steps: &Ident, private: &TokenStream) -> TokenS
     }
     let StartApproval { text, timeout_ms, on_timeout } = &workflow.first;
     if let Some(question) = text {
-        let limit = timeout_ms.map(|limit| quote!(.approve_timeout(#private::Duration::from_millis(#limit))));
+        let limit = timeout_ms
+            .map(|limit| quote!(.approve_timeout(#private::Duration::from_millis(#limit))));
         let late = match on_timeout {
             Some((_, TimeoutAction::Word(word))) => quote!(.on_timeout(#private::OnTimeout::#word)),
             _ => TokenStream::new(),
         };
-        settings.extend(quote!(#steps.approve(#private::Node::new("start").approve(#question) #limit #late);));
+        settings.extend(
+            quote!(#steps.approve(#private::Node::new("start").approve(#question) #limit #late);),
+        );
     }
     settings
 }
@@ -216,10 +236,14 @@ fn divided(attrs: &[Attribute]) -> (Vec<Attribute>, TokenStream) {
                         .chain(of_both.clone())
                         .map(ToTokens::into_token_stream),
                 );
-                outer.extend(of_body.map(before_statement).into_iter().chain(of_signature).chain(of_both));
+                outer.extend(
+                    of_body.map(before_statement).into_iter().chain(of_signature).chain(of_both),
+                );
             }
             None => {
-                inner.extend(is_lint(attr).then(|| before_statement(attr.clone()).into_token_stream()));
+                inner.extend(
+                    is_lint(attr).then(|| before_statement(attr.clone()).into_token_stream()),
+                );
                 outer.push(attr.clone());
             }
         }
@@ -234,8 +258,10 @@ fn quiet_inputs(signature: &Signature) -> Signature {
     for input in &mut signature.inputs {
         if let FnArg::Typed(input) = input {
             let attrs = std::mem::take(&mut input.attrs);
-            input.attrs =
-                attrs.into_iter().map(|attr| if is_lint(&attr) { before_statement(attr) } else { attr }).collect();
+            input.attrs = attrs
+                .into_iter()
+                .map(|attr| if is_lint(&attr) { before_statement(attr) } else { attr })
+                .collect();
         }
     }
     signature

@@ -19,7 +19,12 @@ use crate::errors::{Errors, nearest};
 use crate::patterns::{as_name, names};
 
 /// Reads a form as a node. Returns `None` after adding its mistakes to `errors`.
-pub(super) fn read(reader: &mut Reader<'_>, name: &str, mac: &Macro, policy: &mut Policy) -> Option<Work> {
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    name: &str,
+    mac: &Macro,
+    policy: &mut Policy,
+) -> Option<Work> {
     let before = reader.errors.len();
     let work = match name {
         "gate" => gate(mac, reader.errors),
@@ -48,7 +53,9 @@ pub(super) fn calls_of(work: &Work) -> String {
 
 fn usage(name: &str) -> &'static str {
     match name {
-        "gate" => "`gate!` takes a question and a value, as in `gate!(\"merge this?\", risk).await?`",
+        "gate" => {
+            "`gate!` takes a question and a value, as in `gate!(\"merge this?\", risk).await?`"
+        }
         "race" => "`race!` takes branches, as in `race!(fast(x), good(y)).await?`",
         "fallback" => "`fallback!` takes branches, as in `fallback!(first(x), second(y)).await?`",
         "map" => "`map!` takes a list and a step, as in `map!(files, |file| check(file)).await?`",
@@ -102,7 +109,12 @@ fn arguments(name: &str, mac: &Macro, known: &[&str], errors: &mut Errors) -> Op
     let mut fine = true;
     for place in &arguments.places {
         for attr in before(place) {
-            errors.at(attr, format!("attributes within `{name}!` have no meaning; move this before the statement"));
+            errors.at(
+                attr,
+                format!(
+                    "attributes within `{name}!` have no meaning; move this before the statement"
+                ),
+            );
             fine = false;
         }
     }
@@ -146,11 +158,18 @@ fn gate(mac: &Macro, errors: &mut Errors) -> Option<Work> {
     let mut places = arguments.places.into_iter();
     let (question, payload) = (places.next()?, places.next());
     if let Some(more) = places.next() {
-        errors.at(more, "`gate!` takes one question and one value; put several values into a tuple or a struct");
+        errors.at(
+            more,
+            "`gate!` takes one question and one value; put several values into a tuple or a struct",
+        );
         return None;
     }
     for expr in [Some(&question), payload.as_ref()].into_iter().flatten() {
-        refuse_await(expr, "`gate!` cannot await its arguments; bind this step to a `let` before it", errors);
+        refuse_await(
+            expr,
+            "`gate!` cannot await its arguments; bind this step to a `let` before it",
+            errors,
+        );
     }
     Some(Work::Gate { question, payload, answer })
 }
@@ -227,7 +246,11 @@ fn map(reader: &mut Reader<'_>, mac: &Macro) -> Option<Work> {
             .at(more, "`map!` takes one step; other values are read in its closure, as in `|file| check(file, rules)`");
         return None;
     }
-    refuse_await(&list, "`map!` cannot await its list; bind this step to a `let` before it", reader.errors);
+    refuse_await(
+        &list,
+        "`map!` cannot await its list; bind this step to a `let` before it",
+        reader.errors,
+    );
     Some(Work::Map { items: reader.items(list), step })
 }
 
@@ -242,12 +265,19 @@ fn repeat(reader: &mut Reader<'_>, mac: &Macro) -> Option<Work> {
         errors.at(more, usage("repeat"));
         return None;
     }
-    refuse_await(&first, "`repeat!` cannot await its first value; bind this step to a `let` before it", errors);
+    refuse_await(
+        &first,
+        "`repeat!` cannot await its first value; bind this step to a `let` before it",
+        errors,
+    );
     if let Some(until) = &until
         && !matches!(until, Expr::Closure(closure) if closure.inputs.len() == 1)
         && !matches!(until, Expr::Path(_))
     {
-        errors.at(until, "`until` is a closure over the output of a round, as in `until = |text| text.good`");
+        errors.at(
+            until,
+            "`until` is a closure over the output of a round, as in `until = |text| text.good`",
+        );
         return None;
     }
     let Some(max) = max else {
@@ -271,12 +301,16 @@ fn timeout(reader: &mut Reader<'_>, mac: &Macro, policy: &mut Policy) -> Option<
     let limit: LitStr = match syn::parse2(limit.to_token_stream()) {
         Ok(limit) => limit,
         Err(_) => {
-            reader.errors.at(limit, "the time limit is a string, as in `timeout!(\"30s\", fetch(url))`");
+            reader
+                .errors
+                .at(limit, "the time limit is a string, as in `timeout!(\"30s\", fetch(url))`");
             return None;
         }
     };
     if policy.timeout_ms.is_some() {
-        reader.errors.at(&limit, "this node has a second time limit in `#[node(timeout = ..)]`; remove one");
+        reader
+            .errors
+            .at(&limit, "this node has a second time limit in `#[node(timeout = ..)]`; remove one");
     }
     // `timeout!` sets the time limit of the node that it wraps and is not a node itself.
     policy.timeout_ms = attrs::milliseconds(&limit, reader.errors);
@@ -294,14 +328,24 @@ fn timeout(reader: &mut Reader<'_>, mac: &Macro, policy: &mut Policy) -> Option<
     Some(Work::Future(step))
 }
 
-fn lambda(reader: &mut Reader<'_>, expr: Option<Expr>, form: &str, at: &syn::Path) -> Option<Lambda> {
+fn lambda(
+    reader: &mut Reader<'_>,
+    expr: Option<Expr>,
+    form: &str,
+    at: &syn::Path,
+) -> Option<Lambda> {
     match expr {
-        Some(Expr::Closure(ExprClosure { inputs, body: step, asyncness, output, .. })) if inputs.len() == 1 => {
+        Some(Expr::Closure(ExprClosure { inputs, body: step, asyncness, output, .. }))
+            if inputs.len() == 1 =>
+        {
             if let Some(token) = asyncness {
                 reader.errors.at(token, "the form awaits this step; remove `async`");
             }
             if let ReturnType::Type(_, ty) = output {
-                reader.errors.at(ty, "a step's closure has no return type; remove it, or give the `let` a type");
+                reader.errors.at(
+                    ty,
+                    "a step's closure has no return type; remove it, or give the `let` a type",
+                );
             }
             let pat = Punctuated::into_iter(inputs).next()?;
             refuse::mutable(&pat, &mut reader.reported, reader.errors);
@@ -315,7 +359,9 @@ fn lambda(reader: &mut Reader<'_>, expr: Option<Expr>, form: &str, at: &syn::Pat
         }
         Some(other) => {
             let what = if form == "map" { "each item" } else { "the last value" };
-            reader.errors.at(other, format!("the step is a closure that takes {what}, as in `|x| step(x)`"));
+            reader
+                .errors
+                .at(other, format!("the step is a closure that takes {what}, as in `|x| step(x)`"));
             None
         }
         None => {
@@ -337,7 +383,10 @@ fn refuse_form(step: &Expr, errors: &mut Errors) {
         && let Some(name) = form(&inner.mac)
     {
         let block = format!("{{ let value = {name}!(..).await?; Ok(value) }}");
-        errors.at(&inner.mac.path, format!("a form within another one is a node of a block; write `{block}`"));
+        errors.at(
+            &inner.mac.path,
+            format!("a form within another one is a node of a block; write `{block}`"),
+        );
     }
 }
 
@@ -353,6 +402,7 @@ fn refuse_await_of_form(step: &Expr, errors: &mut Errors) {
         _ => None,
     };
     if let Some(span) = span {
-        errors.at_span(span, "the form awaits this step; move `.await?` from here to after the form");
+        errors
+            .at_span(span, "the form awaits this step; move `.await?` from here to after the form");
     }
 }

@@ -40,9 +40,14 @@ impl Writer<'_> {
         let (first, asked) = (&place.first, &asking[0]);
         let at = span.resolved_at(Span::mixed_site());
         let about = asking.get(1).map_or_else(|| quote!(()), |payload| quote!(#payload));
-        let about_type = payload.map_or_else(|| quote!(()), |payload| quote_spanned!(payload.span()=> _));
+        let about_type =
+            payload.map_or_else(|| quote!(()), |payload| quote_spanned!(payload.span()=> _));
         let answer = answer.map_or_else(|| quote!(#private::Approval), |answer| quote!(#answer));
-        let unanswered = node.policy.on_timeout.as_ref().map(|(_, unanswered)| unanswered.expand(&private, &answer));
+        let unanswered = node
+            .policy
+            .on_timeout
+            .as_ref()
+            .map(|(_, unanswered)| unanswered.expand(&private, &answer));
         let unanswered = unanswered.map(|unanswered| quote!(.on_timeout(#unanswered)));
         let end = quote_spanned! {at=>
             #first
@@ -70,7 +75,9 @@ fn shown(text: &syn::LitStr, errors: &mut Errors) -> (syn::LitStr, TokenStream) 
         match part {
             Part::Text(text) => written.push_str(&text.replace('{', "{{").replace('}', "}}")),
             Part::Placeholder(inside) => {
-                let (path, form) = inside.split_once(':').map_or((inside, None), |(path, form)| (path, Some(form)));
+                let (path, form) = inside
+                    .split_once(':')
+                    .map_or((inside, None), |(path, form)| (path, Some(form)));
                 let form = form.map_or_else(String::new, |form| format!(":{form}"));
                 if !path.contains('.') {
                     written.push_str(&format!("{{{path}{form}}}"));
@@ -79,7 +86,10 @@ fn shown(text: &syn::LitStr, errors: &mut Errors) -> (syn::LitStr, TokenStream) 
                 match FieldPath::read(path.trim(), text.span()) {
                     Ok(FieldPath { name, fields }) => {
                         let variable = Ident::new(name, text.span());
-                        let shows = Ident::new(&format!("agentflow_{}", path.trim().replace('.', "_")), text.span());
+                        let shows = Ident::new(
+                            &format!("agentflow_{}", path.trim().replace('.', "_")),
+                            text.span(),
+                        );
                         written.push_str(&format!("{{{shows}{form}}}"));
                         if !shown.to_string().contains(&format!("{shows} =")) {
                             shown.extend(quote!(, #shows = #variable #(.#fields)*));

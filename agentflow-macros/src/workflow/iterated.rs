@@ -16,11 +16,17 @@ use super::syntax::plain;
 use crate::scope;
 
 /// Methods that iterate over a collection.
-const THROUGH: [&str; 8] = ["drain", "into_iter", "into_keys", "into_values", "iter", "keys", "values", "retain"];
+const THROUGH: [&str; 8] =
+    ["drain", "into_iter", "into_keys", "into_values", "iter", "keys", "values", "retain"];
 
 impl Writer<'_> {
     /// Generates the checks for the collections that several nodes iterate over.
-    pub(super) fn in_one_order(&mut self, statements: &[Statement], tail: &Node, env: &mut Env) -> TokenStream {
+    pub(super) fn in_one_order(
+        &mut self,
+        statements: &[Statement],
+        tail: &Node,
+        env: &mut Env,
+    ) -> TokenStream {
         let checks = by_several(statements, tail).into_iter().filter_map(|part| {
             let names = scope::names_read_by_expr(&part);
             names.iter().all(|name| env.is_local(name)).then(|| {
@@ -75,7 +81,9 @@ struct Found(Vec<Expr>);
 impl Found {
     fn visit_node(&mut self, node: &Node) {
         match &node.work {
-            Work::Step(expr) | Work::Value(expr) | Work::Check(expr) | Work::Future(expr) => self.visit_expr(expr),
+            Work::Step(expr) | Work::Value(expr) | Work::Check(expr) | Work::Future(expr) => {
+                self.visit_expr(expr);
+            }
             Work::Map { items, step } => {
                 self.whole(&items.expr);
                 self.visit_expr(&items.expr);

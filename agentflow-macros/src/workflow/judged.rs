@@ -38,9 +38,15 @@ pub(super) fn judged(expr: &Expr) -> Option<Judged> {
         Expr::MethodCall(call) if call.method == "unwrap" || call.method == "expect" => {
             judged(&call.receiver).filter(|found| matches!(found, Judged::Guard | Judged::Injected))
         }
-        Expr::MethodCall(call) if call.args.is_empty() && call.method == "lock" => Some(Judged::Guard),
-        Expr::MethodCall(call) if call.args.is_empty() && call.method == "inject" => Some(Judged::Injected),
-        Expr::Macro(mac) if mac.mac.path.segments.last().is_some_and(|last| last.ident == "join") => {
+        Expr::MethodCall(call) if call.args.is_empty() && call.method == "lock" => {
+            Some(Judged::Guard)
+        }
+        Expr::MethodCall(call) if call.args.is_empty() && call.method == "inject" => {
+            Some(Judged::Injected)
+        }
+        Expr::Macro(mac)
+            if mac.mac.path.segments.last().is_some_and(|last| last.ident == "join") =>
+        {
             Some(Judged::Joined)
         }
         Expr::Call(call) => {

@@ -54,7 +54,11 @@ impl Reader<'_> {
 
     fn part_name(&mut self, part: &Expr) -> Ident {
         self.parts += 1;
-        format_ident!("agentflow_part_{}", self.parts, span = part.span().resolved_at(Span::mixed_site()))
+        format_ident!(
+            "agentflow_part_{}",
+            self.parts,
+            span = part.span().resolved_at(Span::mixed_site())
+        )
     }
 
     /// Binds each owned part that the rest of the expression borrows from to a name.
@@ -85,7 +89,9 @@ impl Reader<'_> {
         for (name, part) in parts {
             let span = part.span();
             let mut policy = Policy::default();
-            let Some((work, calls)) = self.work(part, Value::Plain, &mut policy, out) else { continue };
+            let Some((work, calls)) = self.work(part, Value::Plain, &mut policy, out) else {
+                continue;
+            };
             let pat = Some(Pat::Ident(syn::PatIdent {
                 attrs: Vec::new(),
                 by_ref: None,
@@ -93,9 +99,18 @@ impl Reader<'_> {
                 ident: name,
                 subpat: None,
             }));
-            out.push(Statement::Node(Node { pat, calls, policy, is_part: true, ..Node::tail(work, span, false) }));
+            out.push(Statement::Node(Node {
+                pat,
+                calls,
+                policy,
+                is_part: true,
+                ..Node::tail(work, span, false)
+            }));
         }
-        debug_assert!(is_stable(&stable) || leaves(&stable).is_some(), "the rest of the expression is stable");
+        debug_assert!(
+            is_stable(&stable) || leaves(&stable).is_some(),
+            "the rest of the expression is stable"
+        );
         self.looked(stable, out)
     }
 

@@ -62,8 +62,12 @@ pub(super) fn root(mut part: &Expr) -> Option<String> {
 fn items(expr: Expr, is_borrowed: &dyn Fn(&Expr) -> bool) -> Items {
     let whole = |list: Expr| {
         let expr = match (&list, is_borrowed(&list)) {
-            (Expr::Path(_), true) => syn::parse_quote_spanned!(list.span()=> ::core::clone::Clone::clone(#list)),
-            (_, true) => syn::parse_quote_spanned!(list.span()=> ::core::clone::Clone::clone(&#list)),
+            (Expr::Path(_), true) => {
+                syn::parse_quote_spanned!(list.span()=> ::core::clone::Clone::clone(#list))
+            }
+            (_, true) => {
+                syn::parse_quote_spanned!(list.span()=> ::core::clone::Clone::clone(&#list))
+            }
             (_, false) => list,
         };
         Items { expr, borrowed: Borrowed::Whole }
@@ -80,7 +84,9 @@ fn items(expr: Expr, is_borrowed: &dyn Fn(&Expr) -> bool) -> Items {
             }
         }
         Expr::Reference(reference) if reference.mutability.is_none() => whole(*reference.expr),
-        Expr::MethodCall(call) if call.method == "iter" && call.args.is_empty() && is_stable(&call.receiver) => {
+        Expr::MethodCall(call)
+            if call.method == "iter" && call.args.is_empty() && is_stable(&call.receiver) =>
+        {
             whole(*call.receiver)
         }
         Expr::MethodCall(call) if call.method == "into_iter" && call.args.is_empty() => {

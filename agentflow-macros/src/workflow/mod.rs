@@ -50,7 +50,8 @@ use syn::{Block, Type};
 use crate::errors::Errors;
 use crate::{docs, fallback, function, place};
 
-const EXPECTED: &str = "`#[workflow]` goes on an async function; write `async fn` with a body of steps";
+const EXPECTED: &str =
+    "`#[workflow]` goes on an async function; write `async fn` with a body of steps";
 
 /// Expands the attribute.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -61,8 +62,8 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         Ok(function) => function,
         Err(error) => {
             errors.push(error);
-            let stub =
-                function::name(item.clone()).map(|(vis, name)| fallback::workflow_stub(&krate, &vis, &name, None));
+            let stub = function::name(item.clone())
+                .map(|(vis, name)| fallback::workflow_stub(&krate, &vis, &name, None));
             return quote!(#item #errors #stub);
         }
     };

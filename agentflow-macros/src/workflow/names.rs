@@ -31,7 +31,13 @@ impl NodeNames {
     }
 
     /// Adds a name from an `id` option. It must be free, except under `#[cfg(..)]`.
-    pub(super) fn given(&mut self, name: &str, at: impl ToTokens, conditional: bool, errors: &mut Errors) {
+    pub(super) fn given(
+        &mut self,
+        name: &str,
+        at: impl ToTokens,
+        conditional: bool,
+        errors: &mut Errors,
+    ) {
         let free = self.taken.insert(name.to_owned());
         if !free && !conditional {
             errors.at(at, format!("two nodes are named `{name}`; give one of them another `id`"));
@@ -49,7 +55,11 @@ impl NodeNames {
         }
         let call = calls.split(' ').next().unwrap_or_default();
         let last = call.rsplit("::").next().unwrap_or_default();
-        let with_call = if last.is_empty() { format!("{wanted}_again") } else { format!("{wanted}_{}", as_name(last)) };
+        let with_call = if last.is_empty() {
+            format!("{wanted}_again")
+        } else {
+            format!("{wanted}_{}", as_name(last))
+        };
         self.free(&with_call)
     }
 
@@ -91,16 +101,19 @@ impl NodeNames {
                 && unnamed(node)
             {
                 let short = short(node);
-                node.name = self.unique_name(&short, counts.get(&short).copied().unwrap_or(1), node);
+                node.name =
+                    self.unique_name(&short, counts.get(&short).copied().unwrap_or(1), node);
             }
         }
         if unnamed(tail) {
-            tail.name = self.unique_name(&tail_short, counts.get(&tail_short).copied().unwrap_or(1), tail);
+            tail.name =
+                self.unique_name(&tail_short, counts.get(&tail_short).copied().unwrap_or(1), tail);
         }
         // These values are rarely nodes, so they get the remaining names.
         for statement in statements {
             if let Statement::Look(node) = statement {
-                let wanted = if node.name.is_empty() { short(node) } else { std::mem::take(&mut node.name) };
+                let wanted =
+                    if node.name.is_empty() { short(node) } else { std::mem::take(&mut node.name) };
                 node.name = self.free(&wanted);
             }
         }
@@ -168,19 +181,24 @@ fn lambda_name(step: &LambdaBody, otherwise: &str) -> String {
 /// Returns the text that distinguishes a node from others of its kind.
 fn long(node: &Node) -> Option<String> {
     Some(match &node.work {
-        Work::Step(expr) | Work::Future(expr) | Work::Value(expr) | Work::Check(expr) | Work::Never(expr) => {
-            arguments(expr)
-        }
+        Work::Step(expr)
+        | Work::Future(expr)
+        | Work::Value(expr)
+        | Work::Check(expr)
+        | Work::Never(expr) => arguments(expr),
         Work::Route(route) => match &route.head {
             // The source text, without parts that are computed before.
             RouteHead::If(_) => node.calls.strip_prefix("if ").unwrap_or(&node.calls).to_owned(),
-            RouteHead::Match(_) => node.calls.strip_prefix("match ").unwrap_or(&node.calls).to_owned(),
+            RouteHead::Match(_) => {
+                node.calls.strip_prefix("match ").unwrap_or(&node.calls).to_owned()
+            }
         },
         Work::Gate { question, .. } => written(question),
         Work::For { items, .. } | Work::Map { items, .. } => written(&items.expr),
         Work::Repeat { first, .. } => written(first),
         Work::Race(branches) | Work::Fallback(branches) => {
-            let all: Vec<String> = branches.iter().map(|branch| of_branch(&branch.step, &branch.name)).collect();
+            let all: Vec<String> =
+                branches.iter().map(|branch| of_branch(&branch.step, &branch.name)).collect();
             all.join(", ")
         }
     })

@@ -20,8 +20,7 @@ use crate::errors::Errors;
 use crate::function::{ends, named_context};
 use crate::{patterns, scope};
 
-const NO_CONTEXT: &str =
-    "nothing is awaited here, so there is no context; bind what needs it to a `let` with a step before";
+const NO_CONTEXT: &str = "nothing is awaited here, so there is no context; bind what needs it to a `let` with a step before";
 
 pub(super) struct Writer<'a> {
     pub(super) private: &'a TokenStream,
@@ -57,8 +56,14 @@ pub(super) struct Ending<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(private: &'a TokenStream, of: &'a Workflow, awaited: Vec<Ident>, errors: &'a mut Errors) -> Self {
-        let context = of.context.as_ref().map(|context| &context.ty).filter(|ty| !named_context(ty));
+    pub(super) fn new(
+        private: &'a TokenStream,
+        of: &'a Workflow,
+        awaited: Vec<Ident>,
+        errors: &'a mut Errors,
+    ) -> Self {
+        let context =
+            of.context.as_ref().map(|context| &context.ty).filter(|ty| !named_context(ty));
         Self { private, output: &of.output, awaited, context, errors, bound: Vec::new() }
     }
 
@@ -123,8 +128,9 @@ impl<'a> Writer<'a> {
         });
         let ordered = self.in_one_order(statements, tail, env);
         // In an arm with a value, types may be inferred from a reader below the arm.
-        let is_known =
-            since == 0 || tail.wrapped || matches!(&tail.work, Work::Value(Expr::Tuple(unit)) if unit.elems.is_empty());
+        let is_known = since == 0
+            || tail.wrapped
+            || matches!(&tail.work, Work::Value(Expr::Tuple(unit)) if unit.elems.is_empty());
         let owned = if is_known { self.owned(first) } else { TokenStream::new() };
         let unread = quote!(#unread #ordered);
         match &tail.attrs[..] {
@@ -132,7 +138,8 @@ impl<'a> Writer<'a> {
             attrs => {
                 // Types may also be inferred from the last expression.
                 let (value, private, output) = (own("last", tail.span), self.private, self.output);
-                let ty = (since == 0).then(|| quote!(: #private::Handle<<#output as #private::WorkflowReturn>::Ok>));
+                let ty = (since == 0)
+                    .then(|| quote!(: #private::Handle<<#output as #private::WorkflowReturn>::Ok>));
                 quote!(#written #unread #(#attrs)* let #value #ty = #last; #owned #value)
             }
         }
@@ -146,7 +153,8 @@ impl<'a> Writer<'a> {
         let (before, handle) = match &node.work {
             Work::Route(route) if node.leaves => {
                 let ty = self.type_of(node);
-                let (before, handle) = self.route_parts(node, route, &end_variables(node).0, &ty, env);
+                let (before, handle) =
+                    self.route_parts(node, route, &end_variables(node).0, &ty, env);
                 (Some(before), handle)
             }
             _ => (None, self.node(node, env)),
@@ -235,13 +243,20 @@ impl<'a> Writer<'a> {
             Work::For { items, pat, body } => self.for_each(node, items, pat, body, env),
             Work::Race(branches) => self.branches(node, branches, "race", &ty, env),
             Work::Fallback(branches) => self.branches(node, branches, "fallback", &ty, env),
-            Work::Repeat { first, step, until, max } => self.repeat(node, (first, step, until.as_ref(), max), env),
+            Work::Repeat { first, step, until, max } => {
+                self.repeat(node, (first, step, until.as_ref(), max), env)
+            }
         }
     }
 
     /// Writes `Node::new("x").calls("f").line(7)` with the fingerprint of the node's code and its
     /// policy.
-    pub(super) fn meta(&mut self, node: &Node, code: &[&dyn ToTokens], env: &mut Env) -> TokenStream {
+    pub(super) fn meta(
+        &mut self,
+        node: &Node,
+        code: &[&dyn ToTokens],
+        env: &mut Env,
+    ) -> TokenStream {
         let private = self.private;
         let (name, calls, policy) = (&node.name, &node.calls, &node.policy);
         let line = self.line(node.span);
@@ -271,7 +286,14 @@ impl<'a> Writer<'a> {
         quote_spanned!(span=> ::core::line!())
     }
 
-    fn step(&mut self, node: &Node, expr: &Expr, future: bool, ty: &TokenStream, env: &mut Env) -> TokenStream {
+    fn step(
+        &mut self,
+        node: &Node,
+        expr: &Expr,
+        future: bool,
+        ty: &TokenStream,
+        env: &mut Env,
+    ) -> TokenStream {
         let opened = self.open(&scope::names_read_by_expr(expr), env);
         let mut meta = self.meta(node, &[expr], env);
         let (asking, place) = self.place_of_step(&[(expr, future)], env);
@@ -303,7 +325,9 @@ impl<'a> Writer<'a> {
             (_, false, false) => "step",
         };
         let method = Ident::new(method, span);
-        place.declared.in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta, #reads, #closure)))
+        place.declared.in_front_of(
+            quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta, #reads, #closure)),
+        )
     }
 
     /// Generates the body of a step: an async closure that first announces the functions that it
@@ -316,7 +340,8 @@ impl<'a> Writer<'a> {
         item: Option<&TokenStream>,
         at: Span,
     ) -> TokenStream {
-        let (first, end) = (&calls.first, self.ending(&calls.expr, ending, at.resolved_at(Span::mixed_site())));
+        let (first, end) =
+            (&calls.first, self.ending(&calls.expr, ending, at.resolved_at(Span::mixed_site())));
         self.body_with(calls, opened, &quote!(#first #end), item, at)
     }
 
@@ -346,7 +371,10 @@ impl<'a> Writer<'a> {
             None => values.clone(),
         };
         let functions = calls::bindings(&calls.functions);
-        let ids = calls.functions.iter().map(|(variable, _)| quote_spanned!(span=> #private::function_id(&#variable)));
+        let ids = calls
+            .functions
+            .iter()
+            .map(|(variable, _)| quote_spanned!(span=> #private::function_id(&#variable)));
         quote_spanned! {span=>
             move |#args| async move {
                 #functions
@@ -387,14 +415,16 @@ impl<'a> Writer<'a> {
                 let (attrs, step, mark) = (&tried.attrs, &tried.expr, &tried.question_token);
                 let span = mark.span();
                 let (of, error) = (located(self.private, span), own("__AgentflowError", span));
-                let failing = quote_spanned!(span.resolved_at(Span::mixed_site())=> .failing::<#error>());
+                let failing =
+                    quote_spanned!(span.resolved_at(Span::mixed_site())=> .failing::<#error>());
                 quote!(#(#attrs)* #of::TriedStep(#step) #failing #mark)
             }
             Expr::Try(tried) if matches!(plain(&tried.expr), Expr::Call(_)) => {
                 let (attrs, call, mark) = (&tried.attrs, &tried.expr, &tried.question_token);
                 let span = call.span();
                 let (of, error) = (located(self.private, span), own("__AgentflowError", span));
-                let failing = quote_spanned!(span.resolved_at(Span::mixed_site())=> .failing::<#error>());
+                let failing =
+                    quote_spanned!(span.resolved_at(Span::mixed_site())=> .failing::<#error>());
                 let result = quote_spanned!(span=> #of::TriedValue(#call) #failing);
                 quote!(#(#attrs)* #result #mark)
             }
@@ -446,18 +476,18 @@ impl<'a> Writer<'a> {
                 false => "value",
             };
             let method = Ident::new(method, span);
-            return place
-                .declared
-                .in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _>(#meta, #reads, #closure)));
+            return place.declared.in_front_of(
+                quote_spanned!(span=> #steps.#method::<_, #ty, _>(#meta, #reads, #closure)),
+            );
         }
         calls.first = place.first;
         let direct = calls.direct.as_ref().map(|text| quote!(.direct().text(#text)));
         let closure = self.body(&calls, &opened, &ending, None, expr.span());
         let is_clock = judged(expr) == Some(Judged::Clock);
         let method = Ident::new(if is_clock { "clock_value" } else { "value_call" }, span);
-        place
-            .declared
-            .in_front_of(quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta #direct, #reads, #closure)))
+        place.declared.in_front_of(
+            quote_spanned!(span=> #steps.#method::<_, #ty, _, _>(#meta #direct, #reads, #closure)),
+        )
     }
 
     /// Generates a statement without a step.
@@ -485,7 +515,9 @@ impl<'a> Writer<'a> {
         };
         let closure = self.body_with(&calls, &opened, &end, None, expr.span());
         let reads = &opened.reads;
-        place.declared.in_front_of(quote_spanned!(span=> #steps.check(#meta #direct #effect, #reads, #closure)))
+        place.declared.in_front_of(
+            quote_spanned!(span=> #steps.check(#meta #direct #effect, #reads, #closure)),
+        )
     }
 
     /// Generates an arm that never has a value.
@@ -503,13 +535,15 @@ impl<'a> Writer<'a> {
             let calls = calls::asking(expr, asking, env);
             if !calls.functions.is_empty() {
                 let end = &calls.expr;
-                let closure = self.body_with(&calls, &opened, &quote!(#first #end), None, expr.span());
+                let closure =
+                    self.body_with(&calls, &opened, &quote!(#first #end), None, expr.span());
                 let call = quote_spanned!(span=> #steps.never_call::<_, #ty, _, _>(#meta, #reads, #closure));
                 return declared.in_front_of(call);
             }
         }
         let closure = self.pure(&opened, &quote!(#first #asking), span);
-        declared.in_front_of(quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure)))
+        declared
+            .in_front_of(quote_spanned!(span=> #steps.never::<_, #ty, _>(#meta, #reads, #closure)))
     }
 
     /// Generates a closure that is not async and has no context.

@@ -57,7 +57,9 @@ impl Writer<'_> {
     /// Generates a value that each reader computes again if all its methods are known. Otherwise a
     /// node computes and records it.
     pub(super) fn look(&mut self, node: &Node, env: &mut Env) -> TokenStream {
-        let Node { pat: Some(pat), work: Work::Value(expr), ty, attrs, .. } = node else { return TokenStream::new() };
+        let Node { pat: Some(pat), work: Work::Value(expr), ty, attrs, .. } = node else {
+            return TokenStream::new();
+        };
         let ty = ty.as_ref().map(|ty| quote!(: #ty));
         let local = quote!(#(#attrs)* let #pat #ty = #expr;);
         let Ok(syn::Stmt::Local(local)) = syn::parse2(local) else { return TokenStream::new() };
@@ -106,7 +108,8 @@ impl Writer<'_> {
         let span = exprs.first().map_or_else(Span::call_site, |expr| expr.span());
         let (private, is_local) = (located(self.private, span), |name: &str| env.is_local(name));
         let mut judge = Judge::new(&is_local, &private, span);
-        let asking = steps.iter().map(|(expr, is_future)| judge.arguments(expr, *is_future)).collect();
+        let asking =
+            steps.iter().map(|(expr, is_future)| judge.arguments(expr, *is_future)).collect();
         let judged = judge.judged();
         let mut place = Place::new(judged, "after_effects", &private);
         // A future is a step whose `.await` is added by the expansion.

@@ -19,7 +19,10 @@ use syn::ext::IdentExt;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr, ExprCall, ExprMethodCall, ExprPath, Item, Lit, Local, Macro, Pat, Stmt, Token, UnOp};
+use syn::{
+    Block, Expr, ExprCall, ExprMethodCall, ExprPath, Item, Lit, Local, Macro, Pat, Stmt, Token,
+    UnOp,
+};
 
 use super::standard_names::{FUNCTIONS, MACROS, METHODS, OF_ANY_VALUE, TYPES};
 use super::syntax::{awaits, macro_name, plain};
@@ -57,7 +60,9 @@ impl Purity {
     pub(super) fn as_pairs(&self) -> Option<TokenStream> {
         match self {
             Self::Known => Some(quote!(())),
-            Self::IfStandard(told) => Some(told.iter().fold(quote!(()), |pairs, told| quote!((#pairs, #told)))),
+            Self::IfStandard(told) => {
+                Some(told.iter().fold(quote!(()), |pairs, told| quote!((#pairs, #told))))
+            }
             Self::Unknown => None,
         }
     }
@@ -84,7 +89,11 @@ pub(super) struct PurityResult {
 }
 
 impl<'j> Judge<'j> {
-    pub(super) fn new(is_local: &'j dyn Fn(&str) -> bool, private: &'j TokenStream, span: Span) -> Self {
+    pub(super) fn new(
+        is_local: &'j dyn Fn(&str) -> bool,
+        private: &'j TokenStream,
+        span: Span,
+    ) -> Self {
         Self {
             is_local,
             private,
@@ -133,7 +142,11 @@ impl<'j> Judge<'j> {
     }
 
     fn variable(&mut self) -> Ident {
-        let told = format_ident!("told_{}", self.told.len(), span = self.span.resolved_at(Span::mixed_site()));
+        let told = format_ident!(
+            "told_{}",
+            self.told.len(),
+            span = self.span.resolved_at(Span::mixed_site())
+        );
         self.told.push(told.clone());
         told
     }
@@ -174,8 +187,12 @@ impl<'j> Judge<'j> {
             Expr::Tuple(tuple) => tuple.elems.iter_mut().for_each(|one| self.before_await(one)),
             Expr::Array(array) => array.elems.iter_mut().for_each(|one| self.before_await(one)),
             Expr::Await(awaited) => self.future(&mut awaited.base),
-            Expr::MethodCall(call) if awaits(&call.receiver).is_some() => self.before_await(&mut call.receiver),
-            Expr::Call(call) => call.args.iter_mut().for_each(|argument| self.before_await(argument)),
+            Expr::MethodCall(call) if awaits(&call.receiver).is_some() => {
+                self.before_await(&mut call.receiver);
+            }
+            Expr::Call(call) => {
+                call.args.iter_mut().for_each(|argument| self.before_await(argument));
+            }
             Expr::Macro(mac) => self.each_argument(&mut mac.mac, Self::future),
             Expr::Block(block) => {
                 for statement in &mut block.block.stmts {
@@ -208,7 +225,9 @@ impl<'j> Judge<'j> {
         match future {
             Expr::Paren(inner) => self.future(&mut inner.expr),
             Expr::Group(inner) => self.future(&mut inner.expr),
-            Expr::Call(call) => call.args.iter_mut().for_each(|argument| self.before_await(argument)),
+            Expr::Call(call) => {
+                call.args.iter_mut().for_each(|argument| self.before_await(argument));
+            }
             Expr::MethodCall(call) => {
                 // The last method is the step itself.
                 match &*call.receiver {
@@ -237,7 +256,9 @@ impl<'j> Judge<'j> {
 
     /// Analyzes the names in the text of a macro such as `format!`.
     fn shown(&mut self, text: &syn::LitStr) {
-        for name in placeholders(&text.value()).filter(|name| !self.is_variable(name)).collect::<Vec<_>>() {
+        for name in
+            placeholders(&text.value()).filter(|name| !self.is_variable(name)).collect::<Vec<_>>()
+        {
             match is_constant_by_name(name) {
                 true => self.item(&Ident::new(name, text.span())),
                 false => self.is_unknown = true,
@@ -249,7 +270,8 @@ impl<'j> Judge<'j> {
     fn path(&mut self, path: &ExprPath) {
         let Some(last) = path.path.segments.last() else { return };
         let name = last.ident.unraw().to_string();
-        let is_variable = path.qself.is_none() && path.path.get_ident().is_some() && self.is_variable(&name);
+        let is_variable =
+            path.qself.is_none() && path.path.get_ident().is_some() && self.is_variable(&name);
         if is_variable || is_variant(&name) {
             return;
         }
@@ -272,7 +294,8 @@ impl<'j> Judge<'j> {
 
     /// Returns the question about the type of a path such as `String::from`.
     fn of_type(&self, path: &ExprPath) -> Option<TokenStream> {
-        let is_known = |name: &str| METHODS.contains(&name) || FUNCTIONS.contains(&name) || is_of_any(name);
+        let is_known =
+            |name: &str| METHODS.contains(&name) || FUNCTIONS.contains(&name) || is_of_any(name);
         let mut words = path.path.segments.iter().rev();
         let (method, of) = (words.next()?, words.next()?);
         let (_, parameters) = TYPES.iter().find(|(name, _)| of.ident == name)?;
@@ -288,7 +311,8 @@ impl<'j> Judge<'j> {
             && *parameters > 0
         {
             let unknown = (0..*parameters).map(|_| quote!(()));
-            last.arguments = syn::PathArguments::AngleBracketed(syn::parse_quote!(::<#(#unknown),*>));
+            last.arguments =
+                syn::PathArguments::AngleBracketed(syn::parse_quote!(::<#(#unknown),*>));
         }
         Some(quote!(#private::Named::<#of_type>(::core::marker::PhantomData)))
     }
@@ -299,7 +323,12 @@ impl<'j> Judge<'j> {
             self.is_unknown = true;
             return;
         };
-        let name = path.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default();
+        let name = path
+            .path
+            .segments
+            .last()
+            .map(|last| last.ident.unraw().to_string())
+            .unwrap_or_default();
         // A name with an upper-case letter constructs a value.
         if !name.starts_with(char::is_uppercase) {
             self.function(path);
@@ -326,9 +355,12 @@ impl<'j> Judge<'j> {
 /// Returns `true` for a call whose type is inferred from the use of its value, such as
 /// `n.try_into()`.
 fn is_inferred(receiver: &Expr) -> bool {
-    const INFERRED: [&str; 8] = ["collect", "default", "from", "into", "parse", "product", "sum", "try_into"];
+    const INFERRED: [&str; 8] =
+        ["collect", "default", "from", "into", "parse", "product", "sum", "try_into"];
     match plain(receiver) {
-        Expr::MethodCall(call) => call.turbofish.is_none() && INFERRED.iter().any(|name| call.method == *name),
+        Expr::MethodCall(call) => {
+            call.turbofish.is_none() && INFERRED.iter().any(|name| call.method == *name)
+        }
         _ => false,
     }
 }
@@ -523,7 +555,8 @@ fn calls_in(tokens: TokenStream) -> bool {
                 let is_arguments = group.delimiter() == proc_macro2::Delimiter::Parenthesis;
                 is_arguments
                     && called.is_some_and(|name| {
-                        !name.starts_with(char::is_uppercase) && !matches!(name.as_str(), "if" | "in" | "ref" | "mut")
+                        !name.starts_with(char::is_uppercase)
+                            && !matches!(name.as_str(), "if" | "in" | "ref" | "mut")
                     })
                     || calls_in(group.stream())
             }
@@ -539,7 +572,8 @@ mod tests {
     use super::{Judge, Purity};
 
     fn purity(text: &str, of_step: bool) -> String {
-        let expr: syn::Expr = syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let expr: syn::Expr =
+            syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let (is_local, private) = (|name: &str| name.len() == 1, quote!(p));
         let mut judge = Judge::new(&is_local, &private, proc_macro2::Span::call_site());
         let _ = if of_step { judge.arguments(&expr, false) } else { judge.value(&expr) };

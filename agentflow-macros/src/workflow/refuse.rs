@@ -35,7 +35,10 @@ pub(super) fn statement(expr: &Expr, reported: &[String], errors: &mut Errors) -
     match plain(expr) {
         Expr::Macro(mac) => {
             if let Some(name) = form(&mac.mac) {
-                errors.at(&mac.mac, format!("add `.await?` after the form, as in `{name}!(..).await?;`"));
+                errors.at(
+                    &mac.mac,
+                    format!("add `.await?` after the form, as in `{name}!(..).await?;`"),
+                );
             }
         }
         Expr::Assign(assign) => return assigned(&assign.left, assign, reported, errors),
@@ -50,7 +53,10 @@ pub(super) fn statement(expr: &Expr, reported: &[String], errors: &mut Errors) -
         }
         other => {
             if let Some(name) = form_without_await(other) {
-                errors.at(other, format!("add `.await?` after the form, as in `{name}!(..).await?;`"));
+                errors.at(
+                    other,
+                    format!("add `.await?` after the form, as in `{name}!(..).await?;`"),
+                );
             } else if let Expr::Macro(mac) = future(other)
                 && form(&mac.mac).as_deref() == Some("gate")
             {
@@ -66,7 +72,12 @@ pub(super) fn statement(expr: &Expr, reported: &[String], errors: &mut Errors) -
 }
 
 /// Reports an assignment to a variable, which cannot change. Returns `false`.
-fn assigned(left: &Expr, whole: &dyn quote::ToTokens, reported: &[String], errors: &mut Errors) -> bool {
+fn assigned(
+    left: &Expr,
+    whole: &dyn quote::ToTokens,
+    reported: &[String],
+    errors: &mut Errors,
+) -> bool {
     if !root(left).is_some_and(|name| reported.contains(&name)) {
         let mut tokens = proc_macro2::TokenStream::new();
         whole.to_tokens(&mut tokens);
@@ -77,7 +88,9 @@ fn assigned(left: &Expr, whole: &dyn quote::ToTokens, reported: &[String], error
 
 /// Returns the variable that an expression is a part of.
 fn root(mut part: &Expr) -> Option<String> {
-    while let Expr::Field(syn::ExprField { base, .. }) | Expr::Index(syn::ExprIndex { expr: base, .. }) = part {
+    while let Expr::Field(syn::ExprField { base, .. })
+    | Expr::Index(syn::ExprIndex { expr: base, .. }) = part
+    {
         part = base;
     }
     let Expr::Path(path) = part else { return None };
@@ -182,7 +195,9 @@ fn cells(expr: &Expr, errors: &mut Errors) {
         fn visit_expr_call(&mut self, call: &'a ExprCall) {
             if let Expr::Path(path) = plain(&call.func)
                 && let Some(of) = path.path.segments.iter().rev().nth(1)
-                && (["Cell", "RefCell", "OnceCell", "Mutex", "RwLock", "OnceLock"].iter().any(|cell| of.ident == cell)
+                && (["Cell", "RefCell", "OnceCell", "Mutex", "RwLock", "OnceLock"]
+                    .iter()
+                    .any(|cell| of.ident == cell)
                     || of.ident.to_string().starts_with("Atomic"))
             {
                 self.0.at(
@@ -273,7 +288,10 @@ pub(super) fn mutable(pat: &Pat, reported: &mut Vec<String>, errors: &mut Errors
 pub(super) fn guard(pat: &Pat, errors: &mut Errors) {
     let Pat::Guard(guarded) = pat else { return };
     if let Some(span) = awaits(&guarded.guard) {
-        errors.at_span(span, "a guard cannot await; bind this step to a `let` before the `match`, or ask in the arm");
+        errors.at_span(
+            span,
+            "a guard cannot await; bind this step to a `let` before the `match`, or ask in the arm",
+        );
         return;
     }
     later_condition(&guarded.guard, errors);
@@ -291,7 +309,9 @@ pub(super) fn guard(pat: &Pat, errors: &mut Errors) {
 pub(super) fn later_condition(condition: &Expr, errors: &mut Errors) {
     match condition {
         Expr::Let(test) => {
-            if awaits(&test.expr).is_some() || !binds(&test.pat).is_empty() && !is_stable(&test.expr) {
+            if awaits(&test.expr).is_some()
+                || !binds(&test.pat).is_empty() && !is_stable(&test.expr)
+            {
                 errors.at(
                     &test.expr,
                     "this would be computed again by each step that reads what it binds; bind it in a `let` in the arm, or \

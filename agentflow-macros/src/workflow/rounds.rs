@@ -16,7 +16,13 @@ use super::spans::own;
 use crate::{patterns, scope};
 
 impl Writer<'_> {
-    pub(super) fn map(&mut self, node: &Node, items: &Items, step: &Lambda, env: &mut Env) -> TokenStream {
+    pub(super) fn map(
+        &mut self,
+        node: &Node,
+        items: &Items,
+        step: &Lambda,
+        env: &mut Env,
+    ) -> TokenStream {
         let list = self.list(node, items, env);
         let borrowed = items.borrowed;
         let mapped = match &step.step {
@@ -31,7 +37,8 @@ impl Writer<'_> {
             }
             LambdaBody::Seq(seq) => {
                 let (reads, closure) = self.inner(Some((&step.pat, borrowed)), seq, env);
-                let meta = self.meta(node, &[&items.expr, &step.pat, &borrowed_mark(borrowed)], env);
+                let meta =
+                    self.meta(node, &[&items.expr, &step.pat, &borrowed_mark(borrowed)], env);
                 let at = node.span.resolved_at(Span::mixed_site());
                 let (all, steps) = (own("items", at), own("steps", at));
                 quote_spanned!(at=> #steps.map_body(#meta, #all, #reads, #closure))
@@ -42,7 +49,14 @@ impl Writer<'_> {
         quote!({ let #all = #list; #mapped })
     }
 
-    pub(super) fn for_each(&mut self, node: &Node, items: &Items, pat: &Pat, body: &Seq, env: &mut Env) -> TokenStream {
+    pub(super) fn for_each(
+        &mut self,
+        node: &Node,
+        items: &Items,
+        pat: &Pat,
+        body: &Seq,
+        env: &mut Env,
+    ) -> TokenStream {
         let list = self.list(node, items, env);
         let (reads, closure) = self.inner(Some((pat, items.borrowed)), body, env);
         let meta = self.meta(node, &[&items.expr, pat, &borrowed_mark(items.borrowed)], env);
@@ -93,15 +107,21 @@ impl Writer<'_> {
                 let (asking, place) = self.place_of_value(&[first], env);
                 meta.extend(place.method);
                 let (before, asking) = (&place.first, &asking[0]);
-                let end = quote_spanned!(span=> #before #private::Ok::<_, __AgentflowError>(#asking));
+                let end =
+                    quote_spanned!(span=> #before #private::Ok::<_, __AgentflowError>(#asking));
                 let closure = self.pure(&opened, &end, span);
                 let reads = &opened.reads;
-                place.declared.in_front_of(quote_spanned!(span=> #steps.value(#meta, #reads, #closure)))
+                place
+                    .declared
+                    .in_front_of(quote_spanned!(span=> #steps.value(#meta, #reads, #closure)))
             }
         };
         // The library calls `until` with the output of a round and with no other values.
-        for name in until.into_iter().flat_map(scope::names_read_by_expr).filter(|name| env.is_local(name)) {
-            let message = format!("`until` sees only the output of a round; return `{name}` as a part of it");
+        for name in
+            until.into_iter().flat_map(scope::names_read_by_expr).filter(|name| env.is_local(name))
+        {
+            let message =
+                format!("`until` sees only the output of a round; return `{name}` as a part of it");
             self.errors.at(until, message);
         }
         let ends = until.map_or_else(|| quote!(#private::never()), |until| quote!(#until));
@@ -142,12 +162,14 @@ impl Writer<'_> {
         let all = own("branches", node.span);
         let mut written = quote!(let #all = #private::branches::<#ty>(););
         let mut code: Vec<TokenStream> = Vec::new();
-        let calls: Vec<(&Expr, bool)> = branches.iter().filter_map(|branch| branch.call()).collect();
+        let calls: Vec<(&Expr, bool)> =
+            branches.iter().filter_map(|branch| branch.call()).collect();
         let (asking, place) = self.place_of_step(&calls, env);
         let mut asking = asking.iter();
         for branch in branches {
             let (name, span) = (&branch.name, branch.span.resolved_at(Span::mixed_site()));
-            let ((private, steps), all, one) = (self.at(span), own("branches", span), own("branch", span));
+            let ((private, steps), all, one) =
+                (self.at(span), own("branches", span), own("branch", span));
             let made = match &branch.step {
                 BranchBody::Future(expr) | BranchBody::Whole(expr) => {
                     code.push(expr.to_token_stream());
@@ -189,7 +211,8 @@ impl Writer<'_> {
         also: &[&dyn ToTokens],
         env: &mut Env,
     ) -> (TokenStream, TokenStream, TokenStream, AnswerVariables) {
-        let bound: Vec<String> = patterns::names(pat).iter().map(|ident| ident.unraw().to_string()).collect();
+        let bound: Vec<String> =
+            patterns::names(pat).iter().map(|ident| ident.unraw().to_string()).collect();
         let mut names = scope::names_read_by_expr(expr);
         names.retain(|name| !bound.contains(name));
         let opened = self.open(&names, env);
@@ -223,7 +246,12 @@ impl Writer<'_> {
 
     /// Generates a body of several steps: its reads from outside, and a closure that adds its
     /// nodes. `item` is the pattern of its input and how the input is borrowed.
-    fn inner(&mut self, item: Option<(&Pat, Borrowed)>, seq: &Seq, env: &mut Env) -> (TokenStream, TokenStream) {
+    fn inner(
+        &mut self,
+        item: Option<(&Pat, Borrowed)>,
+        seq: &Seq,
+        env: &mut Env,
+    ) -> (TokenStream, TokenStream) {
         // Outputs that have more readers afterwards are the reads of the body.
         let before = env.readers();
         let outside = env.enter();
@@ -279,7 +307,8 @@ pub(super) fn awaited(expr: &Expr) -> TokenStream {
     let at = expr.span().resolved_at(Span::mixed_site());
     let base = Box::new(expr.clone());
     let (dot_token, await_token) = (Token![.](at), Token![await](at));
-    Expr::Await(syn::ExprAwait { attrs: Vec::new(), base, dot_token, await_token }).into_token_stream()
+    Expr::Await(syn::ExprAwait { attrs: Vec::new(), base, dot_token, await_token })
+        .into_token_stream()
 }
 
 impl Branch {

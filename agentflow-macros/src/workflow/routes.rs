@@ -19,7 +19,13 @@ use crate::scope;
 
 impl Writer<'_> {
     /// Generates a choice as an expression that evaluates to its handle.
-    pub(super) fn route(&mut self, node: &Node, route: &Route, ty: &TokenStream, env: &mut Env) -> TokenStream {
+    pub(super) fn route(
+        &mut self,
+        node: &Node,
+        route: &Route,
+        ty: &TokenStream,
+        env: &mut Env,
+    ) -> TokenStream {
         let router = own("router", node.span);
         let (written, handle) = self.route_parts(node, route, &router, ty, env);
         quote!({ #written #handle })
@@ -38,9 +44,10 @@ impl Writer<'_> {
         let (private, steps) = self.at(span);
         let names: Vec<&String> = route.arms.iter().map(|arm| &arm.name).collect();
         let (reads_of_head, picked) = match &route.head {
-            RouteHead::If(conditions) => {
-                (conditions.iter().flat_map(scope::names_read_by_expr).collect(), pick_if(conditions, &names))
-            }
+            RouteHead::If(conditions) => (
+                conditions.iter().flat_map(scope::names_read_by_expr).collect(),
+                pick_if(conditions, &names),
+            ),
             RouteHead::Match(cases) => (reads_of_match(cases), pick_match(cases, &names)),
         };
         let opened = self.open_pure(&reads_of_head, env, span);
@@ -62,8 +69,9 @@ impl Writer<'_> {
         let pick = self.pure(&opened, &end, at);
         let names = route.arms.iter().map(|Arm { name, cfgs, .. }| quote!(#(#cfgs)* #name));
         let reads = &opened.reads;
-        let routed =
-            place.declared.in_front_of(quote_spanned!(at=> #steps.route(#meta, &[#(#names),*], #reads, #pick)));
+        let routed = place
+            .declared
+            .in_front_of(quote_spanned!(at=> #steps.route(#meta, &[#(#names),*], #reads, #pick)));
         let mut written = quote_spanned! {at=>
             let #router = #routed;
             let #arms = #private::arms::<#ty>();
@@ -78,7 +86,9 @@ impl Writer<'_> {
             let router = Ident::new(&router.to_string(), span);
             let taken = match (arm.returns, &arm.body.tail.work) {
                 (true, _) => quote_spanned!(span=> #returns.add(#one);),
-                (false, Work::Never(_)) => quote_spanned!(span=> let #arms = #private::Arms::same(#arms, #one);),
+                (false, Work::Never(_)) => {
+                    quote_spanned!(span=> let #arms = #private::Arms::same(#arms, #one);)
+                }
                 (false, _) => {
                     has_value = true;
                     quote_spanned!(span=> let #arms = #private::Arms::arm(#arms, #one);)
@@ -102,7 +112,8 @@ impl Writer<'_> {
     fn asked_pick(&self, head: &RouteHead, names: &[&String], env: &Env) -> (TokenStream, Place) {
         match head {
             RouteHead::If(conditions) => {
-                let (asking, place) = self.place_of_value(&conditions.iter().collect::<Vec<_>>(), env);
+                let (asking, place) =
+                    self.place_of_value(&conditions.iter().collect::<Vec<_>>(), env);
                 (pick_if(&asking, names), place)
             }
             RouteHead::Match(cases) => {
@@ -114,7 +125,11 @@ impl Writer<'_> {
                         let mut asking = asking.clone();
                         // The compiler suggests missing arms at the end of the last arm, so the
                         // bodies keep their spans.
-                        asking.arms.iter_mut().zip(&cases.arms).for_each(|(arm, of)| arm.body.clone_from(&of.body));
+                        asking
+                            .arms
+                            .iter_mut()
+                            .zip(&cases.arms)
+                            .for_each(|(arm, of)| arm.body.clone_from(&of.body));
                         (pick_match(&asking, names), place)
                     }
                     _ => (pick_match(cases, names), place),
@@ -123,7 +138,14 @@ impl Writer<'_> {
         }
     }
 
-    fn arm(&mut self, route: &Route, index: usize, arm: &Arm, reads: &[String], env: &mut Env) -> TokenStream {
+    fn arm(
+        &mut self,
+        route: &Route,
+        index: usize,
+        arm: &Arm,
+        reads: &[String],
+        env: &mut Env,
+    ) -> TokenStream {
         let outside = env.enter();
         if !arm.binds.is_empty() {
             let (code, pat): (Before, TokenStream) = match &route.head {
@@ -135,7 +157,10 @@ impl Writer<'_> {
                 RouteHead::Match(cases) => cases.arms[index].pat.to_token_stream(),
             };
             // Names that the condition or the guard reads count as used.
-            let used = arm.binds.iter().filter(|bind| words(&of_head).filter(|word| word == *bind).count() > 1);
+            let used = arm
+                .binds
+                .iter()
+                .filter(|bind| words(&of_head).filter(|word| word == *bind).count() > 1);
             let used: Vec<String> = used.map(|bind| bind.unraw().to_string()).collect();
             env.arm(arm.binds.clone(), arm.mutable.clone(), reads, code, &pat);
             env.is_read(used.into_iter());
@@ -185,7 +210,8 @@ fn again_if(condition: &Expr, arm: &Arm, private: &TokenStream) -> (Before, Toke
     let mut lets = Vec::new();
     collect_lets(condition, &mut lets);
     let condition = quote!(#(#lets)&&*);
-    let temporaries = lets.iter().any(|test| matches!(test, Expr::Let(test) if has_temporaries(&test.expr)));
+    let temporaries =
+        lets.iter().any(|test| matches!(test, Expr::Let(test) if has_temporaries(&test.expr)));
     let code = match temporaries || arm.is_within() {
         true => Before::InIf { condition: condition.clone(), is_changed: false },
         false => Before::Statement(quote! {
@@ -212,7 +238,12 @@ fn collect_lets<'e>(condition: &'e Expr, lets: &mut Vec<&'e Expr>) {
 
 /// Like [`again_if`], for an arm of a `match`. The guard has already been true. It is evaluated
 /// again only if it determines the bindings.
-fn again_match(cases: &ExprMatch, index: usize, arm: &Arm, private: &TokenStream) -> (Before, TokenStream) {
+fn again_match(
+    cases: &ExprMatch,
+    index: usize,
+    arm: &Arm,
+    private: &TokenStream,
+) -> (Before, TokenStream) {
     let binds = &arm.binds;
     let (value, whole) = (&cases.expr, &cases.arms[index].pat);
     let pat = match whole {

@@ -17,25 +17,39 @@ impl Reader<'_> {
             match self.scope.iter().rev().find(|(known, _)| *known == name) {
                 Some((_, true)) => {}
                 Some((_, false)) => {
-                    self.errors
-                        .at(after, format!("`{name}` is not a node beside this one; name a node of the same block"));
+                    self.errors.at(
+                        after,
+                        format!(
+                            "`{name}` is not a node beside this one; name a node of the same block"
+                        ),
+                    );
                 }
                 None => {
-                    let nodes = self.scope.iter().filter(|(_, node)| *node).map(|(name, _)| name.as_str());
+                    let nodes =
+                        self.scope.iter().filter(|(_, node)| *node).map(|(name, _)| name.as_str());
                     let hint = crate::errors::nearest(&name, nodes)
                         .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-                    self.errors.at(after, format!("there is no node `{name}` before this one{hint}"));
+                    self.errors
+                        .at(after, format!("there is no node `{name}` before this one{hint}"));
                 }
             }
         }
     }
 
-    pub(super) fn check_policy(&mut self, policy: &Policy, work: &Work, attribute: Option<&Attribute>) {
+    pub(super) fn check_policy(
+        &mut self,
+        policy: &Policy,
+        work: &Work,
+        attribute: Option<&Attribute>,
+    ) {
         // Without an attribute, all options have their defaults.
         let Some(attribute) = attribute else { return };
         let many = matches!(work, Work::Map { .. } | Work::Race(_));
         if let Some(number) = policy.concurrency.as_ref().filter(|_| !many) {
-            self.errors.at(number, "`concurrency` is for `map!` and `race!`; remove it, since this is one step");
+            self.errors.at(
+                number,
+                "`concurrency` is for `map!` and `race!`; remove it, since this is one step",
+            );
         }
         if matches!(work, Work::Route(_)) && policy.is_of_step() {
             let message = "an `if` or `match` is not a step; move these options to a `let` in an arm (only `id` and \
@@ -61,9 +75,13 @@ impl Reader<'_> {
         if let Some((option, unanswered)) = &policy.on_timeout {
             let is_gate = matches!(work, Work::Gate { .. });
             if is_gate && policy.timeout_ms.is_none() {
-                self.errors.at(option, "this gate waits for its answer for ever; add `timeout = \"7d\"`");
+                self.errors
+                    .at(option, "this gate waits for its answer for ever; add `timeout = \"7d\"`");
             } else if !is_gate && matches!(unanswered, TimeoutAction::Answer(_)) {
-                self.errors.at(option, "this question is answered with a yes or a no; write `deny` or `approve`");
+                self.errors.at(
+                    option,
+                    "this question is answered with a yes or a no; write `deny` or `approve`",
+                );
             } else if !is_gate && policy.approve_timeout_ms.is_none() {
                 self.errors.at(
                     option,
@@ -72,7 +90,10 @@ impl Reader<'_> {
             }
         }
         if let (Work::Gate { .. }, Some(_)) = (work, policy.approve_timeout_ms) {
-            self.errors.at(attribute, "a gate waits for its answer as long as its `timeout` says; write that option");
+            self.errors.at(
+                attribute,
+                "a gate waits for its answer as long as its `timeout` says; write that option",
+            );
         }
         if policy.route.is_some() {
             self.errors

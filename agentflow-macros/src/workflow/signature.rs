@@ -8,7 +8,9 @@ use syn::{FnArg, GenericParam, Pat, PatType, ReturnType, Safety, Type};
 use super::attrs::is_lint;
 use super::model::{ContextParam, Input};
 use crate::errors::Errors;
-use crate::function::{Function, bare, borrows, has_impl, has_reference, is_plain, mutable_context, named_context};
+use crate::function::{
+    Function, bare, borrows, has_impl, has_reference, is_plain, mutable_context, named_context,
+};
 
 /// Maximum length of a tuple that implements `Inputs`.
 const MAX_INPUTS: usize = 12;
@@ -24,7 +26,10 @@ fn is_called_context(pat: &Pat) -> bool {
 
 /// Returns the context, the inputs, and the number of mistakes in patterns, which do not affect the
 /// types.
-pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<ContextParam>, Vec<Input>, usize) {
+pub(super) fn parameters(
+    function: &Function,
+    errors: &mut Errors,
+) -> (Option<ContextParam>, Vec<Input>, usize) {
     shape(function, errors);
     let mut context = None;
     let mut inputs: Vec<Input> = Vec::new();
@@ -32,7 +37,11 @@ pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Co
     let is_typed = |input: &&FnArg| matches!(input, FnArg::Typed(_));
     for (index, input) in function.signature.inputs.iter().filter(is_typed).enumerate() {
         let FnArg::Typed(typed) = input else { continue };
-        for attr in typed.attrs.iter().filter(|attr| attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr")) {
+        for attr in typed
+            .attrs
+            .iter()
+            .filter(|attr| attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr"))
+        {
             errors
                 .at(attr, "a workflow's inputs cannot be conditional; put `#[cfg(..)]` on one function for each case");
         }
@@ -61,7 +70,10 @@ pub(super) fn parameters(function: &Function, errors: &mut Errors) -> (Option<Co
         }
     }
     if let Some(input) = inputs.get(MAX_INPUTS) {
-        errors.at(&input.ty, format!("a workflow has at most {MAX_INPUTS} inputs; put some of them into one struct"));
+        errors.at(
+            &input.ty,
+            format!("a workflow has at most {MAX_INPUTS} inputs; put some of them into one struct"),
+        );
     }
     (context, inputs, patterns)
 }
@@ -136,7 +148,10 @@ fn shape(function: &Function, errors: &mut Errors) {
         errors.at(variadic, "a workflow has a fixed number of inputs; take a `Vec` instead");
     }
     if let Some(semicolon) = &function.semicolon {
-        errors.at(semicolon, "a workflow needs a body; write its steps, or use `#[agent]` to ask a model");
+        errors.at(
+            semicolon,
+            "a workflow needs a body; write its steps, or use `#[agent]` to ask a model",
+        );
     }
 }
 
@@ -153,7 +168,12 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
             }
             if is_plain(ty) {
                 let written = ty.to_token_stream().to_string().replace(" :: ", "::");
-                errors.at(ty, format!("a workflow can fail, so it returns a `Result`; write `Result<{written}>`"));
+                errors.at(
+                    ty,
+                    format!(
+                        "a workflow can fail, so it returns a `Result`; write `Result<{written}>`"
+                    ),
+                );
                 return None;
             }
             if has_impl(ty) {
@@ -162,7 +182,10 @@ pub(super) fn output(function: &Function, errors: &mut Errors) -> Option<Type> {
                 return None;
             }
             if has_reference(ty) {
-                errors.at(ty, "the output is recorded, so it owns its data; write `String` for `&str`");
+                errors.at(
+                    ty,
+                    "the output is recorded, so it owns its data; write `String` for `&str`",
+                );
                 return None;
             }
             Some((**ty).clone())

@@ -86,10 +86,12 @@ const COMPUTING: [&str; 39] = [
 ];
 
 /// Methods that return a part of the receiver or an alternative value.
-const REPLACING: [&str; 6] = ["filter", "or", "or_else", "unwrap_or", "unwrap_or_default", "unwrap_or_else"];
+const REPLACING: [&str; 6] =
+    ["filter", "or", "or_else", "unwrap_or", "unwrap_or_default", "unwrap_or_else"];
 
 /// Methods that call a function with the receiver and have no other effect.
-const APPLYING: [&str; 7] = ["and_then", "filter", "is_some_and", "map", "map_or", "or_else", "unwrap_or_else"];
+const APPLYING: [&str; 7] =
+    ["and_then", "filter", "is_some_and", "map", "map_or", "or_else", "unwrap_or_else"];
 
 /// Methods that return an error for a missing value.
 const FAILING: [&str; 4] = ["context", "ok_or", "ok_or_else", "with_context"];
@@ -109,9 +111,12 @@ pub(super) fn is_stable(expr: &Expr) -> bool {
         Expr::Tuple(tuple) => tuple.elems.iter().all(is_stable),
         Expr::Array(array) => array.elems.iter().all(is_stable),
         Expr::Range(range) => {
-            range.start.as_deref().is_none_or(is_stable) && range.end.as_deref().is_none_or(is_stable)
+            range.start.as_deref().is_none_or(is_stable)
+                && range.end.as_deref().is_none_or(is_stable)
         }
-        Expr::Binary(both) => !is_assigning(&both.op) && is_stable(&both.left) && is_stable(&both.right),
+        Expr::Binary(both) => {
+            !is_assigning(&both.op) && is_stable(&both.left) && is_stable(&both.right)
+        }
         Expr::MethodCall(call) => is_stable_method(call) && is_stable(&call.receiver),
         Expr::Let(test) => is_stable(&test.expr),
         Expr::Block(block) => block.label.is_none() && only(&block.block).is_some_and(is_stable),
@@ -122,7 +127,8 @@ pub(super) fn is_stable(expr: &Expr) -> bool {
         }
         Expr::Match(cases) => {
             let guard = |pat: &Pat| !matches!(pat, Pat::Guard(guard) if !is_stable(&guard.guard));
-            is_stable(&cases.expr) && cases.arms.iter().all(|arm| guard(&arm.pat) && is_stable(&arm.body))
+            is_stable(&cases.expr)
+                && cases.arms.iter().all(|arm| guard(&arm.pat) && is_stable(&arm.body))
         }
         _ => false,
     }
@@ -167,7 +173,9 @@ fn is_stable_method(call: &ExprMethodCall) -> bool {
 fn is_stable_function(argument: &Expr) -> bool {
     match plain(argument) {
         Expr::Closure(closure) => closure.asyncness.is_none() && is_stable(&closure.body),
-        Expr::Path(path) => is_method_of_type(path, &BORROWING) || is_method_of_type(path, &COMPUTING),
+        Expr::Path(path) => {
+            is_method_of_type(path, &BORROWING) || is_method_of_type(path, &COMPUTING)
+        }
         other => is_stable(other),
     }
 }
@@ -217,7 +225,8 @@ fn borrows(expr: &Expr) -> bool {
         Expr::Tuple(tuple) => tuple.elems.iter().any(is_reference),
         Expr::MethodCall(call) => {
             is_one_of(call, &BORROWING)
-                || is_one_of(call, &REPLACING) && (is_reference(&call.receiver) || call.args.iter().any(is_reference))
+                || is_one_of(call, &REPLACING)
+                    && (is_reference(&call.receiver) || call.args.iter().any(is_reference))
                 || is_one_of(call, &APPLYING) && call.args.iter().any(gives_reference)
         }
         Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)) && borrows(&unary.expr),
@@ -257,8 +266,7 @@ pub(super) enum PartialView {
 
 /// Returns the partial view that a `?` or an `unwrap` accesses.
 pub(super) fn partial_view(expr: &Expr) -> Option<PartialView> {
-    let method =
-        |expr: &'_ Expr, names: &[&str]| matches!(plain(expr), Expr::MethodCall(call) if is_one_of(call, names));
+    let method = |expr: &'_ Expr, names: &[&str]| matches!(plain(expr), Expr::MethodCall(call) if is_one_of(call, names));
     match plain(expr) {
         Expr::Try(tried) if method(&tried.expr, &FAILING) => {
             let Expr::MethodCall(call) = plain(&tried.expr) else { return None };
@@ -267,7 +275,9 @@ pub(super) fn partial_view(expr: &Expr) -> Option<PartialView> {
                 .then_some(PartialView::Tried { of: if of_option { "Some" } else { "Ok" } })
         }
         Expr::MethodCall(call) if method(expr, &["expect", "unwrap"]) => {
-            let is_view = is_stable(&call.receiver) && is_reference(&call.receiver) && call.args.iter().all(is_stable);
+            let is_view = is_stable(&call.receiver)
+                && is_reference(&call.receiver)
+                && call.args.iter().all(is_stable);
             is_view.then_some(PartialView::Unwrapped)
         }
         _ => None,
@@ -337,12 +347,29 @@ mod tests {
 
     #[test]
     fn parts_of_values_are_stable() {
-        for text in ["a", "a.b", "&a.b[0]", "a.name.trim()", "a.len() + 1", "(a, &b)", "!a.is_empty()", "x.get(&k)"] {
+        for text in [
+            "a",
+            "a.b",
+            "&a.b[0]",
+            "a.name.trim()",
+            "a.len() + 1",
+            "(a, &b)",
+            "!a.is_empty()",
+            "x.get(&k)",
+        ] {
             assert!(is_stable(&expr(text)), "{text}");
         }
-        for text in
-            ["f(a)", "a.next()", "&mut a", "a.iter()", "now()", "a.b.await", "format!(\"{a}\")", "|x| x", "a += 1"]
-        {
+        for text in [
+            "f(a)",
+            "a.next()",
+            "&mut a",
+            "a.iter()",
+            "now()",
+            "a.b.await",
+            "format!(\"{a}\")",
+            "|x| x",
+            "a += 1",
+        ] {
             assert!(!is_stable(&expr(text)), "{text}");
         }
     }

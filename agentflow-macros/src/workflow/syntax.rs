@@ -204,13 +204,18 @@ fn wrapped_in<'e>(call: &'e syn::ExprCall, names: &[&str]) -> Option<&'e Expr> {
 pub(super) fn called(expr: &Expr) -> String {
     match about(expr) {
         Expr::Call(call) => match plain(&call.func) {
-            Expr::Path(path) => {
-                path.path.segments.last().map(|segment| segment.ident.unraw().to_string()).unwrap_or_default()
-            }
+            Expr::Path(path) => path
+                .path
+                .segments
+                .last()
+                .map(|segment| segment.ident.unraw().to_string())
+                .unwrap_or_default(),
             _ => "step".to_owned(),
         },
         Expr::MethodCall(call) => call.method.unraw().to_string(),
-        Expr::Path(path) => path.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default(),
+        Expr::Path(path) => {
+            path.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default()
+        }
         Expr::Macro(mac) => macro_name(&mac.mac),
         Expr::Match(_) => "match".to_owned(),
         Expr::If(_) => "if".to_owned(),
@@ -280,10 +285,9 @@ pub(super) fn is_assertion(expr: &Expr) -> bool {
         Expr::Try(_) => true,
         Expr::If(test) => block_diverges(&test.then_branch),
         Expr::Block(block) => match block.block.stmts.last() {
-            Some(Stmt::Local(local)) => local
-                .init
-                .as_ref()
-                .is_some_and(|init| init.diverge.is_some() || matches!(plain(&init.expr), Expr::Try(_))),
+            Some(Stmt::Local(local)) => local.init.as_ref().is_some_and(|init| {
+                init.diverge.is_some() || matches!(plain(&init.expr), Expr::Try(_))
+            }),
             _ => false,
         },
         _ => false,
@@ -298,9 +302,10 @@ pub(super) fn has_check(expr: &Expr) -> bool {
         fn visit_stmt(&mut self, statement: &'a Stmt) {
             self.0 |= match statement {
                 Stmt::Expr(expr, _) => is_assertion(expr) && awaits(expr).is_none(),
-                Stmt::Macro(mac) => {
-                    is_assertion(&Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac: mac.mac.clone() }))
-                }
+                Stmt::Macro(mac) => is_assertion(&Expr::Macro(syn::ExprMacro {
+                    attrs: Vec::new(),
+                    mac: mac.mac.clone(),
+                })),
                 Stmt::Local(local) => local.init.as_ref().is_some_and(|init| {
                     let fails = init.diverge.as_ref().is_some_and(|(_, other)| diverges(other))
                         || matches!(local.pat, syn::Pat::Wild(_)) && is_assertion(&init.expr);
@@ -423,14 +428,16 @@ impl<'a> Visit<'a> for Awaits {
 /// Returns `true` for a block that consists of one `let .. else`.
 pub(super) fn is_let_else(expr: &Expr) -> bool {
     let Expr::Block(block) = expr else { return false };
-    let is_else = |local: &syn::Local| local.init.as_ref().is_some_and(|init| init.diverge.is_some());
+    let is_else =
+        |local: &syn::Local| local.init.as_ref().is_some_and(|init| init.diverge.is_some());
     matches!(&block.block.stmts[..], [Stmt::Local(local)] if is_else(local))
 }
 
 /// Returns `true` for a `let` of a `None` without a type, whose type is inferred in its readers.
 pub(super) fn is_untyped_none(local: &syn::Local) -> bool {
     let init = local.init.as_ref().map(|init| plain(&init.expr));
-    matches!(local.pat, syn::Pat::Ident(_)) && matches!(init, Some(Expr::Path(path)) if path.path.is_ident("None"))
+    matches!(local.pat, syn::Pat::Ident(_))
+        && matches!(init, Some(Expr::Path(path)) if path.path.is_ident("None"))
 }
 
 /// Returns the variables that are awaited, directly or as arguments of a macro that awaits them.

@@ -34,7 +34,8 @@ fn body(body: &str) -> String {
 fn errors(body_text: &str) -> Vec<String> {
     let mut errors = crate::errors::Errors::default();
     let function =
-        crate::function::function(TokenStream::from_str(&body(body_text)).expect("it lexes"), "").expect("a function");
+        crate::function::function(TokenStream::from_str(&body(body_text)).expect("it lexes"), "")
+            .expect("a function");
     let (_, inputs, _) = super::signature::parameters(&function, &mut errors);
     let block = syn::parse2(function.body).expect("a block");
     super::body::body(block, &inputs, &mut errors);
@@ -119,15 +120,26 @@ fn half_typed_bodies_are_kept() {
         let Ok(_) = TokenStream::from_str(&item) else { continue };
         let output = expand("", &item);
         assert!(holds(&output, &item), "{item} became {output}");
-        assert!(output.to_string().contains("struct f"), "{item}: `f::workflow()` would be a second error: {output}");
+        assert!(
+            output.to_string().contains("struct f"),
+            "{item}: `f::workflow()` would be a second error: {output}"
+        );
     }
 }
 
 #[test]
 fn half_typed_options_are_reported() {
-    for options in
-        ["name", "name = 5", "name = \"\"", "concurrency = 0", "stop", "stop = never", "crate =", "nmae = \"x\"", ", ,"]
-    {
+    for options in [
+        "name",
+        "name = 5",
+        "name = \"\"",
+        "concurrency = 0",
+        "stop",
+        "stop = never",
+        "crate =",
+        "nmae = \"x\"",
+        ", ,",
+    ] {
         let item = body("Ok(a)");
         let output = expand(options, &item);
         assert!(holds(&output, &item), "{options} became {output}");
@@ -261,9 +273,14 @@ fn no_attribute_is_dropped() {
         "MARK step!(); Ok(a)",
     ];
     for place in places {
-        for attribute in
-            ["#[zebra]", "#[cfg(zebra)]", "#[allow(zebra)]", "/** zebra */", "#[node(zebra = 1)]", "#[after(zebra)]"]
-        {
+        for attribute in [
+            "#[zebra]",
+            "#[cfg(zebra)]",
+            "#[allow(zebra)]",
+            "/** zebra */",
+            "#[node(zebra = 1)]",
+            "#[after(zebra)]",
+        ] {
             let text = place.replace("MARK", attribute);
             let refused = !errors(&text).is_empty();
             // The compiler reports attributes that it does not know.
@@ -284,7 +301,10 @@ fn no_attribute_is_dropped() {
 #[test]
 fn what_cannot_be_conditional() {
     for (conditional, expected) in [
-        ("#[cfg_attr(unix, node(retry = 1))] let x = step(a).await?; Ok(x)", "a node's options cannot be conditional"),
+        (
+            "#[cfg_attr(unix, node(retry = 1))] let x = step(a).await?; Ok(x)",
+            "a node's options cannot be conditional",
+        ),
         ("#[cfg(unix)] step(a).await", "the end of a workflow cannot be conditional"),
         ("#[cfg(unix)] let (x, y) = step(a).await?; Ok(x)", "a pattern cannot be conditional"),
     ] {
@@ -300,16 +320,34 @@ fn options_of_what_a_body_ends_with() {
         ("#[node(retry = 1)] gate!(\"a\").await", "a gate has no `retry`"),
         ("Ok(#[node(retry = 1)] gate!(\"a\").await?)", "a gate has no `retry`"),
         ("#[node(retry = 1)] Ok(a)", "these options are for a node"),
-        ("#[node(retry = 1)] if b { step(a).await } else { Ok(a) }", "an `if` or `match` is not a step"),
-        ("match b { 1 => #[node(concurrency = 2)] step(a).await, _ => Ok(a) }", "`concurrency` is for `map!`"),
+        (
+            "#[node(retry = 1)] if b { step(a).await } else { Ok(a) }",
+            "an `if` or `match` is not a step",
+        ),
+        (
+            "match b { 1 => #[node(concurrency = 2)] step(a).await, _ => Ok(a) }",
+            "`concurrency` is for `map!`",
+        ),
         ("match b { #[node(retry = 2)] 1 => step(a).await, _ => Ok(a) }", "an arm is not a node"),
-        ("match b { 1 => #[node(retry = 2)] { step(a).await } _ => Ok(a) }", "an arm is not a node"),
+        (
+            "match b { 1 => #[node(retry = 2)] { step(a).await } _ => Ok(a) }",
+            "an arm is not a node",
+        ),
         ("let x = step(a).await?; #[node(id = \"x\")] step(x).await", "two nodes are named `x`"),
         ("#[after(x)] step(a).await", "there is no node `x` before this one"),
-        ("#[node(timeout = \"1s\")] timeout!(\"2s\", step(a)).await", "this node has a second time limit"),
+        (
+            "#[node(timeout = \"1s\")] timeout!(\"2s\", step(a)).await",
+            "this node has a second time limit",
+        ),
         ("#[node(repeatable = false)] gate!(\"a\").await", "a gate has no `retry`"),
-        ("#[node(tap)] gate!(\"a\").await", "a gate changes nothing of the state in any case; remove `tap`"),
-        ("#[node(on_error = route(other(a)))] step(a).await.context(1)", "`on_error = route(..)` needs"),
+        (
+            "#[node(tap)] gate!(\"a\").await",
+            "a gate changes nothing of the state in any case; remove `tap`",
+        ),
+        (
+            "#[node(on_error = route(other(a)))] step(a).await.context(1)",
+            "`on_error = route(..)` needs",
+        ),
     ] {
         let all = errors(text);
         assert!(all.len() == 1 && all[0].starts_with(expected), "{text}: {all:#?}");

@@ -28,18 +28,25 @@ impl Asked {
         let tools = request.tools.definitions().iter().map(|tool| {
             as_read(json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
         });
-        let output =
-            request.output.as_ref().map(|output| as_read(json!({"name": output.name, "schema": output.schema})));
+        let output = request
+            .output
+            .as_ref()
+            .map(|output| as_read(json!({"name": output.name, "schema": output.schema})));
         let settings = match serde_json::to_value(&*request.settings).map(as_read) {
             Ok(Value::Object(settings)) => settings,
             _ => Map::new(),
         };
-        let messages = request.messages.messages().iter().map(|message| message_form(message)).collect();
+        let messages =
+            request.messages.messages().iter().map(|message| message_form(message)).collect();
         Self { messages, tools: tools.collect(), output, settings }
     }
 
     pub(super) fn scrub(&mut self, ready: &Ready) {
-        self.messages.iter_mut().chain(&mut self.tools).chain(&mut self.output).for_each(|value| ready.value(value));
+        self.messages
+            .iter_mut()
+            .chain(&mut self.tools)
+            .chain(&mut self.output)
+            .for_each(|value| ready.value(value));
         let mut settings = Value::Object(std::mem::take(&mut self.settings));
         ready.value(&mut settings);
         if let Value::Object(settings) = settings {
@@ -89,7 +96,9 @@ pub(super) fn message_form(message: &Message) -> Value {
     };
     let content = match message.parts() {
         [Part::Text { text }] => Value::from(text.as_str()),
-        parts => parts.iter().map(|part| serde_json::to_value(part).unwrap_or(Value::Null)).collect(),
+        parts => {
+            parts.iter().map(|part| serde_json::to_value(part).unwrap_or(Value::Null)).collect()
+        }
     };
     json!({role: content})
 }

@@ -8,7 +8,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelResponse, OutputMode, ToolCallDelta};
+use agentflow::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelResponse, OutputMode, ToolCallDelta,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -100,7 +102,9 @@ impl From<&ModelError> for ErrorForm {
             status: error.status(),
             provider_code: error.provider_code().map(ToOwned::to_owned),
             request_id: error.request_id().map(ToOwned::to_owned),
-            retry_after_ms: error.retry_after().map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+            retry_after_ms: error
+                .retry_after()
+                .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
             body: error.body().map(ToOwned::to_owned),
             // Set only if it differs from the default of the kind, to keep files short.
             permanent: error.kind().is_retryable() && !error.is_retryable(),
@@ -110,7 +114,16 @@ impl From<&ModelError> for ErrorForm {
 
 impl From<ErrorForm> for ModelError {
     fn from(form: ErrorForm) -> Self {
-        let ErrorForm { kind, message, status, provider_code, request_id, retry_after_ms, body, permanent } = form;
+        let ErrorForm {
+            kind,
+            message,
+            status,
+            provider_code,
+            request_id,
+            retry_after_ms,
+            body,
+            permanent,
+        } = form;
         let mut error = Self::new(kind, message);
         if let Some(status) = status {
             error = error.with_status(status);
@@ -140,11 +153,16 @@ impl Call {
             Came::Answer(answer) => {
                 let mut value = json(&**answer)?;
                 ready.value(&mut value);
-                **answer = serde_json::from_value(value)
-                    .map_err(|error| format!("the answer cannot be read after scrubbing: {error}"))?;
+                **answer = serde_json::from_value(value).map_err(|error| {
+                    format!("the answer cannot be read after scrubbing: {error}")
+                })?;
             }
             Came::Error(form) => {
-                let texts = [Some(&mut form.message), form.provider_code.as_mut(), form.request_id.as_mut()];
+                let texts = [
+                    Some(&mut form.message),
+                    form.provider_code.as_mut(),
+                    form.request_id.as_mut(),
+                ];
                 for text in texts.into_iter().flatten().chain(&mut form.body) {
                     *text = ready.text(text);
                 }
@@ -159,8 +177,12 @@ impl Call {
             }
         }
         for channel in channels {
-            let whole: String =
-                self.pieces.iter_mut().filter_map(|piece| text_of(piece, channel)).map(|text| &**text).collect();
+            let whole: String = self
+                .pieces
+                .iter_mut()
+                .filter_map(|piece| text_of(piece, channel))
+                .map(|text| &**text)
+                .collect();
             let mut scrubbed = ready.text(&whole);
             if scrubbed != whole {
                 // The first piece receives the whole scrubbed text, and the others become empty.
@@ -168,7 +190,8 @@ impl Call {
                     *text = std::mem::take(&mut scrubbed);
                 }
                 // An empty piece is kept if it carries the id or the name of a call.
-                self.pieces.retain(|piece| channel_of(piece) != Some(channel) || says_something(piece));
+                self.pieces
+                    .retain(|piece| channel_of(piece) != Some(channel) || says_something(piece));
             }
         }
         Ok(())
@@ -195,7 +218,9 @@ fn channel_of(piece: &ModelEvent) -> Option<StreamedText> {
 fn says_something(piece: &ModelEvent) -> bool {
     match piece {
         ModelEvent::Text(text) | ModelEvent::Reasoning(text) => !text.is_empty(),
-        ModelEvent::ToolCall(call) => !call.arguments.is_empty() || call.id.is_some() || call.name.is_some(),
+        ModelEvent::ToolCall(call) => {
+            !call.arguments.is_empty() || call.id.is_some() || call.name.is_some()
+        }
         _ => true,
     }
 }
@@ -204,7 +229,9 @@ fn text_of(piece: &mut ModelEvent, channel: StreamedText) -> Option<&mut String>
     match piece {
         ModelEvent::Text(text) if channel == StreamedText::Text => Some(text),
         ModelEvent::Reasoning(text) if channel == StreamedText::Reasoning => Some(text),
-        ModelEvent::ToolCall(call) if channel == StreamedText::Call(call.index) => Some(&mut call.arguments),
+        ModelEvent::ToolCall(call) if channel == StreamedText::Call(call.index) => {
+            Some(&mut call.arguments)
+        }
         _ => None,
     }
 }
@@ -225,7 +252,8 @@ pub(super) fn write(tape: &Tape) -> Result<String, String> {
         }
         fields.push(("messages", Node::List(messages.iter().cloned().map(Node::from).collect())));
         if !call.asked.tools.is_empty() {
-            let labels: Vec<String> = call.asked.tools.iter().map(|tool| label(&mut tools, tool)).collect();
+            let labels: Vec<String> =
+                call.asked.tools.iter().map(|tool| label(&mut tools, tool)).collect();
             fields.push(("tools", json!(labels).into()));
         }
         fields.extend(call.asked.output.clone().map(|output| ("output", output.into())));
@@ -263,7 +291,9 @@ pub(super) fn write(tape: &Tape) -> Result<String, String> {
 fn continued<'m>(before: &[Call], messages: &'m [Value]) -> (Option<usize>, &'m [Value]) {
     // The newest match usually leaves the fewest messages to write.
     for (at, call) in before.iter().enumerate().rev() {
-        if let Some(rest) = history(call).and_then(|history| messages.strip_prefix(history.as_slice())) {
+        if let Some(rest) =
+            history(call).and_then(|history| messages.strip_prefix(history.as_slice()))
+        {
             return (Some(at), rest);
         }
     }
@@ -299,7 +329,12 @@ fn pieces(pieces: &[ModelEvent]) -> Result<Vec<Node>, String> {
                 nodes.push(json!({"tool_call": json(call)?}));
                 continue;
             }
-            _ => return Err("a piece is of a kind that this release of agentflow-testing cannot keep".to_owned()),
+            _ => {
+                return Err(
+                    "a piece is of a kind that this release of agentflow-testing cannot keep"
+                        .to_owned(),
+                );
+            }
         };
         match nodes.last_mut().and_then(|node| node.get_mut(key)).and_then(Value::as_array_mut) {
             Some(list) => list.push(Value::from(text.as_str())),
@@ -365,7 +400,8 @@ enum EndedForm {
 
 /// Parses a cassette.
 pub(super) fn read(text: &str) -> Result<Tape, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     // The version is checked first, so that a newer format is not reported as a malformed file.
     match value.get("version").and_then(Value::as_u64) {
         Some(VERSION) => {}
@@ -376,7 +412,8 @@ pub(super) fn read(text: &str) -> Result<Tape, String> {
         }
         None => return Err("it has no `version`, so it is not a cassette".to_owned()),
     }
-    let file: FileForm = serde_json::from_str(text).map_err(|error| format!("it is not a cassette: {error}"))?;
+    let file: FileForm =
+        serde_json::from_str(text).map_err(|error| format!("it is not a cassette: {error}"))?;
     let mut calls: Vec<Call> = Vec::new();
     for form in file.calls {
         let at = calls.len() + 1;
@@ -385,7 +422,10 @@ pub(super) fn read(text: &str) -> Result<Tape, String> {
         if form.call != at {
             return Err(format!("its call {} comes where call {at} should be", form.call));
         }
-        calls.push(call(form, &file.tools, &calls).map_err(|problem| format!("its call {at} {problem}"))?);
+        calls.push(
+            call(form, &file.tools, &calls)
+                .map_err(|problem| format!("its call {at} {problem}"))?,
+        );
     }
     Ok(Tape {
         model: ModelInfo::new(file.model.provider, file.model.model),
@@ -398,23 +438,32 @@ pub(super) fn read(text: &str) -> Result<Tape, String> {
 fn call(form: CallForm, tools: &Map<String, Value>, before: &[Call]) -> Result<Call, String> {
     let mut messages = match form.continues {
         None => Vec::new(),
-        Some(number) => number
-            .checked_sub(1)
-            .and_then(|at| before.get(at))
-            .and_then(history)
-            .ok_or_else(|| format!("continues call {number}, which is not an earlier call with an answer"))?,
+        Some(number) => {
+            number.checked_sub(1).and_then(|at| before.get(at)).and_then(history).ok_or_else(
+                || format!("continues call {number}, which is not an earlier call with an answer"),
+            )?
+        }
     };
     messages.extend(form.messages);
     let tools = form.tools.iter().map(|label| {
-        tools.get(label).cloned().ok_or_else(|| format!("names the tool `{label}`, which is not in its `tools`"))
+        tools
+            .get(label)
+            .cloned()
+            .ok_or_else(|| format!("names the tool `{label}`, which is not in its `tools`"))
     });
-    let asked =
-        Asked { messages, tools: tools.collect::<Result<_, _>>()?, output: form.output, settings: form.settings };
+    let asked = Asked {
+        messages,
+        tools: tools.collect::<Result<_, _>>()?,
+        output: form.output,
+        settings: form.settings,
+    };
     let mut pieces = Vec::new();
     for piece in form.pieces {
         match piece {
             PieceForm::Text(texts) => pieces.extend(texts.into_iter().map(ModelEvent::Text)),
-            PieceForm::Reasoning(texts) => pieces.extend(texts.into_iter().map(ModelEvent::Reasoning)),
+            PieceForm::Reasoning(texts) => {
+                pieces.extend(texts.into_iter().map(ModelEvent::Reasoning));
+            }
             PieceForm::ToolCall(call) => pieces.push(ModelEvent::ToolCall(call)),
         }
     }

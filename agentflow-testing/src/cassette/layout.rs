@@ -49,7 +49,9 @@ fn view(node: &Node) -> View {
     match node {
         Node::Plain(value) => plain(value),
         Node::List(nodes) => View::List(nodes.iter().map(view).collect()),
-        Node::Fields(fields) => View::Fields(fields.iter().map(|(key, node)| (quoted(key), view(node))).collect()),
+        Node::Fields(fields) => {
+            View::Fields(fields.iter().map(|(key, node)| (quoted(key), view(node))).collect())
+        }
     }
 }
 
@@ -59,7 +61,9 @@ fn plain(value: &Value) -> View {
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
             fields.sort_by_key(|(key, _)| *key);
-            View::Fields(fields.into_iter().map(|(key, value)| (quoted(key), plain(value))).collect())
+            View::Fields(
+                fields.into_iter().map(|(key, value)| (quoted(key), plain(value))).collect(),
+            )
         }
         scalar => View::Scalar(scalar.to_string()),
     }

@@ -16,7 +16,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agentflow::model::{ModelInfo, ModelRequest, ModelSource, ModelStream, OutputMode, OutputSchema};
+use agentflow::model::{
+    ModelInfo, ModelRequest, ModelSource, ModelStream, OutputMode, OutputSchema,
+};
 use agentflow::{Model, Runtime};
 
 use self::tape::Shared;
@@ -94,7 +96,10 @@ impl Cassette {
     /// If the file does not exist and is not to be recorded, if it cannot be read or was recorded
     /// with another model, if the model's name is unknown, or if `AGENTFLOW_RECORD` has a different
     /// value.
-    pub fn new(path: impl Into<PathBuf>, model: impl Into<ModelSource>) -> Result<Self, CassetteError> {
+    pub fn new(
+        path: impl Into<PathBuf>,
+        model: impl Into<ModelSource>,
+    ) -> Result<Self, CassetteError> {
         let path = path.into();
         let asked = std::env::var(VARIABLE).unwrap_or_default();
         let record = match asked.as_str() {
@@ -134,10 +139,16 @@ impl Cassette {
     ///
     /// # Errors
     /// If the model's name is unknown.
-    pub fn record(path: impl Into<PathBuf>, model: impl Into<ModelSource>) -> Result<Self, CassetteError> {
+    pub fn record(
+        path: impl Into<PathBuf>,
+        model: impl Into<ModelSource>,
+    ) -> Result<Self, CassetteError> {
         let path = path.into();
         match Runtime::default().model(model) {
-            Ok(model) => Ok(Self { info: model.info().clone(), shared: Arc::new(Shared::recording(path, model)) }),
+            Ok(model) => Ok(Self {
+                info: model.info().clone(),
+                shared: Arc::new(Shared::recording(path, model)),
+            }),
             Err(error) => Err(CassetteError { path, problem: error.to_string() }),
         }
     }
@@ -155,7 +166,9 @@ impl Cassette {
             _ => format!("it cannot be read: {error}"),
         });
         match read.and_then(|text| format::read(&text)) {
-            Ok(tape) => Ok(Self { info: tape.model.clone(), shared: Arc::new(Shared::playing(path, tape)) }),
+            Ok(tape) => {
+                Ok(Self { info: tape.model.clone(), shared: Arc::new(Shared::playing(path, tape)) })
+            }
             Err(problem) => Err(CassetteError { path, problem }),
         }
     }

@@ -39,7 +39,8 @@ impl Stream for Recording {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
         let this = &mut *self;
         if let Recorder::Asked(..) = this.state
-            && let Recorder::Asked(model, request) = std::mem::replace(&mut this.state, Recorder::Ended)
+            && let Recorder::Asked(model, request) =
+                std::mem::replace(&mut this.state, Recorder::Ended)
         {
             let at = this.shared.begin(&request);
             this.state = Recorder::Passing(model.stream(*request), at);

@@ -18,12 +18,14 @@ const VARIABLE_ENDS: &str = "_API_KEY";
 const SHORTEST: usize = 8;
 
 /// Prefixes of the keys of model providers.
-const PREFIXES: &[&str] = &["sk-", "sk_", "AIza", "gsk_", "xai-", "hf_", "ghp_", "github_pat_", "AKIA", "ya29."];
+const PREFIXES: &[&str] =
+    &["sk-", "sk_", "AIza", "gsk_", "xai-", "hf_", "ghp_", "github_pat_", "AKIA", "ya29."];
 /// Minimum length of a key after its prefix.
 const AFTER_PREFIX: usize = 12;
 
 /// Names, in lower case, whose values are keys.
-const NAMES: &[&str] = &["authorization", "x-api-key", "x-goog-api-key", "api-key", "api_key", "apikey"];
+const NAMES: &[&str] =
+    &["authorization", "x-api-key", "x-goog-api-key", "api-key", "api_key", "apikey"];
 /// Authentication schemes that may precede a key.
 const SCHEMES: &[&str] = &["bearer", "basic"];
 
@@ -148,7 +150,8 @@ fn key_at(text: &str) -> Option<(usize, usize)> {
     if let Some(prefix) = PREFIXES.iter().find(|prefix| text.starts_with(**prefix)) {
         let after = &text[prefix.len()..];
         let key = run(after);
-        return (key >= AFTER_PREFIX && looks_random(&after[..key])).then_some((0, prefix.len() + key));
+        return (key >= AFTER_PREFIX && looks_random(&after[..key]))
+            .then_some((0, prefix.len() + key));
     }
     if let Some(scheme) = starts_with_any(text, SCHEMES) {
         let after = text[scheme..].strip_prefix(' ')?;
@@ -183,7 +186,8 @@ fn run(text: &str) -> usize {
 
 /// Returns `true` for text with digits or inner capitals. Ordinary words have neither.
 fn looks_random(text: &str) -> bool {
-    text.bytes().any(|byte| byte.is_ascii_digit()) || text.bytes().skip(1).any(|byte| byte.is_ascii_uppercase())
+    text.bytes().any(|byte| byte.is_ascii_digit())
+        || text.bytes().skip(1).any(|byte| byte.is_ascii_uppercase())
 }
 
 #[cfg(test)]
@@ -231,7 +235,10 @@ mod tests {
         scrubber.rule(Arc::new(|text| text.replace("Oslo", "[city]")));
         let mut value = json!({"Authorization": "short", "list": ["Ada in Oslo", 1]});
         scrubber.ready().value(&mut value);
-        assert_eq!(value, json!({"Authorization": "[scrubbed]", "list": ["[scrubbed] in [city]", 1]}));
+        assert_eq!(
+            value,
+            json!({"Authorization": "[scrubbed]", "list": ["[scrubbed] in [city]", 1]})
+        );
         assert!(!format!("{scrubber:?}").contains("Ada"));
     }
 }

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentflow::__private::watch_errors;
 use agentflow::Model;
-use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, OutputMode, OutputSchema};
+use agentflow::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, OutputMode, OutputSchema,
+};
 
 use super::asked::Asked;
 use super::format::{self, Call, Came, Order, RecordedOutputMode, Tape};
@@ -47,14 +49,21 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     pub(super) fn recording(path: PathBuf, model: Arc<dyn Model>) -> Self {
-        let tape =
-            Tape { model: model.info().clone(), order: Order::Recorded, output_modes: Vec::new(), calls: Vec::new() };
+        let tape = Tape {
+            model: model.info().clone(),
+            order: Order::Recorded,
+            output_modes: Vec::new(),
+            calls: Vec::new(),
+        };
         Self::new(path, Mode::Record { model, state: Mutex::new(Recorded { tape, in_flight: 0 }) })
     }
 
     pub(super) fn playing(path: PathBuf, tape: Tape) -> Self {
         let played = vec![false; tape.calls.len()];
-        Self::new(path, Mode::Replay(Mutex::new(Replay { tape, played, calls: 0, failures: Vec::new() })))
+        Self::new(
+            path,
+            Mode::Replay(Mutex::new(Replay { tape, played, calls: 0, failures: Vec::new() })),
+        )
     }
 
     fn new(path: PathBuf, mode: Mode) -> Self {
@@ -88,12 +97,17 @@ impl Shared {
         }
     }
 
-    pub(super) fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
+    pub(super) fn output_mode(
+        &self,
+        schema: &OutputSchema,
+        with_tools: bool,
+    ) -> Result<OutputMode, String> {
         match &self.mode {
             Mode::Record { model, state } => {
                 let mode = model.output_mode(schema, with_tools)?;
                 let native = mode == OutputMode::Native;
-                let asked = RecordedOutputMode { schema: schema.name.to_string(), with_tools, native };
+                let asked =
+                    RecordedOutputMode { schema: schema.name.to_string(), with_tools, native };
                 let mut state = locked(state);
                 if !state.tape.output_modes.contains(&asked) {
                     state.tape.output_modes.push(asked);
@@ -128,7 +142,11 @@ impl Shared {
         }
         state.in_flight += 1;
         // Until its end is known, the call counts as dropped.
-        state.tape.calls.push(Call { asked: Asked::new(request), pieces: Vec::new(), came: Came::Dropped });
+        state.tape.calls.push(Call {
+            asked: Asked::new(request),
+            pieces: Vec::new(),
+            came: Came::Dropped,
+        });
         state.tape.calls.len() - 1
     }
 
@@ -153,7 +171,10 @@ impl Shared {
     }
 
     /// Finds the entry that matches a request, marks it as played and returns its answer.
-    pub(super) fn play(&self, request: &ModelRequest) -> Result<(Vec<ModelEvent>, Came), ModelError> {
+    pub(super) fn play(
+        &self,
+        request: &ModelRequest,
+    ) -> Result<(Vec<ModelEvent>, Came), ModelError> {
         let Mode::Replay(replay) = &self.mode else { return Err(ModelError::truncated()) };
         let mut asked = Asked::new(request);
         asked.scrub(&locked(&self.scrubber).ready());
@@ -166,11 +187,14 @@ impl Shared {
                 Ok((call.pieces.clone(), call.came.clone()))
             }
             Err(problem) => {
-                let problem = format!("call {}: {problem}\n{}", replay.calls, request_text(request));
+                let problem =
+                    format!("call {}: {problem}\n{}", replay.calls, request_text(request));
                 replay.failures.push(problem.clone());
                 drop(replay);
-                let problem = format!("the cassette {} does not fit: {problem}", self.path.display());
-                Err(ModelError::new(ModelErrorKind::BadRequest, problem).with_provider_code("cassette"))
+                let problem =
+                    format!("the cassette {} does not fit: {problem}", self.path.display());
+                Err(ModelError::new(ModelErrorKind::BadRequest, problem)
+                    .with_provider_code("cassette"))
             }
         }
     }
@@ -191,10 +215,15 @@ impl Shared {
                 // A copy is scrubbed, so that the calls in memory stay unchanged.
                 let tape = locked(state).tape.clone();
                 let written = self.write(tape);
-                written.err().map(|problem| format!("the cassette {} was not written: {problem}", self.path.display()))
+                written.err().map(|problem| {
+                    format!("the cassette {} was not written: {problem}", self.path.display())
+                })
             }
             Mode::Replay(replay) => locked(replay).problems().map(|problems| {
-                format!("the model was not called as recorded in {}\n\n{problems}\n", self.path.display())
+                format!(
+                    "the model was not called as recorded in {}\n\n{problems}\n",
+                    self.path.display()
+                )
             }),
         }
     }
@@ -243,7 +272,9 @@ impl Replay {
         };
         let which = match self.tape.order {
             Order::Recorded => format!("it is not entry {}", nearest + 1),
-            Order::Any => format!("it is not among the entries that are left; the nearest is {}", nearest + 1),
+            Order::Any => {
+                format!("it is not among the entries that are left; the nearest is {}", nearest + 1)
+            }
         };
         let diff = plain_diff(&calls[nearest].asked.lines(), &asked.lines()).unwrap_or_default();
         Err(format!("{which} (- recorded, + asked):\n{diff}"))

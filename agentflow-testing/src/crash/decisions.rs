@@ -21,7 +21,9 @@ impl PendingDecisions {
     pub(super) fn apply(&mut self, event: &Event) {
         let path = &event.path;
         match &event.kind {
-            EventKind::RunPaused { reason: PauseReason::Interrupted, .. } => drop(self.workflows.insert(path.clone())),
+            EventKind::RunPaused { reason: PauseReason::Interrupted, .. } => {
+                self.workflows.insert(path.clone());
+            }
             EventKind::RunPaused { reason: PauseReason::Operator, .. } => {}
             // The workflow waits for a different reason, or continues.
             EventKind::RunPaused { .. } | EventKind::RunResumed { recovered: false, .. } => {
@@ -33,7 +35,8 @@ impl PendingDecisions {
                 self.forget_below(path);
             }
             kind if kind.shape().edge == Edge::Closes => {
-                if matches!(kind.shape().subject, Subject::Node | Subject::Workflow | Subject::Run) {
+                if matches!(kind.shape().subject, Subject::Node | Subject::Workflow | Subject::Run)
+                {
                     self.forget_below(path);
                 }
                 if let EventKind::NodeFailed { error, .. } = kind
@@ -118,14 +121,16 @@ mod tests {
 
     #[test]
     fn a_workflow_waits_though_another_one_continues() {
-        let events = [interrupted("a/x"), paused("a"), interrupted("b/y"), paused("b"), resumed("a")];
+        let events =
+            [interrupted("a/x"), paused("a"), interrupted("b/y"), paused("b"), resumed("a")];
         assert!(seen(&events).are_due());
         assert!(!seen(&[&events[..], &[resumed("b")]].concat()).are_due());
     }
 
     #[test]
     fn a_decision_counts_for_the_workflow_of_its_step() {
-        let mut decisions = seen(&[interrupted("a/x"), paused("a"), interrupted("b/y"), paused("b"), paused("")]);
+        let mut decisions =
+            seen(&[interrupted("a/x"), paused("a"), interrupted("b/y"), paused("b"), paused("")]);
         let due = decisions.take();
         assert!(!decisions.are_due());
         assert_eq!(due.steps().cloned().collect::<Vec<_>>(), [path("a/x"), path("b/y")]);
@@ -137,7 +142,8 @@ mod tests {
         let events = [interrupted("a/x"), paused("a"), interrupted("ab/x"), paused("ab")];
         let by = json!({"by": "ada"});
         let completed = json!({"output": 1, "duration_ms": 0});
-        for over in [("a", "workflow.node.completed", completed), ("a", "workflow.node.reset", by)] {
+        for over in [("a", "workflow.node.completed", completed), ("a", "workflow.node.reset", by)]
+        {
             let due = seen(&[&events[..], &[over]].concat());
             assert_eq!(due.left(&[]), BTreeSet::from([path("ab")]));
         }
@@ -145,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_step_stays_interrupted_until_it_begins_again() {
-        let begun = |path| (path, "workflow.node.started", json!({"attempt": 2, "repeatable": true}));
+        let begun =
+            |path| (path, "workflow.node.started", json!({"attempt": 2, "repeatable": true}));
         let events = [interrupted("a/x"), begun("a"), paused("a")];
         assert_eq!(seen(&events).steps().count(), 1);
         assert_eq!(seen(&[&events[..], &[begun("a/x")]].concat()).steps().count(), 0);

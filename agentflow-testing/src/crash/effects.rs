@@ -48,11 +48,15 @@ impl EffectLog {
             return;
         }
         // A `MemoryStore` answers without waiting.
-        let events = store.read(&run, 0, usize::MAX).now_or_never().and_then(Result::ok).unwrap_or_default();
-        let last = events.iter().rev().find(|event| *event.path.to_string() == *path && is_of_step(event));
+        let events =
+            store.read(&run, 0, usize::MAX).now_or_never().and_then(Result::ok).unwrap_or_default();
+        let last =
+            events.iter().rev().find(|event| *event.path.to_string() == *path && is_of_step(event));
         inner.problems.extend(match last.map(|event| (event.name(), &event.kind)) {
             Some((_, EventKind::NodeStarted { .. } | EventKind::ToolStarted { .. })) => None,
-            Some((name, _)) => Some(format!("`{path}` had an effect when its journal said `{name}` last")),
+            Some((name, _)) => {
+                Some(format!("`{path}` had an effect when its journal said `{name}` last"))
+            }
             None => Some(format!("`{path}` had an effect before its start was kept")),
         });
     }

@@ -125,7 +125,8 @@ impl<'a> KillTest<'a> {
             self.fail(0, &[], &problem);
         }
         let (seed, rounds) = (self.seed, self.rounds);
-        let mut report = KillReport { seed, rounds, processes: 1, kills: Vec::new(), undisturbed, output };
+        let mut report =
+            KillReport { seed, rounds, processes: 1, kills: Vec::new(), undisturbed, output };
         for round in 1..=self.rounds {
             let mut moments = Vec::new();
             loop {
@@ -177,12 +178,18 @@ impl<'a> KillTest<'a> {
     fn process(&mut self, round: usize, kill_after: Option<Duration>) -> Result<Ended, String> {
         let mut command = (self.command)(round);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().map_err(|error| format!("`{command:?}` could not be started: {error}"))?;
+        let child = command
+            .spawn()
+            .map_err(|error| format!("`{command:?}` could not be started: {error}"))?;
         let mut running = Running(child);
         let began = Instant::now();
-        let (stdout, stderr) = (read_all(running.0.stdout.take()), read_all(running.0.stderr.take()));
+        let (stdout, stderr) =
+            (read_all(running.0.stdout.take()), read_all(running.0.stderr.take()));
         let (status, after) = loop {
-            let ended = running.0.try_wait().map_err(|error| format!("the process cannot be waited for: {error}"))?;
+            let ended = running
+                .0
+                .try_wait()
+                .map_err(|error| format!("the process cannot be waited for: {error}"))?;
             let passed = began.elapsed();
             match ended {
                 Some(status) => break (status, passed),
@@ -192,16 +199,21 @@ impl<'a> KillTest<'a> {
                 }
                 None if passed >= self.limit => {
                     running.end();
-                    let said =
-                        String::from_utf8_lossy(&stderr.recv_timeout(self.limit).unwrap_or_default()).into_owned();
+                    let said = String::from_utf8_lossy(
+                        &stderr.recv_timeout(self.limit).unwrap_or_default(),
+                    )
+                    .into_owned();
                     return Err(format!("the process had no end after {:?}\n{said}", self.limit));
                 }
-                None => thread::sleep(TICK.min(kill_after.map_or(TICK, |moment| moment.saturating_sub(passed)))),
+                None => thread::sleep(
+                    TICK.min(kill_after.map_or(TICK, |moment| moment.saturating_sub(passed))),
+                ),
             }
         };
         let text = |bytes: mpsc::Receiver<Vec<u8>>| {
             // A child process of the process may still hold the pipe open.
-            String::from_utf8_lossy(&bytes.recv_timeout(self.limit).unwrap_or_default()).into_owned()
+            String::from_utf8_lossy(&bytes.recv_timeout(self.limit).unwrap_or_default())
+                .into_owned()
         };
         let (printed, said) = (text(stdout), text(stderr));
         match status.success() {
@@ -283,6 +295,9 @@ impl fmt::Display for KillReport {
 
 impl fmt::Debug for KillTest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KillTest").field("rounds", &self.rounds).field("seed", &self.seed).finish_non_exhaustive()
+        f.debug_struct("KillTest")
+            .field("rounds", &self.rounds)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
     }
 }

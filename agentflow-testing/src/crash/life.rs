@@ -78,7 +78,8 @@ pub(super) async fn live(
     cut: Option<Cut>,
 ) -> Result<Life, String> {
     let store = CrashStore::new(kept, cut);
-    let runtime = (world.describe)(Runtime::builder().clock(clock.clone())).store(store.clone()).build();
+    let runtime =
+        (world.describe)(Runtime::builder().clock(clock.clone())).store(store.clone()).build();
     let record = kept.record(run).await.map_err(|error| error.to_string())?;
     let anew = record.is_none();
     let life = |end| Ok(Life { end, writes: store.writes(), anew });
@@ -155,7 +156,11 @@ pub(super) async fn live(
 }
 
 /// Waits for the end of the run's task after its last event, unless the process crashes first.
-async fn finish(alive: Box<dyn Alive>, store: &CrashStore, patience: Duration) -> Result<LifeEnd, String> {
+async fn finish(
+    alive: Box<dyn Alive>,
+    store: &CrashStore,
+    patience: Duration,
+) -> Result<LifeEnd, String> {
     tokio::select! {
         biased;
         () = store.died() => Ok(LifeEnd::Crashed),
@@ -229,10 +234,9 @@ impl Driven<'_> {
     /// expire.
     fn unanswerable(&self) -> Option<String> {
         let World { answers, unanswered, .. } = self.world;
-        let (node, limit) = self
-            .asking
-            .iter()
-            .find(|(node, limit)| !(answers.contains_key(*node) || limit.is_some() && unanswered.contains(*node)))?;
+        let (node, limit) = self.asking.iter().find(|(node, limit)| {
+            !(answers.contains_key(*node) || limit.is_some() && unanswered.contains(*node))
+        })?;
         if unanswered.contains(node) {
             return Some(format!(
                 "`{node}` asks without a time-out, so `unanswered(\"{node}\")` would leave it asking for ever"
@@ -242,7 +246,9 @@ impl Driven<'_> {
         let given: Vec<String> = given.map(|given| format!("`{given}`")).collect();
         let others = match given.is_empty() {
             true => String::new(),
-            false => format!(" (there are answers for {}, which did not ask so far)", given.join(", ")),
+            false => {
+                format!(" (there are answers for {}, which did not ask so far)", given.join(", "))
+            }
         };
         let or = if limit.is_some() {
             format!(", or let its time-out pass with `unanswered(\"{node}\")`")
@@ -263,16 +269,21 @@ impl Driven<'_> {
                 self.asked.insert(path.clone());
                 self.asking.insert(path, request.timeout_ms.map(Duration::from_millis));
             }
-            EventKind::ApprovalResolved { .. } | EventKind::NodeFailed { .. } => drop(self.asking.remove(&path)),
+            EventKind::ApprovalResolved { .. } | EventKind::NodeFailed { .. } => {
+                self.asking.remove(&path);
+            }
             _ => {}
         }
     }
 
     async fn act(&mut self) -> Result<(), String> {
-        if let Some((node, answer)) = self.asking.keys().find_map(|node| self.world.answers.get_key_value(node)) {
+        if let Some((node, answer)) =
+            self.asking.keys().find_map(|node| self.world.answers.get_key_value(node))
+        {
             self.asking.remove(node);
             let answered = self.runtime.answer(self.run, node, answer, OPERATOR).await;
-            return answered.map_err(|error| format!("`{node}` asks, and does not take its answer: {error}"));
+            return answered
+                .map_err(|error| format!("`{node}` asks, and does not take its answer: {error}"));
         }
         if let Some(due) = self.mail.due(&self.world.messages) {
             return match due {
@@ -283,7 +294,9 @@ impl Driven<'_> {
                 }
                 Due::Close => {
                     let closed = self.runtime.close(self.run).await;
-                    closed.map_err(|error| format!("the run waits for a message, and is not closed: {error}"))?;
+                    closed.map_err(|error| {
+                        format!("the run waits for a message, and is not closed: {error}")
+                    })?;
                     self.mail.close();
                     Ok(())
                 }
@@ -291,7 +304,8 @@ impl Driven<'_> {
         }
         let (due, mut decided, mut problems) = (self.decisions.take(), Vec::new(), Vec::new());
         for path in due.steps() {
-            let (node, cancels) = (path.to_string(), (self.world.decide)(path) == Interruption::Cancel);
+            let (node, cancels) =
+                (path.to_string(), (self.world.decide)(path) == Interruption::Cancel);
             let outcome = match cancels {
                 true => self.runtime.cancel(self.run, "a step was interrupted").await,
                 false => self.runtime.retry(self.run, &node, OPERATOR).await,
@@ -310,8 +324,15 @@ impl Driven<'_> {
         match due.left(&decided).first() {
             None => Ok(()),
             Some(of) => {
-                let of = if of.is_root() { "the run".to_owned() } else { format!("the workflow at `{of}`") };
-                Err(format!("{of} waits for a decision that cannot be made: {}", problems.join("; ")))
+                let of = if of.is_root() {
+                    "the run".to_owned()
+                } else {
+                    format!("the workflow at `{of}`")
+                };
+                Err(format!(
+                    "{of} waits for a decision that cannot be made: {}",
+                    problems.join("; ")
+                ))
             }
         }
     }

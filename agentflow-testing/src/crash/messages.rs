@@ -53,7 +53,9 @@ impl Mail {
             EventKind::RunPaused { reason: PauseReason::Message, .. } => self.waits = true,
             EventKind::RunResumed { recovered: false, .. } => self.waits = false,
             EventKind::RunClosed { .. } => self.closed = true,
-            kind if kind.shape().edge == Edge::Opens => drop(self.begun.insert(event.path.to_string())),
+            kind if kind.shape().edge == Edge::Opens => {
+                self.begun.insert(event.path.to_string());
+            }
             _ => {}
         }
     }
@@ -74,7 +76,10 @@ impl Mail {
         let mut received = [self.received.as_slice(), &self.taken].concat();
         // Messages are matched by text, and each received message accounts for one scripted
         // message.
-        let is_open = |message: &&ScriptedMessage| match received.iter().position(|text| *text == message.text) {
+        let is_open = |message: &&ScriptedMessage| match received
+            .iter()
+            .position(|text| *text == message.text)
+        {
             Some(at) => {
                 received.swap_remove(at);
                 false
@@ -101,7 +106,8 @@ impl Mail {
         if !self.waits || self.closed {
             return None;
         }
-        let next = self.open(script).into_iter().find(|message| matches!(message.moment, SendTime::Waits));
+        let next =
+            self.open(script).into_iter().find(|message| matches!(message.moment, SendTime::Waits));
         Some(next.map_or(Due::Close, |message| Due::Send(&message.text)))
     }
 
@@ -112,11 +118,19 @@ impl Mail {
             return None;
         }
         let why = open.iter().map(|ScriptedMessage { moment, text }| match moment {
-            SendTime::Waits => format!("the run never waits for the message `{text}`: only a live run does"),
-            SendTime::Begun(path) => format!("no step `{path}` begins, so that the message `{text}` is never sent"),
+            SendTime::Waits => {
+                format!("the run never waits for the message `{text}`: only a live run does")
+            }
+            SendTime::Begun(path) => {
+                format!("no step `{path}` begins, so that the message `{text}` is never sent")
+            }
         });
-        let begun: Vec<String> =
-            self.begun.iter().filter(|path| !path.is_empty()).map(|path| format!("`{path}`")).collect();
+        let begun: Vec<String> = self
+            .begun
+            .iter()
+            .filter(|path| !path.is_empty())
+            .map(|path| format!("`{path}`"))
+            .collect();
         let why: Vec<String> = why.collect();
         Some(format!(
             "{}; what begins is {}",

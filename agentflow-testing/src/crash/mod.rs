@@ -91,7 +91,10 @@ pub struct CrashTest {
 impl CrashTest {
     /// Creates a test of a workflow with this input. External state of the workflow, if any,
     /// survives the crashes.
-    pub fn new<In, Out, I>(workflow: &Workflow<In, Out>, input: impl Fn() -> I + Send + Sync + 'static) -> Self
+    pub fn new<In, Out, I>(
+        workflow: &Workflow<In, Out>,
+        input: impl Fn() -> I + Send + Sync + 'static,
+    ) -> Self
     where
         In: Inputs,
         Out: NodeValue,
@@ -118,12 +121,22 @@ impl CrashTest {
             decide: Arc::new(|_| Interruption::Retry),
             patience: Duration::from_secs(60 * 60),
         };
-        Self { subject: Box::new(subject), world, effects: None, twice: false, may_differ: false, fails: false }
+        Self {
+            subject: Box::new(subject),
+            world,
+            effects: None,
+            twice: false,
+            may_differ: false,
+            fails: false,
+        }
     }
 
     /// Configures the runtime of each simulated process: resources, models, sinks. The test sets
     /// the store.
-    pub fn runtime(mut self, describe: impl Fn(RuntimeBuilder) -> RuntimeBuilder + Send + Sync + 'static) -> Self {
+    pub fn runtime(
+        mut self,
+        describe: impl Fn(RuntimeBuilder) -> RuntimeBuilder + Send + Sync + 'static,
+    ) -> Self {
         self.world.describe = Arc::new(describe);
         self
     }
@@ -177,7 +190,9 @@ impl CrashTest {
     /// crash, the message is sent before another process continues the run, unless it is in the
     /// journal. The test fails if the step never starts.
     pub fn message_during(mut self, step: impl Into<String>, text: impl Into<String>) -> Self {
-        self.world.messages.push(ScriptedMessage { moment: SendTime::Begun(step.into()), text: text.into() });
+        self.world
+            .messages
+            .push(ScriptedMessage { moment: SendTime::Begun(step.into()), text: text.into() });
         self
     }
 
@@ -189,7 +204,10 @@ impl CrashTest {
 
     /// Sets the operator's decision on an interrupted step of a workflow. Default:
     /// [`Interruption::Retry`].
-    pub fn interrupted(mut self, decide: impl Fn(&StepPath) -> Interruption + Send + Sync + 'static) -> Self {
+    pub fn interrupted(
+        mut self,
+        decide: impl Fn(&StepPath) -> Interruption + Send + Sync + 'static,
+    ) -> Self {
         self.world.decide = Arc::new(decide);
         self
     }
@@ -277,7 +295,8 @@ impl CrashTest {
         }
         // An answer that is used in no run is probably a misspelt path.
         let given = self.world.answers.keys().chain(&self.world.unanswered);
-        let never: Vec<String> = given.filter(|node| !asked.contains(*node)).map(|node| format!("`{node}`")).collect();
+        let never: Vec<String> =
+            given.filter(|node| !asked.contains(*node)).map(|node| format!("`{node}`")).collect();
         if !never.is_empty() {
             let asked: Vec<String> = asked.iter().map(|node| format!("`{node}`")).collect();
             let asked = if asked.is_empty() { "nothing".to_owned() } else { asked.join(", ") };
@@ -337,7 +356,9 @@ impl CrashTest {
             match (outcome, self.fails) {
                 (Outcome::Completed(_), false) | (Outcome::Failed(_), true) => {}
                 (_, true) => problems.push(format!("the run should fail; {outcome}")),
-                (_, false) => problems.push(format!("{outcome}; if it is to fail, say so with `fails()`")),
+                (_, false) => {
+                    problems.push(format!("{outcome}; if it is to fail, say so with `fails()`"));
+                }
             }
         }
         // A different outcome is allowed only after an interruption.
@@ -346,7 +367,9 @@ impl CrashTest {
                 Outcome::Cancelled(_) if run.verdict.interrupted => report.cancelled += 1,
                 Outcome::Open => problems.push("the run has no end".to_owned()),
                 _ if self.may_differ && run.verdict.interrupted => report.differing += 1,
-                _ => problems.push(format!("the run ended otherwise: {outcome}; without a crash {expected}")),
+                _ => problems.push(format!(
+                    "the run ended otherwise: {outcome}; without a crash {expected}"
+                )),
             }
         }
         if problems.is_empty() {
@@ -357,13 +380,21 @@ impl CrashTest {
             true => "even without a crash".to_owned(),
             false => format!("after a crash at {}", when.join(", then at ")),
         };
-        panic!("{} does not hold {when}:\n- {}\n{}", report.subject, problems.join("\n- "), run.journal());
+        panic!(
+            "{} does not hold {when}:\n- {}\n{}",
+            report.subject,
+            problems.join("\n- "),
+            run.journal()
+        );
     }
 }
 
 impl fmt::Debug for CrashTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CrashTest").field("subject", &self.subject.name()).field("world", &self.world).finish()
+        f.debug_struct("CrashTest")
+            .field("subject", &self.subject.name())
+            .field("world", &self.world)
+            .finish()
     }
 }
 
@@ -389,7 +420,12 @@ impl Run {
     fn journal(&self) -> String {
         let mut lines = vec!["the journal:".to_owned()];
         for (at, event) in self.events.iter().enumerate() {
-            lines.extend(self.lengths.iter().filter(|length| **length == at).map(|_| "    -- crash --".to_owned()));
+            lines.extend(
+                self.lengths
+                    .iter()
+                    .filter(|length| **length == at)
+                    .map(|_| "    -- crash --".to_owned()),
+            );
             lines.extend(trace([event.clone()]).into_iter().map(|line| format!("    {line}")));
         }
         let last = self.lengths.iter().filter(|length| **length == self.events.len());

@@ -106,7 +106,11 @@ impl StepReport {
 
 impl fmt::Display for CrashReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} writes, {} runs, {} crashes", self.subject, self.writes, self.runs, self.crashes)?;
+        write!(
+            f,
+            "{}: {} writes, {} runs, {} crashes",
+            self.subject, self.writes, self.runs, self.crashes
+        )?;
         let others = [
             (self.anew, "left nothing behind"),
             (self.cancelled, "runs were cancelled by the operator"),

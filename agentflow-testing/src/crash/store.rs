@@ -32,7 +32,9 @@ impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.side {
             Side::Before => write!(f, "write {}, before it was kept", self.write),
-            Side::After => write!(f, "write {}, after it was kept and before anybody heard of it", self.write),
+            Side::After => {
+                write!(f, "write {}, after it was kept and before anybody heard of it", self.write)
+            }
         }
     }
 }
@@ -69,7 +71,10 @@ impl CrashStore {
     }
 
     /// Executes a write that counts as a position for a crash.
-    async fn write<T: Send>(&self, write: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+    async fn write<T: Send>(
+        &self,
+        write: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
         // A dead process waits forever instead of getting an error, because it could react to an
         // error with other writes.
         if self.is_dead() {
@@ -89,7 +94,10 @@ impl CrashStore {
     }
 
     /// Executes another modification. It is not a position for a crash.
-    async fn other<T: Send>(&self, act: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+    async fn other<T: Send>(
+        &self,
+        act: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
         if self.is_dead() { pending().await } else { act.await }
     }
 
@@ -129,7 +137,12 @@ impl agentflow::store::StoreLayer for CrashStore {
         self.write(self.kept.amend(run, after, events)).await
     }
 
-    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+    async fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> Result<(), StoreError> {
         self.write(self.kept.put_snapshot(run, epoch, snapshot)).await
     }
 

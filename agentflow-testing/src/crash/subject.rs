@@ -9,9 +9,17 @@ use futures_util::future::BoxFuture;
 
 /// A workflow or an agent that can be started and resumed.
 pub(super) trait Subject: Send + Sync {
-    fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
+    fn start<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        run: RunId,
+    ) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
 
-    fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
+    fn resume<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        run: &'a RunId,
+    ) -> BoxFuture<'a, Result<Box<dyn Alive>>>;
 
     /// Enables compensation for a failed run.
     fn compensate(&mut self);
@@ -64,7 +72,11 @@ where
     F: Fn() -> I + Send + Sync,
     I: IntoInputs<In>,
 {
-    fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
+    fn start<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        run: RunId,
+    ) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
         let input = (self.input)().into_inputs();
         Box::pin(async move {
             let start = runtime.start(self.workflow.clone(), Given(input)).run_id(run);
@@ -73,8 +85,14 @@ where
         })
     }
 
-    fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
-        Box::pin(async move { Ok(Box::new(runtime.resume_as(run, &self.workflow).await?) as Box<dyn Alive>) })
+    fn resume<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        run: &'a RunId,
+    ) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
+        Box::pin(async move {
+            Ok(Box::new(runtime.resume_as(run, &self.workflow).await?) as Box<dyn Alive>)
+        })
     }
 
     fn compensate(&mut self) {
@@ -106,14 +124,24 @@ where
     F: Fn() -> R + Send + Sync,
     R: Into<RunRequest>,
 {
-    fn start<'a>(&'a self, runtime: &'a Runtime, run: RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
+    fn start<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        run: RunId,
+    ) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
         let request: RunRequest = (self.request)().into();
         let started = self.agent.clone().runtime(runtime).start(request.run_id(run));
         Box::pin(std::future::ready(started.map(|handle| Box::new(handle) as Box<dyn Alive>)))
     }
 
-    fn resume<'a>(&'a self, runtime: &'a Runtime, run: &'a RunId) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
-        Box::pin(async move { Ok(Box::new(self.agent.clone().runtime(runtime).resume(run).await?) as Box<dyn Alive>) })
+    fn resume<'a>(
+        &'a self,
+        runtime: &'a Runtime,
+        run: &'a RunId,
+    ) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
+        Box::pin(async move {
+            Ok(Box::new(self.agent.clone().runtime(runtime).resume(run).await?) as Box<dyn Alive>)
+        })
     }
 
     fn compensate(&mut self) {

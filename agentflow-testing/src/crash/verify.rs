@@ -97,9 +97,15 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
         let Some((subject, what)) = event.name().rsplit_once('.') else { continue };
         let key = (path.clone(), subject);
         match &event.kind {
-            EventKind::RunCompleted(completed) => outcome = Outcome::Completed(output_of(completed)),
-            EventKind::RunFailed { error } => outcome = Outcome::Failed(format!("{}: {}", error.kind, error.message)),
-            EventKind::RunCancelled { reason, .. } => outcome = Outcome::Cancelled(reason.to_string()),
+            EventKind::RunCompleted(completed) => {
+                outcome = Outcome::Completed(output_of(completed));
+            }
+            EventKind::RunFailed { error } => {
+                outcome = Outcome::Failed(format!("{}: {}", error.kind, error.message));
+            }
+            EventKind::RunCancelled { reason, .. } => {
+                outcome = Outcome::Cancelled(reason.to_string());
+            }
             // A retry has reopened a run that had ended.
             EventKind::RunResumed { recovered: false, .. } => outcome = Outcome::Open,
             EventKind::NodeReset { .. } => {
@@ -124,8 +130,12 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 }
                 // The call was stopped. The agent or workflow that contains it may call it again
                 // when it is resumed.
-                let stopped = matches!(result.status, ToolStatus::Interrupted | ToolStatus::Cancelled)
-                    && matches!(last.get(&key), Some(LastStepEvent::Started { repeatable: true }));
+                let stopped =
+                    matches!(result.status, ToolStatus::Interrupted | ToolStatus::Cancelled)
+                        && matches!(
+                            last.get(&key),
+                            Some(LastStepEvent::Started { repeatable: true })
+                        );
                 if !stopped {
                     last.insert(key, LastStepEvent::Ended { name: event.name(), at });
                 }
@@ -136,12 +146,15 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                 // counts.
                 let counts = !matches!(subject, "agent" | "workflow");
                 began.times += usize::from(counts);
-                let before = last.insert(key, LastStepEvent::Started { repeatable: is_repeatable(&event.kind) });
+                let before = last
+                    .insert(key, LastStepEvent::Started { repeatable: is_repeatable(&event.kind) });
                 let again = match before {
                     None => continue,
                     Some(LastStepEvent::Started { repeatable: true }) => Again::Interrupted,
                     Some(LastStepEvent::Retrying) => Again::Retried,
-                    Some(LastStepEvent::Failed { at }) if reset.is_some_and(|reset| reset > at) => Again::Operator,
+                    Some(LastStepEvent::Failed { at }) if reset.is_some_and(|reset| reset > at) => {
+                        Again::Operator
+                    }
                     Some(LastStepEvent::Started { repeatable: false }) => {
                         problems.push(format!(
                             "`{path}` must not simply be repeated; it began, has no end on record, and began again \
@@ -151,18 +164,26 @@ pub(super) fn verify(events: &[Event]) -> Verdict {
                         continue;
                     }
                     Some(LastStepEvent::Failed { .. }) => {
-                        problems.push(format!("`{path}` had failed for good and began again (event {})", event.seq));
+                        problems.push(format!(
+                            "`{path}` had failed for good and began again (event {})",
+                            event.seq
+                        ));
                         continue;
                     }
                     // A new attempt at a node continues a nested agent or workflow that failed in
                     // the previous attempt.
                     Some(LastStepEvent::Ended { name: "workflow.failed" | "agent.failed", at })
-                        if retried.iter().any(|(node, retried)| *retried > at && is_within(&path, node)) =>
+                        if retried
+                            .iter()
+                            .any(|(node, retried)| *retried > at && is_within(&path, node)) =>
                     {
                         continue;
                     }
                     Some(LastStepEvent::Ended { name: end, .. }) => {
-                        problems.push(format!("`{path}` had ended ({end}) and began again (event {})", event.seq));
+                        problems.push(format!(
+                            "`{path}` had ended ({end}) and began again (event {})",
+                            event.seq
+                        ));
                         continue;
                     }
                 };
@@ -196,7 +217,9 @@ fn output_of(completed: &RunCompleted) -> String {
 fn is_repeatable(kind: &EventKind) -> bool {
     match kind {
         EventKind::NodeStarted { repeatable, .. } => *repeatable,
-        EventKind::ToolStarted { effects, idempotent, .. } => *idempotent || *effects != Effects::Write,
+        EventKind::ToolStarted { effects, idempotent, .. } => {
+            *idempotent || *effects != Effects::Write
+        }
         _ => true,
     }
 }

@@ -71,7 +71,8 @@ impl FakeReply {
                     json!({"type": "function_call", "id": format!("fc_{turn}_{at}"), "call_id": id(at), "name": call.name,
                         "arguments": call.arguments_text(), "status": "completed"})
                 });
-                let output: Vec<Value> = (!self.text.is_empty()).then_some(text).into_iter().chain(calls).collect();
+                let output: Vec<Value> =
+                    (!self.text.is_empty()).then_some(text).into_iter().chain(calls).collect();
                 json!({"id": format!("resp_{turn}"), "object": "response", "model": "fake", "status": "completed",
                     "output": output, "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}})
             }
@@ -80,13 +81,16 @@ impl FakeReply {
                 let calls = calls.enumerate().map(
                     |(at, call)| json!({"type": "tool_use", "id": id(at), "name": call.name, "input": call.arguments}),
                 );
-                let text = (!self.text.is_empty()).then(|| json!({"type": "text", "text": self.text}));
+                let text =
+                    (!self.text.is_empty()).then(|| json!({"type": "text", "text": self.text}));
                 json!({"id": format!("msg_{turn}"), "type": "message", "role": "assistant", "model": "fake",
                     "content": text.into_iter().chain(calls).collect::<Vec<Value>>(), "stop_reason": reason,
                     "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1}})
             }
             ProviderFormat::Gemini => {
-                let calls = calls.map(|call| json!({"functionCall": {"name": call.name, "args": call.arguments}}));
+                let calls = calls.map(
+                    |call| json!({"functionCall": {"name": call.name, "args": call.arguments}}),
+                );
                 let text = (!self.text.is_empty()).then(|| json!({"text": self.text}));
                 let parts: Vec<Value> = text.into_iter().chain(calls).collect();
                 json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": parts}, "finishReason": "STOP"}],
@@ -166,12 +170,14 @@ impl FakeReply {
                     json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})
                 }
             };
-            events.push(json!({"type": "content_block_start", "index": at, "content_block": start}));
+            events
+                .push(json!({"type": "content_block_start", "index": at, "content_block": start}));
             events.push(json!({"type": "content_block_delta", "index": at, "delta": delta}));
             events.push(json!({"type": "content_block_stop", "index": at}));
         }
         let delta = json!({"stop_reason": whole["stop_reason"], "stop_sequence": null});
-        events.push(json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 1}}));
+        events
+            .push(json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 1}}));
         events.push(json!({"type": "message_stop"}));
         events
     }

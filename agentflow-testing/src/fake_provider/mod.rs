@@ -90,7 +90,10 @@ impl FakeProvider {
     ///
     /// # Panics
     /// If there are no replies.
-    pub fn start(format: ProviderFormat, replies: impl IntoIterator<Item = FakeReply>) -> io::Result<Self> {
+    pub fn start(
+        format: ProviderFormat,
+        replies: impl IntoIterator<Item = FakeReply>,
+    ) -> io::Result<Self> {
         let replies: Vec<FakeReply> = replies.into_iter().collect();
         assert!(!replies.is_empty(), "a provider needs at least one reply");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -147,7 +150,9 @@ impl Drop for FakeProvider {
     fn drop(&mut self) {
         locked(&self.state).is_closed = true;
         // Connects once to wake the listener, which then sees the flag and stops.
-        if let Some(address) = self.base_url.strip_prefix("http://").and_then(|url| url.strip_suffix("/v1")) {
+        if let Some(address) =
+            self.base_url.strip_prefix("http://").and_then(|url| url.strip_suffix("/v1"))
+        {
             drop(TcpStream::connect(address));
         }
     }

@@ -48,7 +48,9 @@ fn check_name(at: &str, name: &str) -> Checked {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     match (1..=64).contains(&name.len()) && name.bytes().all(allowed) {
         true => Ok(()),
-        false => fault(at, format!("`{name}` does not match the pattern '^[a-zA-Z0-9_-]{{1,64}}$'")),
+        false => {
+            fault(at, format!("`{name}` does not match the pattern '^[a-zA-Z0-9_-]{{1,64}}$'"))
+        }
     }
 }
 
@@ -68,7 +70,9 @@ fn check_call(format: ProviderFormat, call: &SeenCall) -> Checked {
     };
     match (1..=longest).contains(&call.id.len()) {
         true => Ok(()),
-        false => fault(format!("{}.id", call.at), format!("the id must have 1 to {longest} characters")),
+        false => {
+            fault(format!("{}.id", call.at), format!("the id must have 1 to {longest} characters"))
+        }
     }
 }
 
@@ -81,14 +85,18 @@ fn check_result(format: ProviderFormat, result: &SeenResult) -> Checked {
         return fault(format!("{}.response", result.at), "the response must be an object");
     }
     match has_reference(&result.value) {
-        true => fault(format!("{}.response", result.at), "`$ref` refers to a part that does not exist"),
+        true => {
+            fault(format!("{}.response", result.at), "`$ref` refers to a part that does not exist")
+        }
         false => Ok(()),
     }
 }
 
 fn has_reference(value: &Value) -> bool {
     match value {
-        Value::Object(fields) => fields.iter().any(|(name, value)| name == "$ref" || has_reference(value)),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| name == "$ref" || has_reference(value))
+        }
         Value::Array(items) => items.iter().any(has_reference),
         _ => false,
     }
@@ -106,7 +114,8 @@ fn check_order(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
         Some(_) => {}
     }
     for pair in turns.windows(2) {
-        let calls_after_model = pair[0].speaker == Speaker::Model && pair[1].speaker == Speaker::Model;
+        let calls_after_model =
+            pair[0].speaker == Speaker::Model && pair[1].speaker == Speaker::Model;
         if format == ProviderFormat::Gemini && calls_after_model && !pair[1].calls.is_empty() {
             let problem = "a function call turn must come after a user turn or after a function response turn";
             return fault(&*pair[1].at, problem);
@@ -121,20 +130,29 @@ fn check_pairs(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
     for turn in turns {
         for result in &turn.results {
             // Ids are optional in Gemini. Without them, calls and results are matched by name.
-            let found = open.iter().position(|call| match call.id.is_empty() || result.id.is_empty() {
-                true => call.name == result.name,
-                false => call.id == result.id,
-            });
+            let found =
+                open.iter().position(|call| match call.id.is_empty() || result.id.is_empty() {
+                    true => call.name == result.name,
+                    false => call.id == result.id,
+                });
             match found {
                 Some(at) => drop(open.remove(at)),
-                None => return fault(&*result.at, format!("the result `{}` has no call before it", result.id)),
+                None => {
+                    return fault(
+                        &*result.at,
+                        format!("the result `{}` has no call before it", result.id),
+                    );
+                }
             }
         }
         // Results must directly follow the turn with their calls.
         if turn.results.is_empty()
             && let Some(call) = open.first()
         {
-            return fault(&*call.at, format!("the call `{}` has no result in the next message", call.id));
+            return fault(
+                &*call.at,
+                format!("the call `{}` has no result in the next message", call.id),
+            );
         }
         for call in &turn.calls {
             if format != ProviderFormat::Gemini && !used.insert(&call.id) {
@@ -145,7 +163,10 @@ fn check_pairs(format: ProviderFormat, turns: &[SeenTurn]) -> Checked {
         // All results of a turn belong to one message in these formats.
         let in_one = matches!(format, ProviderFormat::Anthropic | ProviderFormat::Gemini);
         if in_one && !turn.results.is_empty() && !open.is_empty() {
-            return fault(&*turn.at, format!("the call `{}` has no result in this message", open[0].id));
+            return fault(
+                &*turn.at,
+                format!("the call `{}` has no result in this message", open[0].id),
+            );
         }
     }
     match open.first() {
@@ -181,8 +202,16 @@ const OF_GEMINI: [&str; 22] = [
 ];
 
 /// Keywords that OpenAI's strict mode does not support.
-const NOT_STRICT: [&str; 8] =
-    ["allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties"];
+const NOT_STRICT: [&str; 8] = [
+    "allOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentRequired",
+    "dependentSchemas",
+    "patternProperties",
+];
 
 fn check_schemas(format: ProviderFormat, body: &Value) -> Checked {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -190,7 +219,12 @@ fn check_schemas(format: ProviderFormat, body: &Value) -> Checked {
         match format {
             ProviderFormat::OpenAiChat => {
                 let function = &tool["function"];
-                check_tool("tools", &function["name"], &function["parameters"], function["strict"] == true)?;
+                check_tool(
+                    "tools",
+                    &function["name"],
+                    &function["parameters"],
+                    function["strict"] == true,
+                )?;
             }
             ProviderFormat::OpenAiResponses if tool["type"] == "function" => {
                 check_tool("tools", &tool["name"], &tool["parameters"], tool["strict"] == true)?;
@@ -200,10 +234,15 @@ fn check_schemas(format: ProviderFormat, body: &Value) -> Checked {
             }
             ProviderFormat::Gemini => {
                 for function in list(&tool["functionDeclarations"]) {
-                    check_name("tools.functionDeclarations.name", function["name"].as_str().unwrap_or_default())?;
-                    check_keywords("tools.functionDeclarations", &function["parametersJsonSchema"], &|keyword| {
-                        OF_GEMINI.contains(&keyword)
-                    })?;
+                    check_name(
+                        "tools.functionDeclarations.name",
+                        function["name"].as_str().unwrap_or_default(),
+                    )?;
+                    check_keywords(
+                        "tools.functionDeclarations",
+                        &function["parametersJsonSchema"],
+                        &|keyword| OF_GEMINI.contains(&keyword),
+                    )?;
                 }
             }
             ProviderFormat::OpenAiResponses | ProviderFormat::Anthropic => {}
@@ -218,7 +257,9 @@ fn check_schemas(format: ProviderFormat, body: &Value) -> Checked {
         }
         ProviderFormat::Gemini => {
             let schema = &body["generationConfig"]["responseJsonSchema"];
-            check_keywords("generationConfig.responseJsonSchema", schema, &|keyword| OF_GEMINI.contains(&keyword))
+            check_keywords("generationConfig.responseJsonSchema", schema, &|keyword| {
+                OF_GEMINI.contains(&keyword)
+            })
         }
         _ => Ok(()),
     }
@@ -228,12 +269,21 @@ fn check_tool(at: &str, name: &Value, schema: &Value, strict: bool) -> Checked {
     let name = name.as_str().unwrap_or_default();
     check_name(&format!("{at}.name"), name)?;
     if schema["type"] != "object" {
-        return fault(at, format!("the schema of the function `{name}` must have the type 'object'"));
+        return fault(
+            at,
+            format!("the schema of the function `{name}` must have the type 'object'"),
+        );
     }
-    if let Some(keyword) =
-        ["oneOf", "anyOf", "allOf", "not", "enum"].into_iter().find(|word| schema.get(word).is_some())
+    if let Some(keyword) = ["oneOf", "anyOf", "allOf", "not", "enum"]
+        .into_iter()
+        .find(|word| schema.get(word).is_some())
     {
-        return fault(at, format!("the schema of the function `{name}` must not have '{keyword}' at the top level"));
+        return fault(
+            at,
+            format!(
+                "the schema of the function `{name}` must not have '{keyword}' at the top level"
+            ),
+        );
     }
     if strict { check_strict(at, schema) } else { Ok(()) }
 }
@@ -249,13 +299,25 @@ fn check_objects(at: &str, schema: &Value) -> Checked {
     match schema {
         Value::Object(fields) => {
             if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
-                let required = fields.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let required = fields
+                    .get("required")
+                    .and_then(Value::as_array)
+                    .map(Vec::as_slice)
+                    .unwrap_or_default();
                 if fields.get("additionalProperties") != Some(&Value::Bool(false)) {
-                    return fault(at, "'additionalProperties' is required to be supplied and to be false");
+                    return fault(
+                        at,
+                        "'additionalProperties' is required to be supplied and to be false",
+                    );
                 }
-                if let Some(name) = properties.keys().find(|name| !required.iter().any(|known| known == name.as_str()))
+                if let Some(name) = properties
+                    .keys()
+                    .find(|name| !required.iter().any(|known| known == name.as_str()))
                 {
-                    return fault(at, format!("'required' must have every key in properties; missing '{name}'"));
+                    return fault(
+                        at,
+                        format!("'required' must have every key in properties; missing '{name}'"),
+                    );
                 }
             }
             fields.values().try_for_each(|value| check_objects(at, value))
@@ -278,7 +340,9 @@ fn check_keywords(at: &str, schema: &Value, known: &dyn Fn(&str) -> bool) -> Che
                 named.values().try_for_each(|schema| check_keywords(at, schema, known))?;
             }
             ("enum" | "const" | "default" | "examples" | "required", _) => {}
-            (_, Value::Array(schemas)) => schemas.iter().try_for_each(|schema| check_keywords(at, schema, known))?,
+            (_, Value::Array(schemas)) => {
+                schemas.iter().try_for_each(|schema| check_keywords(at, schema, known))?;
+            }
             (_, schema) => check_keywords(at, schema, known)?,
         }
     }

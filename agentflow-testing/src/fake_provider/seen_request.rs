@@ -70,17 +70,19 @@ impl SeenTurn {
     /// Parses the turns of a request.
     pub(super) fn all(format: ProviderFormat, body: &Value) -> Vec<Self> {
         match format {
-            ProviderFormat::OpenAiChat => {
-                items(&body["messages"], "messages").into_iter().map(|(at, message)| parse_chat(at, message)).collect()
-            }
+            ProviderFormat::OpenAiChat => items(&body["messages"], "messages")
+                .into_iter()
+                .map(|(at, message)| parse_chat(at, message))
+                .collect(),
             ProviderFormat::OpenAiResponses => parse_responses(&body["input"]),
             ProviderFormat::Anthropic => items(&body["messages"], "messages")
                 .into_iter()
                 .map(|(at, message)| parse_anthropic(at, message))
                 .collect(),
-            ProviderFormat::Gemini => {
-                items(&body["contents"], "contents").into_iter().map(|(at, turn)| parse_gemini(at, turn)).collect()
-            }
+            ProviderFormat::Gemini => items(&body["contents"], "contents")
+                .into_iter()
+                .map(|(at, turn)| parse_gemini(at, turn))
+                .collect(),
         }
     }
 }
@@ -99,11 +101,21 @@ fn parse_chat(at: String, message: &Value) -> SeenTurn {
         let function = &call["function"];
         // `?` is not JSON, so missing arguments are reported like malformed ones.
         let arguments = serde_json::from_str(function["arguments"].as_str().unwrap_or("?")).ok();
-        turn.calls.push(SeenCall { at, id: text(&call["id"]), name: text(&function["name"]), arguments });
+        turn.calls.push(SeenCall {
+            at,
+            id: text(&call["id"]),
+            name: text(&function["name"]),
+            arguments,
+        });
     }
     if speaker == Speaker::Tool {
         let (at, id) = (turn.at.clone(), text(&message["tool_call_id"]));
-        turn.results.push(SeenResult { at, id, name: String::new(), value: message["content"].clone() });
+        turn.results.push(SeenResult {
+            at,
+            id,
+            name: String::new(),
+            value: message["content"].clone(),
+        });
     }
     turn.is_empty &= turn.calls.is_empty();
     turn
@@ -128,17 +140,33 @@ fn parse_responses(input: &Value) -> Vec<SeenTurn> {
         let Some(turn) = turns.last_mut() else { continue };
         match item["type"].as_str() {
             Some("function_call") => {
-                let arguments = serde_json::from_str(item["arguments"].as_str().unwrap_or("?")).ok();
-                turn.calls.push(SeenCall { at, id: text(&item["call_id"]), name: text(&item["name"]), arguments });
+                let arguments =
+                    serde_json::from_str(item["arguments"].as_str().unwrap_or("?")).ok();
+                turn.calls.push(SeenCall {
+                    at,
+                    id: text(&item["call_id"]),
+                    name: text(&item["name"]),
+                    arguments,
+                });
             }
             // The input of a custom tool is free text, so there are no JSON arguments to check.
             Some("custom_tool_call") => {
                 let arguments = Some(Value::Object(serde_json::Map::new()));
-                turn.calls.push(SeenCall { at, id: text(&item["call_id"]), name: text(&item["name"]), arguments });
+                turn.calls.push(SeenCall {
+                    at,
+                    id: text(&item["call_id"]),
+                    name: text(&item["name"]),
+                    arguments,
+                });
             }
             Some("function_call_output" | "custom_tool_call_output") => {
                 let value = item["output"].clone();
-                turn.results.push(SeenResult { at, id: text(&item["call_id"]), name: String::new(), value });
+                turn.results.push(SeenResult {
+                    at,
+                    id: text(&item["call_id"]),
+                    name: String::new(),
+                    value,
+                });
             }
             None | Some("message") => turn.is_empty |= item["content"].is_null(),
             Some(_) => {}
@@ -150,13 +178,19 @@ fn parse_responses(input: &Value) -> Vec<SeenTurn> {
 fn parse_anthropic(at: String, message: &Value) -> SeenTurn {
     let content = &message["content"];
     let is_model = message["role"] == "assistant";
-    let mut turn = SeenTurn::new(if is_model { Speaker::Model } else { Speaker::User }, at, is_empty(content));
+    let mut turn =
+        SeenTurn::new(if is_model { Speaker::Model } else { Speaker::User }, at, is_empty(content));
     for (at, block) in items(content, &format!("{}.content", turn.at)) {
         match block["type"].as_str() {
             Some("text") => turn.is_empty |= is_empty(&block["text"]),
             Some("tool_use") => {
                 let arguments = Some(block["input"].clone());
-                turn.calls.push(SeenCall { at, id: text(&block["id"]), name: text(&block["name"]), arguments });
+                turn.calls.push(SeenCall {
+                    at,
+                    id: text(&block["id"]),
+                    name: text(&block["name"]),
+                    arguments,
+                });
             }
             Some("tool_result") => {
                 let (id, value) = (text(&block["tool_use_id"]), block["content"].clone());
@@ -170,12 +204,20 @@ fn parse_anthropic(at: String, message: &Value) -> SeenTurn {
 
 fn parse_gemini(at: String, content: &Value) -> SeenTurn {
     let is_model = content["role"] == "model";
-    let mut turn =
-        SeenTurn::new(if is_model { Speaker::Model } else { Speaker::User }, at, is_empty(&content["parts"]));
+    let mut turn = SeenTurn::new(
+        if is_model { Speaker::Model } else { Speaker::User },
+        at,
+        is_empty(&content["parts"]),
+    );
     for (at, part) in items(&content["parts"], &format!("{}.parts", turn.at)) {
         if let Some(call) = part.get("functionCall") {
             let arguments = Some(call["args"].clone());
-            turn.calls.push(SeenCall { at, id: text(&call["id"]), name: text(&call["name"]), arguments });
+            turn.calls.push(SeenCall {
+                at,
+                id: text(&call["id"]),
+                name: text(&call["name"]),
+                arguments,
+            });
         } else if let Some(result) = part.get("functionResponse") {
             let (id, name) = (text(&result["id"]), text(&result["name"]));
             turn.results.push(SeenResult { at, id, name, value: result["response"].clone() });

@@ -67,7 +67,10 @@ impl Call {
 
     /// Expects a call with arguments for which a closure returns `true`. `what` describes the
     /// expected arguments in failures. A panic in the closure fails the test.
-    pub fn matching(what: impl Into<Arc<str>>, fits: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
+    pub fn matching(
+        what: impl Into<Arc<str>>,
+        fits: impl Fn(&Value) -> bool + Send + Sync + 'static,
+    ) -> Self {
         Self::new(Arguments::Matching(what.into(), Arc::new(fits)))
     }
 
@@ -97,7 +100,8 @@ impl Call {
             Ok(value) => value,
             Err(problem) => panic!("the error `{error}` has no JSON form: {problem}"),
         };
-        self.ready.way = Way::Error(ReplacedError::from(ToolError::new(error.to_string())).with_value(value));
+        self.ready.way =
+            Way::Error(ReplacedError::from(ToolError::new(error.to_string())).with_value(value));
         self
     }
 
@@ -122,7 +126,8 @@ impl Call {
     }
 
     fn fits(&self, arguments: &Value) -> Result<(), String> {
-        let otherwise = |right: bool| if right { Ok(()) } else { Err(format!("expected was a call {self}")) };
+        let otherwise =
+            |right: bool| if right { Ok(()) } else { Err(format!("expected was a call {self}")) };
         match &self.arguments {
             Arguments::Any => Ok(()),
             Arguments::Equal(expected) => otherwise(expected == arguments),
@@ -143,9 +148,9 @@ pub(super) fn json_of(value: &impl Serialize) -> Value {
 /// Returns `true` if `whole` contains all of `part`, recursively for objects.
 pub(super) fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
-        (Value::Object(whole), Value::Object(part)) => {
-            part.iter().all(|(name, part)| whole.get(name).is_some_and(|whole| contains(whole, part)))
-        }
+        (Value::Object(whole), Value::Object(part)) => part
+            .iter()
+            .all(|(name, part)| whole.get(name).is_some_and(|whole| contains(whole, part))),
         (whole, part) => whole == part,
     }
 }
@@ -222,7 +227,9 @@ impl Calls {
             (Order::Given, Some(next)) => next.fits(arguments).map(|()| 0)?,
             (Order::Any | Order::Endless, _) => {
                 let fitting = self.expected.iter().position(|call| call.fits(arguments).is_ok());
-                let listed = || self.expected.iter().map(ToString::to_string).collect::<Vec<_>>().join("; or ");
+                let listed = || {
+                    self.expected.iter().map(ToString::to_string).collect::<Vec<_>>().join("; or ")
+                };
                 fitting.ok_or_else(|| format!("expected was a call {}", listed()))?
             }
         };
@@ -270,7 +277,9 @@ mod tests {
         let whole = json!({"a": {"b": 1, "c": [1, 2]}, "d": null});
         assert!(contains(&whole, &json!({"a": {"b": 1}})) && contains(&whole, &json!({})));
         assert!(contains(&whole, &json!({"a": {"c": [1, 2]}, "d": null})));
-        for other in [json!({"a": {"b": 2}}), json!({"a": {"c": [1]}}), json!({"e": null}), json!([])] {
+        for other in
+            [json!({"a": {"b": 2}}), json!({"a": {"c": [1]}}), json!({"e": null}), json!([])]
+        {
             assert!(!contains(&whole, &other), "{other}");
         }
     }
@@ -282,14 +291,25 @@ mod tests {
         let problem = ordered.next(&json!(2)).err();
         assert_eq!(problem.as_deref(), Some("expected was a call with 1"));
         assert!(ordered.next(&json!(1)).is_ok() && ordered.next(&json!(2)).is_ok());
-        assert_eq!(ordered.next(&json!(2)).err().as_deref(), Some("2 calls were expected, and all were made before"));
+        assert_eq!(
+            ordered.next(&json!(2)).err().as_deref(),
+            Some("2 calls were expected, and all were made before")
+        );
         let mut any = Calls::any_order(two());
         assert!(any.next(&json!(2)).is_ok() && any.next(&json!(2)).is_err());
         assert_eq!(any.left().map(ToString::to_string).collect::<Vec<_>>(), ["with 1"]);
-        let mut endless =
-            Calls::endless([Call::matching("an even number", |n| n.as_u64().is_some_and(|n| n % 2 == 0))]);
-        assert!(endless.next(&json!(2)).is_ok() && endless.next(&json!(4)).is_ok() && endless.left().count() == 0);
-        assert_eq!(endless.next(&json!(3)).err().as_deref(), Some("expected was a call with an even number"));
+        let mut endless = Calls::endless([Call::matching("an even number", |n| {
+            n.as_u64().is_some_and(|n| n % 2 == 0)
+        })]);
+        assert!(
+            endless.next(&json!(2)).is_ok()
+                && endless.next(&json!(4)).is_ok()
+                && endless.left().count() == 0
+        );
+        assert_eq!(
+            endless.next(&json!(3)).err().as_deref(),
+            Some("expected was a call with an even number")
+        );
         assert_eq!(Calls::from(Call::any().times(3)).left().count(), 3);
         assert_eq!(Calls::never().next(&json!(0)).err().as_deref(), Some("no call was expected"));
     }

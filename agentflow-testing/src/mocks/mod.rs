@@ -21,7 +21,9 @@ use agentflow::async_trait;
 use agentflow::event::ApprovalRequest;
 use agentflow::path::StepPath;
 use agentflow::runtime::RuntimeBuilder;
-use agentflow::tool::{ReplacedCall, ReplacedError, ReplacedKind, Replacement, ToolError, ToolOutput};
+use agentflow::tool::{
+    ReplacedCall, ReplacedError, ReplacedKind, Replacement, ToolError, ToolOutput,
+};
 use agentflow::value::Encoded;
 use serde_json::Value;
 
@@ -202,14 +204,19 @@ impl State {
     fn problems(&self) -> Option<String> {
         let mut problems = self.failures.clone();
         for ((kind, name), calls) in &self.callees {
-            problems.extend(calls.left().map(|call| format!("the {kind} `{name}` was never called {call}")));
+            problems.extend(
+                calls.left().map(|call| format!("the {kind} `{name}` was never called {call}")),
+            );
         }
         for question in self.questions.iter().flatten() {
             problems.push(format!("nobody was asked {question}"));
         }
         match problems.is_empty() {
             true => None,
-            false => Some(format!("the run did not call what the mocks expect\n\n{}\n", problems.join("\n\n"))),
+            false => Some(format!(
+                "the run did not call what the mocks expect\n\n{}\n",
+                problems.join("\n\n")
+            )),
         }
     }
 }
@@ -248,7 +255,11 @@ impl Replacement for Mocks {
         self.0.state().questions.is_some()
     }
 
-    async fn answer(&self, path: &StepPath, question: &ApprovalRequest) -> Result<Option<Encoded>, String> {
+    async fn answer(
+        &self,
+        path: &StepPath,
+        question: &ApprovalRequest,
+    ) -> Result<Option<Encoded>, String> {
         let ready: Result<Ready, String> = {
             let mut state = self.0.state();
             let expected = state.questions.get_or_insert_default();
@@ -256,7 +267,11 @@ impl Replacement for Mocks {
                 Some(at) => Ok(expected.remove(at).into_ready()),
                 None => {
                     let listed: Vec<String> = expected.iter().map(ToString::to_string).collect();
-                    let left = if listed.is_empty() { "no further one".to_owned() } else { listed.join("; ") };
+                    let left = if listed.is_empty() {
+                        "no further one".to_owned()
+                    } else {
+                        listed.join("; ")
+                    };
                     Err(format!("expected was {left}"))
                 }
             }
@@ -268,10 +283,14 @@ impl Replacement for Mocks {
             Err(problem) => Err(problem),
         };
         let answer = answer.and_then(|answer| answer.map_err(|error| format!("{error:?}")));
-        let answer = answer.and_then(|json| Encoded::from_json(json.into_json()).map_err(|error| error.to_string()));
+        let answer = answer.and_then(|json| {
+            Encoded::from_json(json.into_json()).map_err(|error| error.to_string())
+        });
         answer.map(Some).map_err(|problem| {
-            let problem =
-                format!("`{path}` asked a person {:?} about {}: {problem}", question.message, question.payload);
+            let problem = format!(
+                "`{path}` asked a person {:?} about {}: {problem}",
+                question.message, question.payload
+            );
             self.0.state().failures.push(problem.clone());
             problem
         })
@@ -297,7 +316,11 @@ impl Drop for Shared {
 impl fmt::Debug for Mocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.0.state();
-        let names: Vec<String> = state.callees.keys().map(|(kind, name)| format!("{kind} {name}")).collect();
-        f.debug_struct("Mocks").field("of", &names).field("failures", &state.failures).finish_non_exhaustive()
+        let names: Vec<String> =
+            state.callees.keys().map(|(kind, name)| format!("{kind} {name}")).collect();
+        f.debug_struct("Mocks")
+            .field("of", &names)
+            .field("failures", &state.failures)
+            .finish_non_exhaustive()
     }
 }

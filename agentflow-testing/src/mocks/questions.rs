@@ -55,7 +55,13 @@ impl ExpectedQuestion {
     /// Expects a question at a path, such as `approval` or `pay/tool#1.refund`.
     pub fn at(path: impl Into<String>) -> Self {
         let granted = json_of(&Approval::granted());
-        Self { path: path.into(), tool: false, text: None, payload: None, ready: Ready::new(Way::Value(granted)) }
+        Self {
+            path: path.into(),
+            tool: false,
+            text: None,
+            payload: None,
+            ready: Ready::new(Way::Value(granted)),
+        }
     }
 
     /// Expects a question about a call to this tool, or a question that this tool asks itself, such

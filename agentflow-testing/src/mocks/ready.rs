@@ -33,7 +33,10 @@ impl Ready {
     ///
     /// # Errors
     /// If a closure of the test panicked.
-    pub(super) async fn answer(self, arguments: &Value) -> Result<Result<ToolOutput, ReplacedError>, String> {
+    pub(super) async fn answer(
+        self,
+        arguments: &Value,
+    ) -> Result<Result<ToolOutput, ReplacedError>, String> {
         if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;
         }

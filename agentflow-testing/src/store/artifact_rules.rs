@@ -29,7 +29,11 @@ pub(super) async fn bytes_are_kept_for_their_run(t: &StoreUnderTest) {
         let found = t.ok(t.store.artifact(&id, ABC).await, "asking for them");
         t.same(found.as_deref(), Some(&b"abc"[..]), "they are as they were");
     }
-    t.same(t.ok(t.store.artifact(&other, ABC).await, "asking another run for them"), None, "they are of one run");
+    t.same(
+        t.ok(t.store.artifact(&other, ABC).await, "asking another run for them"),
+        None,
+        "they are of one run",
+    );
     let epoch = t.ok(t.store.open(&id).await, "opening the run again");
     let late = t.store.put_artifact(&id, first, ABC, bytes.clone()).await;
     t.fails(late, StoreErrorKind::Fenced, "keeping bytes with an old epoch");
@@ -38,7 +42,11 @@ pub(super) async fn bytes_are_kept_for_their_run(t: &StoreUnderTest) {
         t.ok(t.store.append(&id, epoch, Append::new(1, vec![end])).await, "ending the run");
         t.ok(t.store.delete(&id).await, "deleting it");
         t.created(&id).await;
-        t.same(t.ok(t.store.artifact(&id, ABC).await, "asking again"), None, "they are deleted with their run");
+        t.same(
+            t.ok(t.store.artifact(&id, ABC).await, "asking again"),
+            None,
+            "they are deleted with their run",
+        );
     }
 }
 
@@ -60,7 +68,8 @@ pub(super) async fn the_same_bytes_are_of_each_run_that_saved_them(t: &StoreUnde
         t.ok(t.store.append(id, epoch, Append::new(1, vec![end])).await, "ending the run");
     }
     if t.has(StorePart::Deletion) {
-        let found = async |id| t.ok(t.store.artifact(id, LARGE).await, "asking for them") == Some(large());
+        let found =
+            async |id| t.ok(t.store.artifact(id, LARGE).await, "asking for them") == Some(large());
         t.ok(t.store.delete(&runs[0]).await, "deleting one of two runs that saved the same bytes");
         t.same(found(&runs[0]).await, false, "the bytes of a run that was deleted are gone");
         t.same(found(&runs[1]).await, true, "those of the other run are there");
@@ -91,6 +100,10 @@ pub(super) async fn is_filled(t: &StoreUnderTest, id: &RunId) {
 /// Checks that the bytes of [`fill`] are gone, although a run with the same id exists.
 pub(super) async fn is_gone(t: &StoreUnderTest, id: &RunId) {
     for hash in [LARGE, ABC] {
-        t.same(t.ok(t.store.artifact(id, hash).await, "asking for bytes"), None, "they are deleted with their session");
+        t.same(
+            t.ok(t.store.artifact(id, hash).await, "asking for bytes"),
+            None,
+            "they are deleted with their session",
+        );
     }
 }

@@ -48,7 +48,11 @@ where
     Fut: Future<Output = S>,
 {
     let skipped = skipped(&new().await).await;
-    let tested = async |rule| StoreUnderTest { store: Arc::new(new().await), rule, skipped: skipped.clone() };
+    let tested = async |rule| StoreUnderTest {
+        store: Arc::new(new().await),
+        rule,
+        skipped: skipped.clone(),
+    };
     macro_rules! check {
         ($($rule:ident),+ $(,)?) => {$(
             rules::$rule(&tested(stringify!($rule)).await).await;
@@ -134,7 +138,11 @@ where
     Fut: Future<Output = S>,
 {
     let skipped = skipped(&open().await).await;
-    let tested = async |rule| StoreUnderTest { store: Arc::new(open().await), rule, skipped: skipped.clone() };
+    let tested = async |rule| StoreUnderTest {
+        store: Arc::new(open().await),
+        rule,
+        skipped: skipped.clone(),
+    };
     let rule = "what was acknowledged is there again";
     let epoch = rules::fill(&tested(rule).await).await;
     rules::is_filled(&tested(rule).await, epoch).await;
@@ -142,7 +150,10 @@ where
     let rule = "of two handles on one place only one commits";
     let (one, other) = (tested(rule).await, tested(rule).await);
     if one.has(StorePart::Messages) {
-        assert!(one.store.is_shared(), "{rule}: a store that takes messages of other processes says so in `is_shared`");
+        assert!(
+            one.store.is_shared(),
+            "{rule}: a store that takes messages of other processes says so in `is_shared`"
+        );
     }
     random::handles(&one, &other).await;
     StoreCheck { skipped }
@@ -186,12 +197,14 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
     let (id, rule) = (run("parts"), "the optional parts of a store");
     let ok = |done: Result<(), StoreError>| done.unwrap_or_else(|error| panic!("{rule}: {error}"));
     let epoch = store.create(&id, vec![started(&id, "parts", 0)]).await;
-    let epoch = epoch.unwrap_or_else(|error| panic!("{rule}: a run should have been created, but: {error}"));
+    let epoch = epoch
+        .unwrap_or_else(|error| panic!("{rule}: a run should have been created, but: {error}"));
     // A store without these parts accepts the writes and drops them, so they are read back below.
     ok(store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "parts", 0)])).await);
     ok(store.put_definition("parts", "{}".to_owned()).await);
     let snapshot = store.snapshot(&id).await.unwrap_or_else(|error| panic!("{rule}: {error}"));
-    let definition = store.definition("parts").await.unwrap_or_else(|error| panic!("{rule}: {error}"));
+    let definition =
+        store.definition("parts").await.unwrap_or_else(|error| panic!("{rule}: {error}"));
     let sent = store.send(&id, "{}".to_owned()).await;
     // A run can only be deleted after its end.
     let end = event(&id, 2, "", "run.cancelled", &json!({"reason": "it was for a look"}));
@@ -202,15 +215,23 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
     skipped.extend((!store.keeps_sessions()).then_some(StorePart::Sessions));
     match sent {
         Ok(_) => {}
-        Err(error) if error.kind() == StoreErrorKind::Unsupported => skipped.push(StorePart::Messages),
-        Err(error) => panic!("{rule}: `send` should have left a message or failed as `unsupported`, but: {error}"),
+        Err(error) if error.kind() == StoreErrorKind::Unsupported => {
+            skipped.push(StorePart::Messages);
+        }
+        Err(error) => panic!(
+            "{rule}: `send` should have left a message or failed as `unsupported`, but: {error}"
+        ),
     }
     skipped.extend((!store.keeps_artifacts()).then_some(StorePart::Artifacts));
     skipped.extend((!store.keeps_state()).then_some(StorePart::State));
     match store.delete(&id).await {
         Ok(()) => {}
-        Err(error) if error.kind() == StoreErrorKind::Unsupported => skipped.push(StorePart::Deletion),
-        Err(error) => panic!("{rule}: `delete` should have removed a run or failed as `unsupported`, but: {error}"),
+        Err(error) if error.kind() == StoreErrorKind::Unsupported => {
+            skipped.push(StorePart::Deletion);
+        }
+        Err(error) => panic!(
+            "{rule}: `delete` should have removed a run or failed as `unsupported`, but: {error}"
+        ),
     }
     skipped
 }
@@ -230,7 +251,9 @@ impl StoreUnderTest {
 
     /// Returns the value of a request that must succeed.
     fn ok<T>(&self, done: Result<T, StoreError>, what: &str) -> T {
-        done.unwrap_or_else(|error| panic!("{}: {what} should have been done, but: {error}", self.rule))
+        done.unwrap_or_else(|error| {
+            panic!("{}: {what} should have been done, but: {error}", self.rule)
+        })
     }
 
     /// Checks that a request fails with this kind of error.
@@ -250,7 +273,11 @@ impl StoreUnderTest {
 
     #[track_caller]
     fn same<T: PartialEq + std::fmt::Debug>(&self, found: T, expected: T, what: &str) {
-        assert!(found == expected, "{}: {what}\n   found: {found:?}\nexpected: {expected:?}", self.rule);
+        assert!(
+            found == expected,
+            "{}: {what}\n   found: {found:?}\nexpected: {expected:?}",
+            self.rule
+        );
     }
 
     /// Returns the complete journal of a run.
@@ -281,7 +308,8 @@ fn event(run: &RunId, seq: u64, path: &str, name: &str, payload: &Value) -> Even
 /// Builds the first event of a workflow run. `time` is its time in milliseconds after a fixed time.
 fn started(run: &RunId, name: &str, time: u64) -> Event {
     let workflow = json!({"name": name, "definition": "d1", "input": {"text": "in"}});
-    let mut event = event(run, 1, "", "run.started", &json!({"version": 1, "body": {"workflow": workflow}}));
+    let mut event =
+        event(run, 1, "", "run.started", &json!({"version": 1, "body": {"workflow": workflow}}));
     event.time = agentflow::time::Timestamp::from_millis(1_700_000_000_000 + time);
     event
 }
@@ -289,7 +317,8 @@ fn started(run: &RunId, name: &str, time: u64) -> Event {
 /// Like [`started`], with a caller and tags.
 fn started_by(run: &RunId, time: u64, caller: Option<&str>, tags: &Value) -> Event {
     let workflow = json!({"name": "job", "definition": "d1", "input": {}});
-    let began = json!({"version": 1, "body": {"workflow": workflow}, "caller": caller, "tags": tags});
+    let began =
+        json!({"version": 1, "body": {"workflow": workflow}, "caller": caller, "tags": tags});
     let mut event = event(run, 1, "", "run.started", &began);
     event.time = agentflow::time::Timestamp::from_millis(1_700_000_000_000 + time);
     event

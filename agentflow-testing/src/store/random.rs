@@ -34,7 +34,11 @@ pub(super) async fn requests(t: &StoreUnderTest, seed: u64) {
         match rng.u8(0..10) {
             0..2 => {
                 let opened = t.ok(t.store.open(&id).await, &what);
-                assert!(opened > epoch, "{}: {what}: the epoch grows: {epoch:?}, {opened:?}", t.rule);
+                assert!(
+                    opened > epoch,
+                    "{}: {what}: the epoch grows: {epoch:?}, {opened:?}",
+                    t.rule
+                );
                 epoch = opened;
                 writers[who] = AssumedWriter { epoch, after: journal.len() as u64 };
             }
@@ -46,8 +50,10 @@ pub(super) async fn requests(t: &StoreUnderTest, seed: u64) {
             }
             4 => t.same(t.record(&id).await.events, journal.len() as u64, &what),
             _ => {
-                let events: Vec<_> = (1..=rng.u64(1..4)).map(|n| noted(&id, after + n, &what)).collect();
-                let appended = t.store.append(&id, believed, Append::new(after, events.clone())).await;
+                let events: Vec<_> =
+                    (1..=rng.u64(1..4)).map(|n| noted(&id, after + n, &what)).collect();
+                let appended =
+                    t.store.append(&id, believed, Append::new(after, events.clone())).await;
                 // Only the writer with the newest epoch and the correct position may append.
                 if believed == epoch && after == journal.len() as u64 {
                     t.ok(appended, &what);
@@ -93,8 +99,10 @@ async fn write(t: &StoreUnderTest, who: u64, seed: u64, done: &RefCell<Vec<Done>
         let epoch = t.ok(t.store.open(&id).await, "opening a run");
         let mut after = t.journal(&id).await.len() as u64;
         for _ in 0..rng.u8(1..8) {
-            let texts: Vec<String> = (0..rng.u8(1..4)).map(|n| format!("{who} {round} {after} {n}")).collect();
-            let events: Vec<_> = (after + 1..).zip(&texts).map(|(seq, text)| noted(&id, seq, text)).collect();
+            let texts: Vec<String> =
+                (0..rng.u8(1..4)).map(|n| format!("{who} {round} {after} {n}")).collect();
+            let events: Vec<_> =
+                (after + 1..).zip(&texts).map(|(seq, text)| noted(&id, seq, text)).collect();
             let written = events.len() as u64;
             match t.store.append(&id, epoch, Append::new(after, events)).await {
                 Ok(()) => done.borrow_mut().push(Done { epoch, first: after + 1, texts }),
@@ -123,5 +131,9 @@ async fn committed_once(t: &StoreUnderTest, mut done: Vec<Done>) {
     let places: Vec<u64> = journal.iter().map(|event| event.seq).collect();
     t.same(places, (1..=journal.len() as u64).collect(), "the places have no gaps");
     let epochs: Vec<Epoch> = done.iter().map(|done| done.epoch).collect();
-    assert!(epochs.is_sorted(), "{}: nobody writes after another has opened the run: {epochs:?}", t.rule);
+    assert!(
+        epochs.is_sorted(),
+        "{}: nobody writes after another has opened the run: {epochs:?}",
+        t.rule
+    );
 }

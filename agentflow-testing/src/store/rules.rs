@@ -3,7 +3,8 @@
 use agentflow::RunId;
 use agentflow::serde_json::json;
 use agentflow::store::{
-    Append, Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StateWrite, StoreErrorKind, StoreMessage,
+    Append, Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StateWrite, StoreErrorKind,
+    StoreMessage,
 };
 use agentflow::time::Timestamp;
 use agentflow::value::Encoded;
@@ -15,7 +16,11 @@ pub(super) async fn a_run_is_created_once(t: &StoreUnderTest) {
     let id = run("a");
     let events = vec![started(&id, "job", 1), noted(&id, 2, "first")];
     let epoch = t.ok(t.store.create(&id, events.clone()).await, "creating a run");
-    t.fails(t.store.create(&id, vec![started(&id, "other", 1)]).await, StoreErrorKind::Exists, "creating it again");
+    t.fails(
+        t.store.create(&id, vec![started(&id, "other", 1)]).await,
+        StoreErrorKind::Exists,
+        "creating it again",
+    );
     t.same(t.journal(&id).await, events, "the run is as it was created first");
     t.ok(
         t.store.append(&id, epoch, Append::new(2, vec![noted(&id, 3, "second")])).await,
@@ -26,14 +31,26 @@ pub(super) async fn a_run_is_created_once(t: &StoreUnderTest) {
 pub(super) async fn an_unknown_run_is_not_found(t: &StoreUnderTest) {
     let (id, missing) = (run("none"), StoreErrorKind::NotFound);
     t.fails(t.store.open(&id).await, missing, "opening an unknown run");
-    t.fails(t.store.append(&id, Epoch(1), Append::new(0, vec![noted(&id, 1, "x")])).await, missing, "appending to it");
+    t.fails(
+        t.store.append(&id, Epoch(1), Append::new(0, vec![noted(&id, 1, "x")])).await,
+        missing,
+        "appending to it",
+    );
     t.fails(t.store.read(&id, 0, 10).await, missing, "reading it");
     if t.has(StorePart::Messages) {
         t.fails(t.store.send(&id, "{}".to_owned()).await, missing, "leaving a message for it");
     }
     t.same(t.ok(t.store.record(&id).await, "asking for its record"), None, "it has no record");
-    t.same(t.ok(t.store.snapshot(&id).await, "asking for its snapshot"), None, "it has no snapshot");
-    t.same(t.ok(t.store.definition("none").await, "asking for a definition"), None, "it is not there");
+    t.same(
+        t.ok(t.store.snapshot(&id).await, "asking for its snapshot"),
+        None,
+        "it has no snapshot",
+    );
+    t.same(
+        t.ok(t.store.definition("none").await, "asking for a definition"),
+        None,
+        "it is not there",
+    );
 }
 
 pub(super) async fn what_was_appended_is_read_as_it_was(t: &StoreUnderTest) {
@@ -67,7 +84,11 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &StoreUnderTest) {
     let id = run("a");
     let first = t.created(&id).await;
     let second = t.ok(t.store.open(&id).await, "opening a run");
-    assert!(second > first, "{}: the epoch grows with every opening: {first:?}, {second:?}", t.rule);
+    assert!(
+        second > first,
+        "{}: the epoch grows with every opening: {first:?}, {second:?}",
+        t.rule
+    );
     let fenced = StoreErrorKind::Fenced;
     t.fails(
         t.store.append(&id, first, Append::new(1, vec![noted(&id, 2, "late")])).await,
@@ -76,7 +97,11 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &StoreUnderTest) {
     );
     if t.has(StorePart::Snapshots) {
         let snapshot = Snapshot::new(1, vec![started(&id, "job", 1)]);
-        t.fails(t.store.put_snapshot(&id, first, snapshot).await, fenced, "a snapshot with an old epoch");
+        t.fails(
+            t.store.put_snapshot(&id, first, snapshot).await,
+            fenced,
+            "a snapshot with an old epoch",
+        );
     }
     if t.has(StorePart::Messages) {
         t.fails(t.store.receive(&id, first).await, fenced, "taking messages with an old epoch");
@@ -87,7 +112,10 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &StoreUnderTest) {
         "an epoch that nobody was given",
     );
     t.same(t.journal(&id).await.len(), 1, "nothing of it is written");
-    t.ok(t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "new")])).await, "appending with the new epoch");
+    t.ok(
+        t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "new")])).await,
+        "appending with the new epoch",
+    );
 }
 
 pub(super) async fn an_append_at_another_place_writes_nothing(t: &StoreUnderTest) {
@@ -100,7 +128,10 @@ pub(super) async fn an_append_at_another_place_writes_nothing(t: &StoreUnderTest
         t.fails(misplaced, StoreErrorKind::Fenced, "appending elsewhere");
     }
     t.same(t.journal(&id).await, vec![started(&id, "job", 1)], "nothing of it is written");
-    t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "placed")])).await, "appending at the end");
+    t.ok(
+        t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "placed")])).await,
+        "appending at the end",
+    );
 }
 
 pub(super) async fn what_is_too_large_is_refused(t: &StoreUnderTest) {
@@ -118,9 +149,16 @@ pub(super) async fn what_is_too_large_is_refused(t: &StoreUnderTest) {
         "appending a larger event",
     );
     let events = vec![started(&other, "job", 1), noted(&other, 2, &text)];
-    t.fails(t.store.create(&other, events).await, StoreErrorKind::TooLarge, "creating a run with a larger event");
+    t.fails(
+        t.store.create(&other, events).await,
+        StoreErrorKind::TooLarge,
+        "creating a run with a larger event",
+    );
     t.same(t.ok(t.store.record(&other).await, "asking for its record"), None, "it is not created");
-    t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "on")])).await, "appending in its place");
+    t.ok(
+        t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "on")])).await,
+        "appending in its place",
+    );
     t.same(t.journal(&id).await.len(), 2, "nothing of the refused commit is written");
 }
 
@@ -129,7 +167,10 @@ pub(super) async fn closing_with_an_old_epoch_changes_nothing(t: &StoreUnderTest
     let first = t.created(&id).await;
     let second = t.ok(t.store.open(&id).await, "opening a run");
     t.ok(t.store.close(&id, first).await, "closing with an old epoch");
-    t.ok(t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "on")])).await, "appending with the new one");
+    t.ok(
+        t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "on")])).await,
+        "appending with the new one",
+    );
 }
 
 pub(super) async fn a_closed_run_can_be_opened(t: &StoreUnderTest) {
@@ -137,7 +178,11 @@ pub(super) async fn a_closed_run_can_be_opened(t: &StoreUnderTest) {
     let first = t.created(&id).await;
     t.ok(t.store.close(&id, first).await, "closing a run");
     let second = t.ok(t.store.open(&id).await, "opening a closed run");
-    assert!(second > first, "{}: the epoch grows with every opening: {first:?}, {second:?}", t.rule);
+    assert!(
+        second > first,
+        "{}: the epoch grows with every opening: {first:?}, {second:?}",
+        t.rule
+    );
     t.ok(t.store.append(&id, second, Append::new(1, vec![noted(&id, 2, "on")])).await, "appending");
 }
 
@@ -248,7 +293,11 @@ pub(super) async fn runs_are_found_by_their_tags_and_caller(t: &StoreUnderTest) 
     }
     if t.has(StorePart::Deletion) {
         t.ok(t.store.delete(&run("r2")).await, "deleting a run with tags");
-        t.same(t.ok(t.store.list(tenant()).await, "listing runs").len(), 1, "the runs of a tag after one was deleted");
+        t.same(
+            t.ok(t.store.list(tenant()).await, "listing runs").len(),
+            1,
+            "the runs of a tag after one was deleted",
+        );
     }
 }
 
@@ -257,14 +306,25 @@ pub(super) async fn what_is_deleted_is_gone(t: &StoreUnderTest) {
     t.fails(t.store.delete(&id).await, StoreErrorKind::NotFound, "deleting an unknown run");
     let epoch = t.created(&id).await;
     let kept = t.created(&other).await;
-    t.fails(t.store.delete(&id).await, StoreErrorKind::Unfinished, "deleting a run that has not ended");
-    t.ok(t.store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "job", 1)])).await, "a snapshot");
+    t.fails(
+        t.store.delete(&id).await,
+        StoreErrorKind::Unfinished,
+        "deleting a run that has not ended",
+    );
+    t.ok(
+        t.store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "job", 1)])).await,
+        "a snapshot",
+    );
     let end = event(&id, 2, "", "run.cancelled", &json!({"reason": "enough"}));
     t.ok(t.store.append(&id, epoch, Append::new(1, vec![end])).await, "ending");
     t.ok(t.store.delete(&id).await, "deleting a run that has ended");
     t.same(t.ok(t.store.record(&id).await, "its record"), None, "the record of a deleted run");
     t.fails(t.store.read(&id, 0, 10).await, StoreErrorKind::NotFound, "reading its events");
-    t.same(t.ok(t.store.snapshot(&id).await, "its snapshot").is_none(), true, "the snapshot of a deleted run");
+    t.same(
+        t.ok(t.store.snapshot(&id).await, "its snapshot").is_none(),
+        true,
+        "the snapshot of a deleted run",
+    );
     t.fails(t.store.delete(&id).await, StoreErrorKind::NotFound, "deleting it again");
     let listed = t.ok(t.store.list(RunFilter::new()).await, "listing runs");
     t.same(listed.len(), 1, "the runs that are left");
@@ -272,20 +332,33 @@ pub(super) async fn what_is_deleted_is_gone(t: &StoreUnderTest) {
     let again = t.created(&id).await;
     let late = t.store.append(&other, kept, Append::new(1, vec![noted(&other, 2, "x")])).await;
     t.ok(late, "the run beside it is as it was");
-    t.ok(t.store.append(&id, again, Append::new(1, vec![noted(&id, 2, "x")])).await, "writing the new run");
-    t.same(t.ok(t.store.read(&id, 0, 10).await, "reading it").len(), 2, "the events of the new run");
+    t.ok(
+        t.store.append(&id, again, Append::new(1, vec![noted(&id, 2, "x")])).await,
+        "writing the new run",
+    );
+    t.same(
+        t.ok(t.store.read(&id, 0, 10).await, "reading it").len(),
+        2,
+        "the events of the new run",
+    );
 }
 
 pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &StoreUnderTest) {
     let value = |json: &str| Encoded::from_json(json.to_owned()).ok();
     let all = async |user: Option<&str>, key: Option<&str>| {
         let values = t.ok(t.store.state(user, key).await, "reading state");
-        values.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+        values
+            .into_iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     let id = run("a");
     let first = t.created(&id).await;
-    let writes =
-        || [("x", value("1")), ("y", value("null"))].map(|(key, value)| StateWrite::new(Some("ann"), key, value));
+    let writes = || {
+        [("x", value("1")), ("y", value("null"))]
+            .map(|(key, value)| StateWrite::new(Some("ann"), key, value))
+    };
     let append = Append::new(1, vec![noted(&id, 2, "n")]).with_state(writes());
     t.ok(t.store.append(&id, first, append).await, "appending with state");
     t.same(all(Some("ann"), None).await, "x=1 y=null".to_owned(), "it is written with the events");
@@ -295,23 +368,41 @@ pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &StoreUnde
     }
     let gone = [StateWrite::new(Some("ann"), "x", None), StateWrite::new(None, "x", value("2"))];
     let wrong = Append::new(9, Vec::new()).with_state(gone.clone());
-    t.fails(t.store.append(&id, first, wrong).await, StoreErrorKind::Fenced, "appending at another place");
+    t.fails(
+        t.store.append(&id, first, wrong).await,
+        StoreErrorKind::Fenced,
+        "appending at another place",
+    );
     let epoch = t.ok(t.store.open(&id).await, "opening the run again");
     let late = Append::new(2, Vec::new()).with_state(gone.clone());
-    t.fails(t.store.append(&id, first, late.clone()).await, StoreErrorKind::Fenced, "appending with an old epoch");
+    t.fails(
+        t.store.append(&id, first, late.clone()).await,
+        StoreErrorKind::Fenced,
+        "appending with an old epoch",
+    );
     t.same(all(Some("ann"), None).await, "x=1 y=null".to_owned(), "a refused append writes none");
     t.ok(t.store.append(&id, epoch, late).await, "appending with the new one");
     t.same(all(Some("ann"), None).await, "y=null".to_owned(), "a key that is removed is gone");
     t.same(all(None, None).await, "x=2".to_owned(), "the application's is beside it");
-    t.ok(t.store.put_state(vec![StateWrite::new(None, "x", value("3"))]).await, "setting state outside of runs");
+    t.ok(
+        t.store.put_state(vec![StateWrite::new(None, "x", value("3"))]).await,
+        "setting state outside of runs",
+    );
     t.same(all(None, None).await, "x=3".to_owned(), "the later one counts");
 }
 
 pub(super) async fn the_last_snapshot_is_kept(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
-    t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "x"), noted(&id, 3, "y")])).await, "appending");
-    for snapshot in [Snapshot::new(2, vec![started(&id, "job", 1)]), Snapshot::new(3, t.journal(&id).await)] {
+    t.ok(
+        t.store
+            .append(&id, epoch, Append::new(1, vec![noted(&id, 2, "x"), noted(&id, 3, "y")]))
+            .await,
+        "appending",
+    );
+    for snapshot in
+        [Snapshot::new(2, vec![started(&id, "job", 1)]), Snapshot::new(3, t.journal(&id).await)]
+    {
         t.ok(t.store.put_snapshot(&id, epoch, snapshot.clone()).await, "keeping a snapshot");
         let kept = t.ok(t.store.snapshot(&id).await, "asking for the snapshot");
         t.same(kept, Some(snapshot), "the last snapshot is the one that is kept");
@@ -343,29 +434,57 @@ pub(super) async fn messages_wait_in_order_until_they_have_an_outcome(t: &StoreU
     let strange = t.store.receive(&id, Epoch(epoch.0 + 7)).await;
     t.fails(strange, StoreErrorKind::Fenced, "taking messages with an epoch that nobody was given");
     let epoch = t.ok(t.store.open(&id).await, "opening a run");
-    let third = t.ok(t.store.send(&id, "3".to_owned()).await, "leaving a message after the opening");
+    let third =
+        t.ok(t.store.send(&id, "3".to_owned()).await, "leaving a message after the opening");
     // Receiving does not remove messages.
     for _ in 0..2 {
         let messages = t.ok(t.store.receive(&id, epoch).await, "taking messages");
-        t.same(bodies(&messages), "1 2 3".to_owned(), "they wait, the oldest first, until they have an outcome");
+        t.same(
+            bodies(&messages),
+            "1 2 3".to_owned(),
+            "they wait, the oldest first, until they have an outcome",
+        );
     }
     let inbox = t.ok(t.store.inbox().await, "asking for all messages");
-    t.same(bodies(&inbox), "1 2 other 3".to_owned(), "the messages of all runs that are open here, the oldest first");
+    t.same(
+        bodies(&inbox),
+        "1 2 other 3".to_owned(),
+        "the messages of all runs that are open here, the oldest first",
+    );
     t.same(t.ok(t.store.outcome(first).await, "asking for an outcome"), None, "there is none yet");
     // An outcome can be appended with its events, or without any.
     let append = Append::new(1, vec![noted(&id, 2, "done")]).answering(first, "ok");
     t.ok(t.store.append(&id, epoch, append).await, "appending with an outcome");
     // A refused append must not record its outcome either.
     let refused = Append::new(9, vec![noted(&id, 10, "x")]).answering(third, "never");
-    t.fails(t.store.append(&id, epoch, refused).await, StoreErrorKind::Fenced, "appending elsewhere");
-    t.same(t.ok(t.store.outcome(third).await, "asking for an outcome"), None, "what is refused answers nothing");
-    t.ok(t.store.append(&id, epoch, Append::new(2, vec![]).answering(third, "no")).await, "answering alone");
+    t.fails(
+        t.store.append(&id, epoch, refused).await,
+        StoreErrorKind::Fenced,
+        "appending elsewhere",
+    );
+    t.same(
+        t.ok(t.store.outcome(third).await, "asking for an outcome"),
+        None,
+        "what is refused answers nothing",
+    );
+    t.ok(
+        t.store.append(&id, epoch, Append::new(2, vec![]).answering(third, "no")).await,
+        "answering alone",
+    );
     let messages = t.ok(t.store.receive(&id, epoch).await, "taking messages");
     t.same(bodies(&messages), "2".to_owned(), "what has an outcome is not taken again");
     for (message, outcome) in [(first, "ok"), (third, "no")] {
         let outcome = Some(outcome.to_owned());
-        t.same(t.ok(t.store.outcome(message).await, "asking for an outcome"), outcome.clone(), "it is there");
-        t.same(t.ok(t.store.withdraw(message).await, "taking a message back"), outcome, "its outcome is given");
+        t.same(
+            t.ok(t.store.outcome(message).await, "asking for an outcome"),
+            outcome.clone(),
+            "it is there",
+        );
+        t.same(
+            t.ok(t.store.withdraw(message).await, "taking a message back"),
+            outcome,
+            "its outcome is given",
+        );
         t.same(t.ok(t.store.outcome(message).await, "asking again"), None, "and forgotten");
     }
     t.same(t.journal(&id).await.len(), 2, "messages are no events");
@@ -403,12 +522,20 @@ pub(super) async fn a_run_that_has_ended_takes_no_messages(t: &StoreUnderTest) {
     t.fails(t.store.send(&id, "x".to_owned()).await, StoreErrorKind::Ended, "leaving it a message");
     let inbox = t.ok(t.store.inbox().await, "asking for all messages");
     t.same(bodies(&inbox), String::new(), "its messages are gone");
-    t.same(t.ok(t.store.outcome(message).await, "asking for an outcome"), None, "without an outcome");
+    t.same(
+        t.ok(t.store.outcome(message).await, "asking for an outcome"),
+        None,
+        "without an outcome",
+    );
 }
 
 pub(super) async fn amending_is_one_commit_at_the_end_of_a_journal(t: &StoreUnderTest) {
     let id = run("a");
-    t.fails(t.store.amend(&id, 0, vec![]).await, StoreErrorKind::NotFound, "amending an unknown run");
+    t.fails(
+        t.store.amend(&id, 0, vec![]).await,
+        StoreErrorKind::NotFound,
+        "amending an unknown run",
+    );
     let epoch = t.created(&id).await;
     t.ok(t.store.close(&id, epoch).await, "closing a run");
     let misplaced = t.store.amend(&id, 7, vec![noted(&id, 8, "x")]).await;
@@ -451,19 +578,26 @@ pub(super) async fn many_runs_at_the_same_time(t: &StoreUnderTest) {
         let epoch = t.created(id).await;
         for after in 1..6 {
             t.ok(
-                t.store.append(id, epoch, Append::new(after, vec![noted(id, after + 1, id.as_str())])).await,
+                t.store
+                    .append(id, epoch, Append::new(after, vec![noted(id, after + 1, id.as_str())]))
+                    .await,
                 "appending",
             );
             // A refused append must not affect appends of other writers that share a transaction
             // with it.
-            let misplaced = t.store.append(id, epoch, Append::new(99, vec![noted(id, 100, "x")])).await;
+            let misplaced =
+                t.store.append(id, epoch, Append::new(99, vec![noted(id, 100, "x")])).await;
             t.fails(misplaced, StoreErrorKind::Fenced, "appending elsewhere");
         }
     }))
     .await;
     for id in &ids {
         let texts: Vec<_> = t.journal(id).await.into_iter().skip(1).collect();
-        t.same(texts, (2..7).map(|seq| noted(id, seq, id.as_str())).collect(), "each run has its own events");
+        t.same(
+            texts,
+            (2..7).map(|seq| noted(id, seq, id.as_str())).collect(),
+            "each run has its own events",
+        );
     }
 }
 
@@ -471,10 +605,16 @@ pub(super) async fn many_runs_at_the_same_time(t: &StoreUnderTest) {
 pub(super) async fn fill(t: &StoreUnderTest) -> Epoch {
     let id = run("kept");
     let epoch = t.created(&id).await;
-    t.ok(t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "kept")])).await, "appending");
+    t.ok(
+        t.store.append(&id, epoch, Append::new(1, vec![noted(&id, 2, "kept")])).await,
+        "appending",
+    );
     let paused = event(&id, 3, "", "run.paused", &json!({"reason": "interrupted"}));
     t.ok(t.store.append(&id, epoch, Append::new(2, vec![paused])).await, "appending");
-    t.ok(t.store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "job", 1)])).await, "keeping a snapshot");
+    t.ok(
+        t.store.put_snapshot(&id, epoch, Snapshot::new(1, vec![started(&id, "job", 1)])).await,
+        "keeping a snapshot",
+    );
     t.ok(t.store.put_definition("d1", "{}".to_owned()).await, "keeping a definition");
     if t.has(StorePart::Messages) {
         t.ok(t.store.send(&id, "later".to_owned()).await, "leaving a message");
@@ -494,10 +634,18 @@ pub(super) async fn is_filled(t: &StoreUnderTest, before: Epoch) {
     t.same(t.record(&id).await.status, RunStatus::Paused, "the status is there");
     if t.has(StorePart::Snapshots) {
         let snapshot = t.ok(t.store.snapshot(&id).await, "asking for the snapshot");
-        t.same(snapshot, Some(Snapshot::new(1, vec![started(&id, "job", 1)])), "the snapshot is there");
+        t.same(
+            snapshot,
+            Some(Snapshot::new(1, vec![started(&id, "job", 1)])),
+            "the snapshot is there",
+        );
     }
     if t.has(StorePart::Definitions) {
-        t.same(t.ok(t.store.definition("d1").await, "asking for a definition"), Some("{}".to_owned()), "it is there");
+        t.same(
+            t.ok(t.store.definition("d1").await, "asking for a definition"),
+            Some("{}".to_owned()),
+            "it is there",
+        );
     }
     if t.has(StorePart::Artifacts) {
         artifact_rules::is_filled(t, &id).await;
@@ -507,6 +655,10 @@ pub(super) async fn is_filled(t: &StoreUnderTest, before: Epoch) {
     let late = t.store.append(&id, before, Append::new(3, vec![noted(&id, 4, "late")])).await;
     t.fails(late, StoreErrorKind::Fenced, "appending with an epoch of before");
     if t.has(StorePart::Messages) {
-        t.same(bodies(&t.ok(t.store.receive(&id, epoch).await, "taking messages")), "later".to_owned(), "it is there");
+        t.same(
+            bodies(&t.ok(t.store.receive(&id, epoch).await, "taking messages")),
+            "later".to_owned(),
+            "it is there",
+        );
     }
 }

@@ -13,7 +13,9 @@ const CALLS: u32 = 1000;
 const TARGET: f64 = 1.25;
 
 fn sum(text: &[u8]) -> u64 {
-    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// A check sum.
@@ -49,9 +51,14 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-fn case(name: &str, floor: impl Fn(u32, u64) -> u64 + 'static, ours: impl Fn(u32, u64) -> u64 + 'static) -> Case {
+fn case(
+    name: &str,
+    floor: impl Fn(u32, u64) -> u64 + 'static,
+    ours: impl Fn(u32, u64) -> u64 + 'static,
+) -> Case {
     fn many(call: impl Fn(u32, u64) -> u64) -> usize {
-        let all = (0..u64::from(CALLS)).fold(0_u64, |all, seed| all.wrapping_add(call(black_box(32), black_box(seed))));
+        let all = (0..u64::from(CALLS))
+            .fold(0_u64, |all, seed| all.wrapping_add(call(black_box(32), black_box(seed))));
         usize::try_from(all & 0xffff).unwrap_or_default()
     }
     Case {

@@ -27,11 +27,23 @@ struct AddArgs {
 
 /// Search the documents.
 #[tool]
-fn search(query: String, limit: u32, exact: bool, threshold: Option<f64>, tags: Vec<String>) -> Vec<String> {
+fn search(
+    query: String,
+    limit: u32,
+    exact: bool,
+    threshold: Option<f64>,
+    tags: Vec<String>,
+) -> Vec<String> {
     find(query, limit, exact, threshold, tags)
 }
 
-fn find(query: String, limit: u32, exact: bool, threshold: Option<f64>, mut tags: Vec<String>) -> Vec<String> {
+fn find(
+    query: String,
+    limit: u32,
+    exact: bool,
+    threshold: Option<f64>,
+    mut tags: Vec<String>,
+) -> Vec<String> {
     tags.push(query);
     if exact && threshold.unwrap_or(1.0) < 0.9 {
         tags.truncate(limit as usize);
@@ -125,7 +137,8 @@ fn case<A: DeserializeOwned, O: Serialize>(
             black_box(serde_json::to_string(&output).expect("the output has a JSON form")).len()
         }),
         ours: Box::new(move || {
-            let answer = tools[0].call(&cx, &same).now_or_never().expect("a plain function does not wait");
+            let answer =
+                tools[0].call(&cx, &same).now_or_never().expect("a plain function does not wait");
             answer.expect("the arguments fit").as_json().len()
         }),
     }

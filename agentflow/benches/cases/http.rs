@@ -21,11 +21,13 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn case(steps: u32) -> Case {
-    let tokio = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let tokio =
+        || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (for_floor, for_ours) = (tokio(), tokio());
     let by_hand = ByHand::new(serve(steps));
     let model = OpenAiChat::builder("bench").base_url(serve(steps)).api_key(Secret::new("key"));
-    let agent = step::agent(model.build().expect("the address is one"), 1, &Runtime::builder().build());
+    let agent =
+        step::agent(model.build().expect("the address is one"), 1, &Runtime::builder().build());
     Case {
         name: format!("HTTP step, {steps} steps"),
         units: steps,
@@ -98,7 +100,11 @@ impl ByHand {
         let tools = serde_json::json!([{"type": "function", "function": {
             "name": definition.name, "description": definition.description, "parameters": definition.parameters,
         }}]);
-        Self { client: reqwest::Client::new(), url: format!("{base_url}/chat/completions"), tools: tools.to_string() }
+        Self {
+            client: reqwest::Client::new(),
+            url: format!("{base_url}/chat/completions"),
+            tools: tools.to_string(),
+        }
     }
 
     async fn run(&self) -> usize {
@@ -106,9 +112,19 @@ impl ByHand {
         let mut count = 1;
         loop {
             let tools = self.tools.as_bytes();
-            let body =
-                [br#"{"model":"bench","messages":["#, messages.as_slice(), br#"],"tools":"#, tools, b"}"].concat();
-            let request = self.client.post(&self.url).bearer_auth("key").header("content-type", "application/json");
+            let body = [
+                br#"{"model":"bench","messages":["#,
+                messages.as_slice(),
+                br#"],"tools":"#,
+                tools,
+                b"}",
+            ]
+            .concat();
+            let request = self
+                .client
+                .post(&self.url)
+                .bearer_auth("key")
+                .header("content-type", "application/json");
             let response = request.body(body).send().await.expect("the server answers");
             let bytes = response.bytes().await.expect("the answer has an end");
             let Answer { mut choices } = serde_json::from_slice(&bytes).expect("the answer is one");
@@ -119,9 +135,13 @@ impl ByHand {
                 return count + said.content.map_or(0, |text| text.len());
             }
             for call in &said.tool_calls {
-                let Add { a, b } = serde_json::from_str(&call.function.arguments).expect("the arguments fit");
+                let Add { a, b } =
+                    serde_json::from_str(&call.function.arguments).expect("the arguments fit");
                 let content = serde_json::to_string(&(a + b)).expect("a number has a JSON form");
-                append(&mut messages, &ToolMessage { role: "tool", tool_call_id: &call.id, content });
+                append(
+                    &mut messages,
+                    &ToolMessage { role: "tool", tool_call_id: &call.id, content },
+                );
                 count += 1;
             }
         }
@@ -152,7 +172,10 @@ fn completion(turn: u32, last: bool) -> String {
         let call = serde_json::json!({
             "id": format!("call_{turn}"), "type": "function", "function": {"name": "add", "arguments": arguments},
         });
-        (serde_json::json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls")
+        (
+            serde_json::json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+            "tool_calls",
+        )
     };
     serde_json::json!({
         "id": "chatcmpl-1",

@@ -14,7 +14,8 @@ pub(crate) async fn measured<T>(work: impl Future<Output = T>) -> (f64, f64) {
 
 /// Returns the processor time of all threads of this process.
 fn cpu_time() -> Duration {
-    let threads = std::fs::read_dir("/proc/self/task").expect("the kernel tells about this process");
+    let threads =
+        std::fs::read_dir("/proc/self/task").expect("the kernel tells about this process");
     threads
         .flatten()
         .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())

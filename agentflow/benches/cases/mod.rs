@@ -11,7 +11,12 @@ mod http;
 #[cfg(feature = "openai-chat")]
 mod server;
 pub(crate) mod step;
-#[cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
+#[cfg(all(
+    feature = "anthropic",
+    feature = "gemini",
+    feature = "openai-chat",
+    feature = "openai-responses"
+))]
 mod stream;
 pub(crate) mod workflow;
 
@@ -41,7 +46,12 @@ pub(crate) fn all() -> Vec<Case> {
     cases.extend(workflow::cases());
     #[cfg(feature = "openai-chat")]
     cases.extend(http::cases());
-    #[cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
+    #[cfg(all(
+        feature = "anthropic",
+        feature = "gemini",
+        feature = "openai-chat",
+        feature = "openai-responses"
+    ))]
     cases.extend(stream::cases());
     cases
 }

@@ -8,7 +8,10 @@ use std::thread;
 
 /// Serves answers with one content type and returns the address. Its thread runs until the program
 /// ends.
-pub(crate) fn serve(content_type: &'static str, mut answer: impl FnMut() -> Arc<str> + Send + 'static) -> String {
+pub(crate) fn serve(
+    content_type: &'static str,
+    mut answer: impl FnMut() -> Arc<str> + Send + 'static,
+) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("the listener has an address");
     thread::spawn(move || {
@@ -21,7 +24,11 @@ pub(crate) fn serve(content_type: &'static str, mut answer: impl FnMut() -> Arc<
     format!("http://{address}")
 }
 
-fn converse(connection: &TcpStream, content_type: &str, answer: &mut impl FnMut() -> Arc<str>) -> std::io::Result<()> {
+fn converse(
+    connection: &TcpStream,
+    content_type: &str,
+    answer: &mut impl FnMut() -> Arc<str>,
+) -> std::io::Result<()> {
     connection.set_nodelay(true)?;
     let mut reader = BufReader::with_capacity(64 * 1024, connection);
     let mut writer = connection;
@@ -44,7 +51,10 @@ fn converse(connection: &TcpStream, content_type: &str, answer: &mut impl FnMut(
         body.resize(length, 0);
         reader.read_exact(&mut body)?;
         let text = answer();
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n", text.len());
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n",
+            text.len()
+        );
         // A short answer is sent in one write, so that the client wakes up once.
         match text.len() {
             ..16384 => writer.write_all(&[head.as_bytes(), text.as_bytes()].concat())?,

@@ -29,7 +29,8 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn new(steps: usize) -> Self {
         let asks = (1..steps).map(|turn| {
-            let call = ToolCall::new(format!("call_{turn}"), "add", format!(r#"{{"a": {turn}, "b": 3}}"#));
+            let call =
+                ToolCall::new(format!("call_{turn}"), "add", format!(r#"{{"a": {turn}, "b": 3}}"#));
             Arc::new(Message::new(Role::Assistant, [Part::ToolCall(Arc::new(call))]))
         });
         let answer = Arc::new(Message::assistant("That is the sum."));
@@ -67,7 +68,12 @@ pub(crate) async fn by_hand(model: &dyn Model, request: &ModelRequest) -> usize 
         turn.messages = messages.clone();
         let mut answer = model.stream(turn);
         let response = loop {
-            match answer.next().await.expect("the answer has an end").expect("the model does not fail") {
+            match answer
+                .next()
+                .await
+                .expect("the answer has an end")
+                .expect("the model does not fail")
+            {
                 ModelEvent::Completed(response) => break response,
                 _ => continue,
             }
@@ -84,7 +90,8 @@ pub(crate) async fn by_hand(model: &dyn Model, request: &ModelRequest) -> usize 
     fn result(call: &ToolCall) -> ToolResult {
         let output = match call.name.as_str() {
             "add" => {
-                let Add { a, b } = serde_json::from_str(&call.arguments).expect("the arguments fit");
+                let Add { a, b } =
+                    serde_json::from_str(&call.arguments).expect("the arguments fit");
                 serde_json::to_string(&(a + b)).expect("a number has a JSON form")
             }
             other => unreachable!("the model was offered no `{other}`"),
@@ -95,7 +102,8 @@ pub(crate) async fn by_hand(model: &dyn Model, request: &ModelRequest) -> usize 
 
 /// Returns the parts that all requests of [`by_hand`] have in common.
 pub(crate) fn request() -> ModelRequest {
-    ModelRequest::new("").tools(ToolManifest::from_iter([Arc::clone(tools![dispatch::add][0].definition())]))
+    ModelRequest::new("")
+        .tools(ToolManifest::from_iter([Arc::clone(tools![dispatch::add][0].definition())]))
 }
 
 /// Counts events.
@@ -111,7 +119,8 @@ impl EventSink for Count {
 /// Creates an agent with `add` and additional tools, up to the given number.
 pub(crate) fn agent(model: impl Model + 'static, tools: usize, runtime: &Runtime) -> Agent {
     let others = (1..tools).map(|number| {
-        let schema = serde_json::json!({"type": "object", "properties": {"text": {"type": "string"}}});
+        let schema =
+            serde_json::json!({"type": "object", "properties": {"text": {"type": "string"}}});
         let definition = ToolDefinition::new(format!("other_{number}"), "Never called.", schema);
         FnTool::dynamic(definition, |_, arguments| async move { Ok::<_, String>(arguments) })
     });
@@ -130,12 +139,16 @@ pub(crate) fn cases() -> Vec<Case> {
     [(1, 10), (1, 1000), (20, 10), (20, 1000)]
         .map(|(tools, steps)| case("", tools, steps, &silent()))
         .into_iter()
-        .chain([case(", a sink that counts", 1, 10, &counted()), case(", a sink that counts", 1, 1000, &counted())])
+        .chain([
+            case(", a sink that counts", 1, 10, &counted()),
+            case(", a sink that counts", 1, 1000, &counted()),
+        ])
         .collect()
 }
 
 fn case(variant: &str, tools: usize, steps: u32, runtime: &Runtime) -> Case {
-    let tokio = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let tokio =
+        || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let (for_floor, for_ours) = (tokio(), tokio());
     let floor = Script::new(steps as usize);
     let agent = agent(Script::new(steps as usize), tools, runtime);
@@ -146,7 +159,8 @@ fn case(variant: &str, tools: usize, steps: u32, runtime: &Runtime) -> Case {
         target: TARGET,
         floor: Box::new(move || for_floor.block_on(by_hand(&floor, &request))),
         ours: Box::new(move || {
-            let result = for_ours.block_on(agent.run("Add the numbers.")).expect("the run has an answer");
+            let result =
+                for_ours.block_on(agent.run("Add the numbers.")).expect("the run has an answer");
             result.conversation().len() + result.output().len()
         }),
     }

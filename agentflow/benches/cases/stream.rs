@@ -47,20 +47,26 @@ pub(crate) fn cases() -> Vec<Case> {
     let key = || Secret::new("key");
     vec![
         case("openai-chat", &CHAT, |url| {
-            let builder = agentflow::model::openai_chat::OpenAiChat::builder("bench").base_url(url).api_key(key());
+            let builder = agentflow::model::openai_chat::OpenAiChat::builder("bench")
+                .base_url(url)
+                .api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
         case("openai-responses", &RESPONSES, |url| {
-            let builder =
-                agentflow::model::openai_responses::OpenAiResponses::builder("bench").base_url(url).api_key(key());
+            let builder = agentflow::model::openai_responses::OpenAiResponses::builder("bench")
+                .base_url(url)
+                .api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
         case("anthropic", &ANTHROPIC, |url| {
-            let builder = agentflow::model::anthropic::Anthropic::builder("bench").base_url(url).api_key(key());
+            let builder = agentflow::model::anthropic::Anthropic::builder("bench")
+                .base_url(url)
+                .api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
         case("gemini", &GEMINI, |url| {
-            let builder = agentflow::model::gemini::Gemini::builder("bench").base_url(url).api_key(key());
+            let builder =
+                agentflow::model::gemini::Gemini::builder("bench").base_url(url).api_key(key());
             Arc::new(builder.build().expect("the address is one"))
         }),
     ]
@@ -70,7 +76,8 @@ fn case(name: &str, shape: &Shape, model: impl Fn(String) -> Arc<dyn Model>) -> 
     let body: Arc<str> = body(shape).into();
     let served = Arc::clone(&body);
     let model = model(server::serve("text/event-stream", move || Arc::clone(&served)));
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let tokio =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     Case {
         name: format!("stream of 1 MB, {name}"),
         units: UNITS,
@@ -116,7 +123,9 @@ fn body(shape: &Shape) -> String {
     };
     put(&mut body, (shape.begin)(None));
     let mut text = String::new();
-    for (kind, until) in [(Kind::Reasoning, SIZE / 4), (Kind::Text, SIZE / 4 * 3), (Kind::Call, SIZE)] {
+    for (kind, until) in
+        [(Kind::Reasoning, SIZE / 4), (Kind::Text, SIZE / 4 * 3), (Kind::Call, SIZE)]
+    {
         put(&mut body, (shape.begin)(Some(kind)));
         let mut said = String::new();
         while body.len() < until {
@@ -171,7 +180,8 @@ const CHAT: Shape = Shape {
         None => {
             let mut usage = chat(json!({}), Value::Null);
             usage["choices"] = json!([]);
-            usage["usage"] = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+            usage["usage"] =
+                json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
             vec![chat(json!({}), "tool_calls".into()), usage]
         }
     },
@@ -192,8 +202,10 @@ const RESPONSES: Shape = Shape {
     begin: |kind| match kind {
         None => vec![json!({"type": "response.created", "sequence_number": 0,
             "response": {"id": "resp_1", "status": "in_progress", "model": "bench", "output": []}})],
-        Some(kind) => vec![json!({"type": "response.output_item.added", "output_index": place(kind),
-            "sequence_number": 1, "item": item(kind, "")})],
+        Some(kind) => {
+            vec![json!({"type": "response.output_item.added", "output_index": place(kind),
+            "sequence_number": 1, "item": item(kind, "")})]
+        }
     },
     piece: |kind, text, number| {
         let event = match kind {
@@ -213,8 +225,10 @@ const RESPONSES: Shape = Shape {
             json!({"type": "response.output_item.done", "output_index": 1, "sequence_number": 2,
                 "item": item(Kind::Text, text)}),
         ],
-        Some(kind) => vec![json!({"type": "response.output_item.done", "output_index": place(kind),
-            "sequence_number": 2, "item": item(kind, text)})],
+        Some(kind) => {
+            vec![json!({"type": "response.output_item.done", "output_index": place(kind),
+            "sequence_number": 2, "item": item(kind, text)})]
+        }
         None => vec![json!({"type": "response.completed", "sequence_number": 3, "response": {
             "id": "resp_1", "status": "completed", "model": "bench", "output": [item(Kind::Text, text)],
             "usage": {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15},
@@ -236,10 +250,14 @@ fn item(kind: Kind, text: &str) -> Value {
     match kind {
         Kind::Reasoning => json!({"id": id, "type": "reasoning", "encrypted_content": "gAAAAABp",
             "summary": [{"type": "summary_text", "text": text}]}),
-        Kind::Text => json!({"id": id, "type": "message", "role": "assistant", "status": "completed",
-            "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}]}),
-        Kind::Call => json!({"id": id, "type": "function_call", "call_id": "call_1", "name": "write",
-            "arguments": text, "status": "completed"}),
+        Kind::Text => {
+            json!({"id": id, "type": "message", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}]})
+        }
+        Kind::Call => {
+            json!({"id": id, "type": "function_call", "call_id": "call_1", "name": "write",
+            "arguments": text, "status": "completed"})
+        }
     }
 }
 
@@ -254,9 +272,13 @@ const ANTHROPIC: Shape = Shape {
             let block = match kind {
                 Kind::Reasoning => json!({"type": "thinking", "thinking": "", "signature": ""}),
                 Kind::Text => json!({"type": "text", "text": ""}),
-                Kind::Call => json!({"type": "tool_use", "id": "toolu_1", "name": "write", "input": {}}),
+                Kind::Call => {
+                    json!({"type": "tool_use", "id": "toolu_1", "name": "write", "input": {}})
+                }
             };
-            vec![json!({"type": "content_block_start", "index": place(kind), "content_block": block})]
+            vec![
+                json!({"type": "content_block_start", "index": place(kind), "content_block": block}),
+            ]
         }
     },
     piece: |kind, text, _| {
@@ -286,7 +308,9 @@ const GEMINI: Shape = Shape {
             Kind::Reasoning => json!({"text": text, "thought": true}),
             Kind::Text => json!({"text": text}),
             // This provider sends each call in one piece.
-            Kind::Call => json!({"functionCall": {"name": "write", "args": {"text": text, "number": number}}}),
+            Kind::Call => {
+                json!({"functionCall": {"name": "write", "args": {"text": text, "number": number}}})
+            }
         };
         gemini(json!([part]), Value::Null)
     },

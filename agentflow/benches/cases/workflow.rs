@@ -45,16 +45,19 @@ fn ten(handles: &[Handle<u64>]) -> Ten {
 fn layer(b: &mut Builder, layer: usize, before: &[Handle<u64>]) -> Vec<Handle<u64>> {
     (0..WIDE)
         .map(|at| {
-            b.node(Node::new(format!("n{layer}_{at}")), ten(before), |_, (a, b, c, d, e, f, g, h, i, j)| {
-                sum([a, b, c, d, e, f, g, h, i, j])
-            })
+            b.node(
+                Node::new(format!("n{layer}_{at}")),
+                ten(before),
+                |_, (a, b, c, d, e, f, g, h, i, j)| sum([a, b, c, d, e, f, g, h, i, j]),
+            )
         })
         .collect()
 }
 
 pub(crate) fn chain(nodes: usize) -> Workflow<(u64,), u64> {
     Workflow::build("chain", ["n"], |b, (n,)| {
-        (0..nodes).fold(n, |before, at| b.node(Node::new(format!("n{at}")), (before,), |_, (n,)| next(n)))
+        (0..nodes)
+            .fold(n, |before, at| b.node(Node::new(format!("n{at}")), (before,), |_, (n,)| next(n)))
     })
     .expect("a chain")
 }
@@ -70,8 +73,9 @@ pub(crate) fn layers(nodes: usize) -> Workflow<(u64,), u64> {
 /// Builds one node, many nodes that read it, and a tree that joins their outputs.
 pub(crate) fn fan(nodes: usize) -> Workflow<(u64,), u64> {
     Workflow::build("fan", ["n"], |b, (n,)| {
-        let mut row: Vec<Handle<u64>> =
-            (0..nodes * 9 / 10).map(|at| b.node(Node::new(format!("f{at}")), (n,), |_, (n,)| next(n))).collect();
+        let mut row: Vec<Handle<u64>> = (0..nodes * 9 / 10)
+            .map(|at| b.node(Node::new(format!("f{at}")), (n,), |_, (n,)| next(n)))
+            .collect();
         let mut joins = 0;
         while row.len() >= WIDE {
             row = row
@@ -79,9 +83,11 @@ pub(crate) fn fan(nodes: usize) -> Workflow<(u64,), u64> {
                 .map(|chunk| match chunk.len() {
                     WIDE => {
                         joins += 1;
-                        b.node(Node::new(format!("j{joins}")), ten(chunk), |_, (a, b, c, d, e, f, g, h, i, j)| {
-                            sum([a, b, c, d, e, f, g, h, i, j])
-                        })
+                        b.node(
+                            Node::new(format!("j{joins}")),
+                            ten(chunk),
+                            |_, (a, b, c, d, e, f, g, h, i, j)| sum([a, b, c, d, e, f, g, h, i, j]),
+                        )
                     }
                     _ => chunk[0],
                 })
@@ -136,7 +142,9 @@ async fn fan_by_hand(nodes: usize) -> usize {
     let mut set = JoinSet::new();
     for at in 0..nodes * 9 / 10 {
         let value = Arc::clone(&value);
-        set.spawn(async move { (at, encode(next(decode(&value)).await.expect("it does not fail"))) });
+        set.spawn(
+            async move { (at, encode(next(decode(&value)).await.expect("it does not fail"))) },
+        );
     }
     let mut row = vec![Arc::clone(&value); nodes * 9 / 10];
     while let Some(done) = set.join_next().await {
@@ -170,7 +178,9 @@ pub(crate) fn cases() -> Vec<Case> {
     for nodes in [10_u32, 100, 1_000, 10_000] {
         let n = nodes as usize;
         cases.push(case("chain", nodes, 16.0, chain(n), move || chain_by_hand(n)));
-        cases.push(case("layers", nodes, 3.0, layers(n), move || layers_by_hand((0..n / WIDE).map(|_| WIDE))));
+        cases.push(case("layers", nodes, 3.0, layers(n), move || {
+            layers_by_hand((0..n / WIDE).map(|_| WIDE))
+        }));
         cases.push(case("fan", nodes, 3.0, fan(n), move || fan_by_hand(n)));
     }
     cases
@@ -183,7 +193,8 @@ fn case<F: Future<Output = usize> + 'static>(
     workflow: Workflow<(u64,), u64>,
     by_hand: impl Fn() -> F + 'static,
 ) -> Case {
-    let tokio = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let tokio =
+        || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let (for_floor, for_ours) = (tokio(), tokio());
     let runtime = Runtime::builder().build();
     Case {
@@ -192,7 +203,8 @@ fn case<F: Future<Output = usize> + 'static>(
         target,
         floor: Box::new(move || for_floor.block_on(by_hand())),
         ours: Box::new(move || {
-            usize::try_from(for_ours.block_on(workflow.run(&runtime, 1)).expect("it does not fail")).unwrap_or(0)
+            usize::try_from(for_ours.block_on(workflow.run(&runtime, 1)).expect("it does not fail"))
+                .unwrap_or(0)
         }),
     }
 }

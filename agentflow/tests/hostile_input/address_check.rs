@@ -23,7 +23,11 @@ pub(crate) fn address(bytes: &[u8]) {
             if let Ok(url) = template.filled(|_| Some(value.to_owned())) {
                 assert_eq!(url.host_str(), template.base().host_str(), "{line}: {url}");
                 if let Ok(plain) = template.filled(|_| Some("x".to_owned())) {
-                    assert_eq!(url.path().split('/').count(), plain.path().split('/').count(), "{line}: {url}");
+                    assert_eq!(
+                        url.path().split('/').count(),
+                        plain.path().split('/').count(),
+                        "{line}: {url}"
+                    );
                 }
             }
         }

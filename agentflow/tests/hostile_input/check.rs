@@ -101,7 +101,11 @@ pub(crate) fn event(bytes: &[u8]) {
     let text = serde_json::to_string(&event).expect("an event that was read can be written");
     let again: Event = serde_json::from_str(&text).expect("an event that was written can be read");
     assert_eq!(event, again);
-    assert_eq!(text, serde_json::to_string(&again).expect("as before"), "the stored form is stable");
+    assert_eq!(
+        text,
+        serde_json::to_string(&again).expect("as before"),
+        "the stored form is stable"
+    );
     let line = event.line().to_string();
     assert!(!line.chars().any(char::is_control), "{line:?}");
     drop(Conversation::from_events([&event]));
@@ -112,8 +116,10 @@ pub(crate) fn event(bytes: &[u8]) {
 /// # Panics
 /// If building a conversation from any prefix of the journal panics.
 pub(crate) fn journal(bytes: &[u8]) {
-    let events: Vec<Event> =
-        bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let events: Vec<Event> = bytes
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect();
     for end in 0..=events.len() {
         drop(Conversation::from_events(&events[..end]));
     }
@@ -135,7 +141,8 @@ pub(crate) fn conversation(bytes: &[u8]) {
 
 fn kept(conversation: &Conversation) {
     let text = serde_json::to_string(conversation).expect("a conversation can be written");
-    let again: Conversation = serde_json::from_str(&text).expect("a conversation that was written can be read");
+    let again: Conversation =
+        serde_json::from_str(&text).expect("a conversation that was written can be read");
     assert!(*conversation == again, "{text}");
 }
 
@@ -171,7 +178,8 @@ fn call(format: Format, body: Body<'_>, request: ModelRequest) -> Answer {
         let line = line.get_or_init(Line::new);
         *line.served.lock().expect("no panic while it is held") =
             Served { response: body.written(), closes: matches!(body, Body::Response(_)) };
-        let (_, model) = line.models.iter().find(|(of, _)| *of == format).expect("each format has a model");
+        let (_, model) =
+            line.models.iter().find(|(of, _)| *of == format).expect("each format has a model");
         line.tokio.block_on(async {
             let mut stream = model.stream(request);
             let mut events = Vec::new();
@@ -263,7 +271,12 @@ impl Line {
         macro_rules! model {
             ($adapter:ident) => {
                 Arc::new(
-                    $adapter::builder("m").base_url(&*url).api_key(key()).http(http.clone()).build().expect("usable"),
+                    $adapter::builder("m")
+                        .base_url(&*url)
+                        .api_key(key())
+                        .http(http.clone())
+                        .build()
+                        .expect("usable"),
                 )
             };
         }
@@ -273,7 +286,8 @@ impl Line {
             (Format::Anthropic, model!(Anthropic)),
             (Format::Gemini, model!(Gemini)),
         ];
-        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let tokio =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         Self { served, models, tokio }
     }
 }

@@ -22,11 +22,16 @@ fn quick<T>(what: &str, run: impl FnOnce() -> T) -> T {
 fn with_schema(schema: &Value, definitions: &Value) -> Runtime {
     let schema = json!({"type": "object", "properties": {"v": schema}, "$defs": definitions});
     let definition = ToolDefinition::new("check", "Checks it.", schema);
-    let tool = FnTool::dynamic(definition, |_: Context, _: Value| async { Ok::<_, String>(Value::Null) });
+    let tool =
+        FnTool::dynamic(definition, |_: Context, _: Value| async { Ok::<_, String>(Value::Null) });
     Runtime::builder().tools(tool).build()
 }
 
-async fn called(runtime: &Runtime, tool: &str, arguments: &Value) -> Result<(ToolStatus, String), String> {
+async fn called(
+    runtime: &Runtime,
+    tool: &str,
+    arguments: &Value,
+) -> Result<(ToolStatus, String), String> {
     let call = ToolCall::new("1", tool, arguments.to_string());
     let result = runtime.invoke(&call, &[]).await.map_err(|error| error.to_string())?;
     Ok((result.status, result.text().to_string()))
@@ -61,11 +66,16 @@ async fn a_nested_value_of_a_recursive_schema_is_refused() {
     ]});
     let runtime = with_schema(&json!({"$ref": "#/$defs/t"}), &json!({"t": tree}));
     let begin = Instant::now();
-    let (status, text) = called(&runtime, "check", &json!({"v": nested(60, json!(1))})).await.unwrap();
+    let (status, text) =
+        called(&runtime, "check", &json!({"v": nested(60, json!(1))})).await.unwrap();
     assert!(begin.elapsed() < Duration::from_secs(20), "it took {:?}", begin.elapsed());
     assert_eq!(status, ToolStatus::InvalidArguments, "{text}");
-    assert!(text.contains("may take more than 2000000 steps; give a smaller or a flatter value"), "{text}");
-    let (status, text) = called(&runtime, "check", &json!({"v": nested(3, json!("x"))})).await.unwrap();
+    assert!(
+        text.contains("may take more than 2000000 steps; give a smaller or a flatter value"),
+        "{text}"
+    );
+    let (status, text) =
+        called(&runtime, "check", &json!({"v": nested(3, json!("x"))})).await.unwrap();
     assert_eq!(status, ToolStatus::Success, "{text}");
 }
 
@@ -82,22 +92,28 @@ async fn a_query_with_very_many_matches_is_refused() {
         let numbers: Vec<Value> = (0..1_000).map(Value::from).collect();
         let data = nested(levels, json!(numbers));
         let begin = Instant::now();
-        let (status, text) = called(&runtime, "transform", &json!({"data": data, "path": path})).await.unwrap();
+        let (status, text) =
+            called(&runtime, "transform", &json!({"data": data, "path": path})).await.unwrap();
         assert!(begin.elapsed() < Duration::from_secs(20), "{path} took {:?}", begin.elapsed());
         assert_eq!(status, ToolStatus::OutputTooLarge, "{path}: {text}");
-        assert!(text.contains("steps on this data; name the fields") || text.contains("are copied"), "{path}: {text}");
+        assert!(
+            text.contains("steps on this data; name the fields") || text.contains("are copied"),
+            "{path}: {text}"
+        );
     }
     let nested_calls = format!("$[?{}@.a{} > 1]", "length(".repeat(40), ")".repeat(40));
     let brackets = format!("$[?{}@.a{}]", "(".repeat(1_000), ")".repeat(1_000));
     for path in [nested_calls, brackets] {
-        let (_, text) = called(&runtime, "transform", &json!({"data": {}, "path": path})).await.unwrap();
+        let (_, text) =
+            called(&runtime, "transform", &json!({"data": {}, "path": path})).await.unwrap();
         assert!(text.contains("nested more than 12 levels deep"), "{text}");
     }
 }
 
 #[test]
 fn aliases_that_repeat_much_text_are_refused() {
-    let text = format!("big: &a \"{}\"\nrest: [{}]\n", "x".repeat(50_000), ["*a"; 4_000].join(", "));
+    let text =
+        format!("big: &a \"{}\"\nrest: [{}]\n", "x".repeat(50_000), ["*a"; 4_000].join(", "));
     let errors = [
         Document::read("it.yaml", &*text).map(drop).unwrap_err().to_string(),
         RuntimeConfig::read("it.yaml", &text).map(drop).unwrap_err().to_string(),
@@ -106,13 +122,18 @@ fn aliases_that_repeat_much_text_are_refused() {
         OpenApi::read(&text).map(drop).unwrap_err().to_string(),
     ];
     for error in errors {
-        assert!(error.contains("the texts of the document have more than 16777216 bytes"), "{error}");
+        assert!(
+            error.contains("the texts of the document have more than 16777216 bytes"),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn very_many_misspelt_names_are_reported_quickly() {
-    let node = |at: usize| format!("  - {{id: node_{at:0>90}, tool: doc_search, depends_on: [nodes_{at:0>90}x]}}\n");
+    let node = |at: usize| {
+        format!("  - {{id: node_{at:0>90}, tool: doc_search, depends_on: [nodes_{at:0>90}x]}}\n")
+    };
     let text = format!("id: many\nnodes:\n{}", (0..2_000).map(node).collect::<String>());
     let error = quick("the document", || Document::read("it.yaml", &*text).unwrap_err());
     assert!(error.problems().len() >= 100, "{error}");
@@ -121,7 +142,8 @@ fn very_many_misspelt_names_are_reported_quickly() {
 #[tokio::test]
 async fn a_very_long_name_of_a_tool_has_no_hint() {
     let tool = |at: usize| {
-        let definition = ToolDefinition::new(format!("tool_{at}"), "Does it.", json!({"type": "object"}));
+        let definition =
+            ToolDefinition::new(format!("tool_{at}"), "Does it.", json!({"type": "object"}));
         FnTool::dynamic(definition, |_: Context, _: Value| async { Ok::<_, String>(Value::Null) })
     };
     let runtime = (0..65).fold(Runtime::builder(), |runtime, at| runtime.tools(tool(at))).build();
@@ -147,8 +169,12 @@ fn an_expression_copies_no_more_than_its_steps() {
     let error = quick("the texts", || expression.evaluate(&json!({"many": many})).unwrap_err());
     assert!(error.to_string().contains("more than 100000 steps"), "{error}");
     // The search for a similar name must not run for each missing field.
-    let fields: Map<String, Value> = (0..2_000).map(|at| (format!("field_number_{at}"), json!(at))).collect();
-    let expression: Expression = "many.filter(i, has(all.field_numbr_)).size() == 0".parse().unwrap();
-    let found = quick("the fields", || expression.evaluate(&json!({"many": many[..10_000], "all": fields})).unwrap());
+    let fields: Map<String, Value> =
+        (0..2_000).map(|at| (format!("field_number_{at}"), json!(at))).collect();
+    let expression: Expression =
+        "many.filter(i, has(all.field_numbr_)).size() == 0".parse().unwrap();
+    let found = quick("the fields", || {
+        expression.evaluate(&json!({"many": many[..10_000], "all": fields})).unwrap()
+    });
     assert_eq!(found, json!(true));
 }

@@ -33,7 +33,9 @@ struct Program {
 impl Program {
     fn new() -> Self {
         let tool = |name: &'static str| {
-            FnTool::new(name, "Does it.", |_: Context, of: Map<String, Value>| async move { Ok::<_, String>(of) })
+            FnTool::new(name, "Does it.", |_: Context, of: Map<String, Value>| async move {
+                Ok::<_, String>(of)
+            })
         };
         let [search, count] = ["doc_search", "doc_count"].map(tool);
         let runtime = Runtime::builder().tools(search).tools(count).build();
@@ -74,7 +76,8 @@ fn written(document: &Document) {
             }
         };
         for text in [to_yaml(&written), written.to_string()] {
-            let again = Document::read("again", &*text).unwrap_or_else(|error| panic!("{form}: {text}\n{error}"));
+            let again = Document::read("again", &*text)
+                .unwrap_or_else(|error| panic!("{form}: {text}\n{error}"));
             assert_eq!(again.form(), form, "{text}");
             assert_eq!(again.graph().hash(), document.graph().hash(), "{form}: {text}");
             assert_eq!(again.inner(), document.inner(), "{form}: {text}");
@@ -92,7 +95,8 @@ fn reported(text: &str, error: &DocumentError) {
     let mut seen = HashSet::new();
     for problem in error.problems() {
         assert!(text.get(problem.span.clone()).is_some(), "{problem:?}");
-        let line = lines.get(problem.line - 1).unwrap_or_else(|| panic!("no such line: {problem:?}"));
+        let line =
+            lines.get(problem.line - 1).unwrap_or_else(|| panic!("no such line: {problem:?}"));
         assert!(problem.column <= line.chars().count() + 1, "no such column: {problem:?}");
         assert!(!problem.message.trim().is_empty(), "{problem:?}");
         assert!(seen.insert((problem.span.clone(), &problem.message)), "twice: {problem:?}");

@@ -1,6 +1,11 @@
 //! Tests with a bounded number of untrusted inputs: the seeds of the fuzz corpus, and mutations of
 //! them from a generator with a fixed seed. `fuzz/` runs the same checks without a bound.
-#![cfg(all(feature = "anthropic", feature = "gemini", feature = "openai-chat", feature = "openai-responses"))]
+#![cfg(all(
+    feature = "anthropic",
+    feature = "gemini",
+    feature = "openai-chat",
+    feature = "openai-responses"
+))]
 
 #[cfg(all(feature = "mcp-server", feature = "tool-api"))]
 mod address_check;
@@ -71,7 +76,8 @@ fn seeds(kind: &str) -> Vec<Vec<u8>> {
         _ => &format!("tests/hostile_input/seeds/{kind}"),
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut files: Vec<_> = fs::read_dir(folder).expect("seeds").map(|file| file.expect("a seed").path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("seeds").map(|file| file.expect("a seed").path()).collect();
     files.sort();
     files.iter().map(|file| fs::read(file).expect("a seed")).collect()
 }
@@ -85,7 +91,12 @@ fn hostile(kind: &str, check: impl Fn(&[u8])) {
         let timed = || {
             let begin = Instant::now();
             check(&input);
-            assert!(begin.elapsed() < LONGEST, "an input of {} bytes took {:?}", input.len(), begin.elapsed());
+            assert!(
+                begin.elapsed() < LONGEST,
+                "an input of {} bytes took {:?}",
+                input.len(),
+                begin.elapsed()
+            );
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(timed)) {
             #[expect(clippy::print_stderr, reason = "the input is what a reader needs")]
@@ -121,7 +132,8 @@ fn change(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
                 let values: Vec<usize> = (0..input.len()).filter(|at| input[*at] == b':').collect();
                 if !values.is_empty() {
                     let from = values[rng.usize(..values.len())] + 1;
-                    let end = input[from..].iter().position(|byte| b",}]\n".contains(byte)).unwrap_or(0);
+                    let end =
+                        input[from..].iter().position(|byte| b",}]\n".contains(byte)).unwrap_or(0);
                     input.splice(from..from + end, word.iter().copied());
                 }
             }
@@ -224,7 +236,8 @@ fn addresses() {
 #[test]
 fn stored_events() {
     for seed in seeds("event") {
-        serde_json::from_slice::<Event>(&seed).unwrap_or_else(|error| panic!("{error}: {}", seed.escape_ascii()));
+        serde_json::from_slice::<Event>(&seed)
+            .unwrap_or_else(|error| panic!("{error}: {}", seed.escape_ascii()));
     }
     hostile("event", check::event);
 }

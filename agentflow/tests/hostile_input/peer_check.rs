@@ -57,7 +57,8 @@ async fn a2a_results(results: Vec<Value>) {
         let answer = move |result| json!({"jsonrpc": "2.0", "id": id, "result": result});
         stream::iter(of_peer.clone().into_iter().map(answer))
     };
-    let client = A2aClient::in_memory("peer", card, respond).request_timeout(LIMIT).idle_timeout(LIMIT);
+    let client =
+        A2aClient::in_memory("peer", card, respond).request_timeout(LIMIT).idle_timeout(LIMIT);
     let client = client.build().expect("usable");
     let message = A2aMessage::user_text("hi");
     explained(client.send(&message).await);
@@ -102,7 +103,8 @@ async fn mcp_results(result: Vec<u8>) {
         tokio::spawn(serve(theirs, result.clone()));
         ours
     };
-    let client = McpClient::in_memory("peer", connect).connect_timeout(LIMIT * 5).call_timeout(LIMIT);
+    let client =
+        McpClient::in_memory("peer", connect).connect_timeout(LIMIT * 5).call_timeout(LIMIT);
     let client = client.max_message(1 << 16).build().expect("usable");
     match client.toolset().tools().await {
         Ok(tools) => {

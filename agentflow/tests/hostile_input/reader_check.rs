@@ -22,7 +22,8 @@ pub(crate) fn schema(bytes: &[u8]) {
     let Ok(input) = serde_json::from_slice::<Value>(bytes) else { return };
     let schema = json!({"type": "object", "properties": {"v": input["schema"]}, "$defs": input["schema"]["$defs"]});
     let definition = ToolDefinition::new("check", "Checks it.", schema);
-    let tool = FnTool::dynamic(definition, |_: Context, _: Value| async { Ok::<_, String>(Value::Null) });
+    let tool =
+        FnTool::dynamic(definition, |_: Context, _: Value| async { Ok::<_, String>(Value::Null) });
     let arguments = json!({"v": input["value"]});
     said(&invoked(&Runtime::builder().tools(tool).build(), "check", &arguments));
 }
@@ -51,11 +52,14 @@ pub(crate) fn expression(bytes: &[u8]) {
     match line.parse::<Expression>() {
         Ok(expression) => {
             assert_eq!(expression.as_str(), line);
-            if let Err(error) = expression.evaluate(&serde_json::from_str(rest).unwrap_or_default()) {
+            if let Err(error) = expression.evaluate(&serde_json::from_str(rest).unwrap_or_default())
+            {
                 assert!(!error.to_string().is_empty());
             }
         }
-        Err(error) => assert!(error.at() <= line.len() && !error.to_string().is_empty(), "{line}: {error}"),
+        Err(error) => {
+            assert!(error.at() <= line.len() && !error.to_string().is_empty(), "{line}: {error}");
+        }
     }
 }
 
@@ -70,7 +74,9 @@ pub(crate) fn template(bytes: &[u8]) {
             assert_eq!(template.as_str(), line);
             drop(template.fill(&serde_json::from_str(rest).unwrap_or_default()));
         }
-        Err(error) => assert!(error.at() <= line.len() && !error.to_string().is_empty(), "{line}: {error}"),
+        Err(error) => {
+            assert!(error.at() <= line.len() && !error.to_string().is_empty(), "{line}: {error}");
+        }
     }
 }
 
@@ -139,7 +145,9 @@ fn invoked(runtime: &Runtime, tool: &str, arguments: &Value) -> (ToolStatus, Str
     }
     let call = ToolCall::new("1", tool, arguments.to_string());
     let result = TOKIO.with(|tokio| {
-        let runner = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let runner = || {
+            tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime")
+        };
         tokio.get_or_init(runner).block_on(runtime.invoke(&call, &[]))
     });
     match result {

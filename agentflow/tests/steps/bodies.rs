@@ -71,7 +71,8 @@ async fn each_form_gives_what_its_steps_give() -> Result<()> {
     assert_eq!(mapped::call(None, 1).await?, [3, 4, 5]);
     SEEN.with(Seen::take);
     assert_eq!(looped::call(None, 1).await?, 1);
-    let seen: Vec<String> = SEEN.with(Seen::take).into_iter().filter(|seen| !seen.starts_with("after")).collect();
+    let seen: Vec<String> =
+        SEEN.with(Seen::take).into_iter().filter(|seen| !seen.starts_with("after")).collect();
     assert_eq!(seen, ["all[0]/sum 1+1", "all[1]/sum 2+1", "all[2]/sum 3+1"]);
     assert_eq!(repeated::call(None, 4).await?, 28);
     assert_eq!(SEEN.with(Seen::take).last().unwrap(), "grow[2]/more 24+4");
@@ -136,7 +137,13 @@ async fn operators_reach_the_gates_of_bodies() -> Result<()> {
     let granted = Approval::granted;
     let store = MemoryStore::new();
     let clock = TestClock::new();
-    let process = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&asked::workflow()).build();
+    let process = || {
+        test_runtime()
+            .clock(clock.clone())
+            .store(store.clone())
+            .workflow(&asked::workflow())
+            .build()
+    };
     let runtime = process();
     let mut handle = runtime.start(asked::workflow(), 1).await?;
     let run = handle.run_id().clone();
@@ -174,7 +181,10 @@ fn the_graph_holds_the_bodies() {
         ["outer.item", "outer.n", "n", "item"]
     );
     assert_eq!(body.name, "mapped/sums");
-    assert_eq!(raced::workflow().graph().node("first").unwrap().branch_bodies.keys().collect::<Vec<_>>(), ["slow"]);
+    assert_eq!(
+        raced::workflow().graph().node("first").unwrap().branch_bodies.keys().collect::<Vec<_>>(),
+        ["slow"]
+    );
 }
 
 thread_local! {
@@ -227,9 +237,9 @@ async fn a_further_attempt_at_a_body_mails_nobody_twice() -> Result<()> {
     let handle = process().start(mailing::workflow(), 1).await?;
     let run = handle.run_id().clone();
     let error = handle.result().await.unwrap_err();
-    assert!(
-        error.to_string().ends_with("the step `all[1]/flaky` failed: the run's task ended without a result: not yet")
-    );
+    assert!(error.to_string().ends_with(
+        "the step `all[1]/flaky` failed: the run's task ended without a result: not yet"
+    ));
     for _ in 0..2 {
         let runtime = process();
         runtime.retry(&run, "all", "ada").await?;

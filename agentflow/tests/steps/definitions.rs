@@ -15,7 +15,9 @@ use crate::step;
 
 type Step<T> = Result<T, String>;
 
-fn hash<T: agentflow::value::NodeValue>(node: impl Fn(&mut Builder, Handle<u64>) -> Handle<T>) -> String {
+fn hash<T: agentflow::value::NodeValue>(
+    node: impl Fn(&mut Builder, Handle<u64>) -> Handle<T>,
+) -> String {
     Workflow::<(u64,), T>::build("w", ["n"], |b, (n,)| node(b, n)).unwrap().graph().hash()
 }
 
@@ -133,11 +135,14 @@ fn workflows_that_call_each_other_have_hashes() {
 /// Builds a workflow with `a`, then `mail` with a side effect, then a gate, then `end`.
 fn flow(a: u64, mail: u64, end: u64, more: bool) -> Workflow<(u64,), u64> {
     Workflow::build("flow", ["n"], |b, (n,)| {
-        let step = |b: &mut Builder, node: Node, n| b.node(node, (n,), |_, (n,)| async move { Step::Ok(n + 1) });
+        let step = |b: &mut Builder, node: Node, n| {
+            b.node(node, (n,), |_, (n,)| async move { Step::Ok(n + 1) })
+        };
         let a = step(b, Node::new("a").code(a), n);
         let name = if mail == 0 { "post" } else { "mail" };
         let mail = step(b, Node::new(name).code(mail).write(), n);
-        let ok: Handle<Approval> = b.gate("ok", (mail,), |_| Step::Ok(("continue?".to_owned(), ())));
+        let ok: Handle<Approval> =
+            b.gate("ok", (mail,), |_| Step::Ok(("continue?".to_owned(), ())));
         let n = b.value("n2", (a, mail, ok), |(a, mail, _)| Step::Ok(a + mail));
         let n = if more { step(b, Node::new("more"), n) } else { n };
         step(b, Node::new("end").code(end), n)
@@ -147,7 +152,8 @@ fn flow(a: u64, mail: u64, end: u64, more: bool) -> Workflow<(u64,), u64> {
 
 async fn resumed(with: &Workflow<(u64,), u64>) -> Result<u64, Error> {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
-    let process = || -> Runtime { test_runtime().clock(clock.clone()).store(store.clone()).build() };
+    let process =
+        || -> Runtime { test_runtime().clock(clock.clone()).store(store.clone()).build() };
     let runtime = process();
     let handle = runtime.start(flow(1, 1, 1, false), 0).await?;
     let run: RunId = handle.run_id().clone();
@@ -155,7 +161,8 @@ async fn resumed(with: &Workflow<(u64,), u64>) -> Result<u64, Error> {
     handle.abandon();
     tokio::task::yield_now().await;
     let runtime = process();
-    let handle = runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, with).await?;
+    let handle =
+        runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, with).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     runtime.answer(&run, "ok", &Approval::granted(), "ada").await?;
     handle.result().await

@@ -54,7 +54,10 @@ fn mermaid_and_dot() {
 "#
     );
     let dot = graph.to_dot();
-    assert!(dot.contains("    subgraph cluster_n6b {\n        label=\"each of all\";\n        n6b_1 ["), "{dot}");
+    assert!(
+        dot.contains("    subgraph cluster_n6b {\n        label=\"each of all\";\n        n6b_1 ["),
+        "{dot}"
+    );
     assert!(dot.contains("    n6 -> n6b_1 [style=dotted, arrowhead=none];\n"), "{dot}");
     assert!(dot.contains("    n4 -> n5 [label=\"gate\", style=dashed];\n"), "{dot}");
     let json = graph.to_json();
@@ -72,7 +75,9 @@ fn looks(steps: &mut Steps<'_>, name: &'static str, n: Handle<u64>) -> Handle<u6
 }
 
 fn mails(steps: &mut Steps<'_>, name: &'static str, n: Handle<u64>) -> Handle<u64> {
-    step!(steps, Node::new(name), [mail], (n,), |_: Context, (n,)| async move { Ok::<u64, Error>(mail(n).await) })
+    step!(steps, Node::new(name), [mail], (n,), |_: Context, (n,)| async move {
+        Ok::<u64, Error>(mail(n).await)
+    })
 }
 
 // let a = look(n).await?;  let b = look(a).await?;  let c = look(n).await?;
@@ -98,7 +103,8 @@ expanded!(wide, u64 => u64, |steps, n| {
 fn a_picture_has_what_is_written_and_the_fewest_edges_of_order() {
     let graph = wide::workflow().graph();
     // In the plan, it waits for the ends of both arms, which have no counterpart in the source.
-    let order: Vec<&str> = graph.node("last").unwrap().order.iter().map(|edge| edge.node.as_str()).collect();
+    let order: Vec<&str> =
+        graph.node("last").unwrap().order.iter().map(|edge| edge.node.as_str()).collect();
     assert_eq!(order, ["if/then/yield", "if/else/yield"]);
     assert_eq!(
         graph.to_mermaid(),

@@ -15,20 +15,23 @@ macro_rules! expanded {
             const INPUTS: [&'static str; 1] = ["n"];
 
             fn cell() -> &'static std::sync::OnceLock<agentflow::Workflow<($input,), $ok>> {
-                static CELL: std::sync::OnceLock<agentflow::Workflow<($input,), $ok>> = std::sync::OnceLock::new();
+                static CELL: std::sync::OnceLock<agentflow::Workflow<($input,), $ok>> =
+                    std::sync::OnceLock::new();
                 &CELL
             }
 
             fn error_form() -> agentflow::__private::ErrorForm<agentflow::Result<()>> {
                 use agentflow::__private::call_forms::*;
-                (&&&agentflow::__private::ReturnForm::<agentflow::Result<()>>::of_type()).agentflow_error()
+                (&&&agentflow::__private::ReturnForm::<agentflow::Result<()>>::of_type())
+                    .agentflow_error()
             }
 
             fn nodes(
                 steps: &mut agentflow::__private::Steps<'_, agentflow::Error>,
                 (n,): (agentflow::__private::Handle<$input>,),
             ) -> agentflow::__private::Handle<$ok> {
-                let nodes: fn(&mut crate::Steps<'_>, crate::Handle<$input>) -> crate::Handle<$ok> = $nodes;
+                let nodes: fn(&mut crate::Steps<'_>, crate::Handle<$input>) -> crate::Handle<$ok> =
+                    $nodes;
                 nodes(steps, n)
             }
         }
@@ -40,7 +43,10 @@ macro_rules! expanded {
             }
 
             #[allow(dead_code)]
-            pub(crate) async fn call(cx: Option<&agentflow::Context>, n: $input) -> agentflow::Result<$ok> {
+            pub(crate) async fn call(
+                cx: Option<&agentflow::Context>,
+                n: $input,
+            ) -> agentflow::Result<$ok> {
                 <Self as agentflow::__private::WorkflowFn1>::run(cx, (n,)).await
             }
         }

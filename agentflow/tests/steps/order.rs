@@ -20,18 +20,27 @@ async fn mail(n: u64) -> u64 {
 }
 
 fn looks(steps: &mut Steps<'_>, name: &'static str, n: Handle<u64>) -> Handle<u64> {
-    step!(steps, Node::new(name), [look], (n,), |_: Context, (n,)| async move { Ok::<u64, Error>(look(n).await) })
+    step!(steps, Node::new(name), [look], (n,), |_: Context, (n,)| async move {
+        Ok::<u64, Error>(look(n).await)
+    })
 }
 
 fn mails(steps: &mut Steps<'_>, node: Node, n: Handle<u64>) -> Handle<u64> {
-    step!(steps, node, [mail], (n,), |_: Context, (n,)| async move { Ok::<u64, Error>(mail(n).await) })
+    step!(
+        steps,
+        node,
+        [mail],
+        (n,),
+        |_: Context, (n,)| async move { Ok::<u64, Error>(mail(n).await) }
+    )
 }
 
 /// Returns the order edges of each node that has any.
 fn order(graph: &Graph) -> Vec<String> {
     let nodes = graph.nodes.iter().filter(|node| !node.order.is_empty());
     let of = |node: &agentflow::workflow::GraphNode| {
-        let edges = node.order.iter().map(|edge| format!("{} ({})", edge.node, edge.reason.as_str()));
+        let edges =
+            node.order.iter().map(|edge| format!("{} ({})", edge.node, edge.reason.as_str()));
         format!("{}: {}", node.name, edges.collect::<Vec<_>>().join(", "))
     };
     nodes.map(of).collect()

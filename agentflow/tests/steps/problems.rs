@@ -14,7 +14,9 @@ use crate::expanded::expanded;
 
 type Step<T> = Result<T, String>;
 
-fn problem<T: agentflow::value::NodeValue>(nodes: impl FnOnce(&mut Builder, Handle<u64>) -> Handle<T>) -> String {
+fn problem<T: agentflow::value::NodeValue>(
+    nodes: impl FnOnce(&mut Builder, Handle<u64>) -> Handle<T>,
+) -> String {
     let built = Workflow::<(u64,), T>::build("w", ["n"], |b, (n,)| nodes(b, n));
     match built.unwrap_err() {
         Error::Build { problem, .. } => problem,
@@ -27,19 +29,25 @@ fn what_others_could_change_is_no_value() {
     let shared = |problem: String, what: &str| {
         let start = format!("the node `a` gives a `{what}");
         assert!(
-            problem.starts_with(&start) && problem.contains("`, which can be changed after it was recorded; "),
+            problem.starts_with(&start)
+                && problem.contains("`, which can be changed after it was recorded; "),
             "{problem}"
         );
     };
     shared(problem(|b, n| b.value("a", (n,), |(n,)| Step::Ok(Cell::new(n)))), "Cell");
     shared(problem(|b, n| b.value("a", (n,), |(n,)| Step::Ok(vec![RefCell::new(n)]))), "RefCell");
-    shared(problem(|b, n| b.node("a", (n,), |_, (n,)| async move { Step::Ok(Some(Mutex::new(n))) })), "Mutex");
+    shared(
+        problem(|b, n| b.node("a", (n,), |_, (n,)| async move { Step::Ok(Some(Mutex::new(n))) })),
+        "Mutex",
+    );
     shared(problem(|b, n| b.value("a", (n,), |(n,)| Step::Ok((n, AtomicU64::new(n))))), "Atomic");
 }
 
 #[test]
 fn a_repetition_has_a_round() {
-    let repeated = |b: &mut Builder, n| b.repeat("a", n, (), 0, |_| false, |_, n, ()| async move { Step::Ok(n) });
+    let repeated = |b: &mut Builder, n| {
+        b.repeat("a", n, (), 0, |_| false, |_, n, ()| async move { Step::Ok(n) })
+    };
     assert_eq!(problem(repeated), "the node `a` is repeated at most 0 times; give it at least 1");
 }
 
@@ -93,9 +101,17 @@ expanded!(held, u64 => u64, |steps, n| {
 async fn nothing_begins_below_a_gate_that_failed() {
     let handle = test_runtime().build().start(held::workflow(), 1).await.unwrap();
     let error = handle.result().await.unwrap_err();
-    assert_eq!(error.to_string(), "the step `ok` failed: the run's task ended without a result: no");
-    let skipped = handle.recorded().iter().find(|event| event.path.to_string() == "below").cloned().unwrap();
-    assert_eq!(serde_json::to_value(&skipped.kind).unwrap()["payload"]["reason"], "`ok` failed", "{skipped:?}");
+    assert_eq!(
+        error.to_string(),
+        "the step `ok` failed: the run's task ended without a result: no"
+    );
+    let skipped =
+        handle.recorded().iter().find(|event| event.path.to_string() == "below").cloned().unwrap();
+    assert_eq!(
+        serde_json::to_value(&skipped.kind).unwrap()["payload"]["reason"],
+        "`ok` failed",
+        "{skipped:?}"
+    );
 }
 
 static OVER: AtomicBool = AtomicBool::new(false);

@@ -51,7 +51,9 @@ expanded!(early, u64 => u64, |steps, n| {
 #[tokio::test]
 async fn the_first_return_ends_the_workflow() -> Result<()> {
     SEEN.with(Seen::take);
-    for (n, output, ran) in [(1, 101, vec!["if_1/then/first"]), (11, 11, vec![]), (21, 1021, vec!["rest"])] {
+    for (n, output, ran) in
+        [(1, 101, vec!["if_1/then/first"]), (11, 11, vec![]), (21, 1021, vec!["rest"])]
+    {
         assert_eq!(early::call(None, n).await?, output);
         assert_eq!(SEEN.with(Seen::take), ran, "{n}");
     }

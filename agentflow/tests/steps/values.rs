@@ -37,7 +37,9 @@ async fn all_readers_see_one_value() {
 }
 
 fn check_ids(steps: &mut Steps<'_>, ids: Handle<Vec<u64>>) -> Handle<bool> {
-    steps.value::<_, bool, _>(Node::new("output"), (ids,), |(ids,)| Ok(ids[0] == ids[1] && ids[1] == ids[2]))
+    steps.value::<_, bool, _>(Node::new("output"), (ids,), |(ids,)| {
+        Ok(ids[0] == ids[1] && ids[1] == ids[2])
+    })
 }
 
 // Like `ids`, with an output that is the same in all runs if the three numbers are equal.
@@ -64,7 +66,8 @@ async fn a_value_is_one_event_of_a_run_that_is_kept() {
     let run = handle.run_id().clone();
     handle.result().await.unwrap();
     let events = store.read(&run, 0, 100).await.unwrap();
-    let of_id: Vec<_> = events.iter().filter(|event| event.path.to_string() == "id").map(|e| e.name()).collect();
+    let of_id: Vec<_> =
+        events.iter().filter(|event| event.path.to_string() == "id").map(|e| e.name()).collect();
     assert_eq!(of_id, ["workflow.node.completed"]);
     // The output is recorded once, by the end of the run.
     assert!(!events.iter().any(|event| event.path.to_string() == "output"));
@@ -74,7 +77,9 @@ async fn a_value_is_one_event_of_a_run_that_is_kept() {
     let mut events = handle.events();
     handle.result().await.unwrap();
 
-    while let Some(event) = within("the next event", futures_util::StreamExt::next(&mut events)).await {
+    while let Some(event) =
+        within("the next event", futures_util::StreamExt::next(&mut events)).await
+    {
         assert!(event.path.to_string() != "id", "{}", event.name());
         assert!(!matches!(event.kind, EventKind::NodeFailed { .. }));
     }

@@ -93,12 +93,17 @@ async fn serve(
             log.push(Received { head, body, at: Instant::now(), connection });
             log.len() - 1
         };
-        let gone = vec![Act::Write(response(410, "application/json", r#"{"error":{"message":"no more"}}"#))];
+        let gone = vec![Act::Write(response(
+            410,
+            "application/json",
+            r#"{"error":{"message":"no more"}}"#,
+        ))];
         for act in scripts.get(turn).unwrap_or(&gone) {
             let written = match act {
                 Act::Write(bytes) => socket.write_all(bytes).await,
                 Act::Chunk(bytes) => {
-                    let piece = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+                    let piece =
+                        [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
                     socket.write_all(&piece).await
                 }
                 Act::End => socket.write_all(b"0\r\n\r\n").await,
@@ -129,7 +134,12 @@ async fn read_request(socket: &mut TcpStream) -> Option<(String, String)> {
             let head = String::from_utf8(bytes[..end].to_vec()).expect("a request head");
             let length = head
                 .lines()
-                .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok())
+                .find_map(|line| {
+                    line.to_ascii_lowercase()
+                        .strip_prefix("content-length: ")?
+                        .parse::<usize>()
+                        .ok()
+                })
                 .unwrap_or(0);
             while bytes.len() < end + 4 + length {
                 match socket.read(&mut piece).await {
@@ -137,7 +147,8 @@ async fn read_request(socket: &mut TcpStream) -> Option<(String, String)> {
                     _ => return None,
                 }
             }
-            let body = String::from_utf8(bytes[end + 4..end + 4 + length].to_vec()).expect("a JSON body");
+            let body =
+                String::from_utf8(bytes[end + 4..end + 4 + length].to_vec()).expect("a JSON body");
             return Some((head, body));
         }
         match socket.read(&mut piece).await {

@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::a2a_args::{A2aAgentArgs, A2aCommand, A2aSendArgs};
 use super::print::{Answer, Stop, counted, line, note, print_json};
 use super::{a2a_serve, a2a_tasks, ctrl_c};
-use agentflow_a2a::a2a::{A2aClient, A2aError, A2aMessage, A2aPart, A2aTask, A2aTaskState, A2aUpdate};
+use agentflow_a2a::a2a::{
+    A2aClient, A2aError, A2aMessage, A2aPart, A2aTask, A2aTaskState, A2aUpdate,
+};
 use agentflow_core::runtime::Runtime;
 
 /// Name of the remote agent in this program.
@@ -36,7 +38,8 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
     let mut lines = vec![format!("{} {}", card.name, card.version)];
     lines.extend(card.description.lines().map(ToOwned::to_owned));
     lines.extend(card.supported_interfaces.iter().map(|interface| {
-        let (url, binding, version) = (&interface.url, &interface.protocol_binding, &interface.protocol_version);
+        let (url, binding, version) =
+            (&interface.url, &interface.protocol_binding, &interface.protocol_version);
         format!("{binding} {version} at {url}")
     }));
     let yes_or_no = |yes: bool| if yes { "yes" } else { "no" };
@@ -45,7 +48,9 @@ async fn card(agent: &A2aAgentArgs, json: bool) -> Result<(), Stop> {
     if !card.signatures.is_empty() {
         lines.push(format!("{} not verified", counted(card.signatures.len(), "signature")));
     }
-    lines.extend(card.skills.iter().map(|skill| format!("skill {}: {}", skill.id, skill.description)));
+    lines.extend(
+        card.skills.iter().map(|skill| format!("skill {}: {}", skill.id, skill.description)),
+    );
     // Control characters from a remote server are always escaped, even if the output is not a
     // terminal.
     lines.iter().try_for_each(|text| line(format_args!("{}", OneLine(text))))
@@ -61,7 +66,8 @@ async fn send(args: A2aSendArgs) -> Result<(), Stop> {
             task.into_iter().fold(A2aMessage::user([A2aPart::data(data)]), A2aMessage::task)
         }
         (Some(task), None) => {
-            ctrl_c::or_stop(async { Ok(client.answer(&task, text.unwrap_or_default()).await?) }).await?
+            ctrl_c::or_stop(async { Ok(client.answer(&task, text.unwrap_or_default()).await?) })
+                .await?
         }
         (None, None) => A2aMessage::user_text(text.unwrap_or_default()),
     };
@@ -96,7 +102,9 @@ fn unfinished(task: &A2aTask) -> Option<Stop> {
         _ => task.said(),
     };
     let said = said.unwrap_or_else(|| match state {
-        A2aTaskState::InputRequired => "its question cannot be shown; --json shows all that it sent".to_owned(),
+        A2aTaskState::InputRequired => {
+            "its question cannot be shown; --json shows all that it sent".to_owned()
+        }
         A2aTaskState::Canceled => "the task was cancelled".to_owned(),
         A2aTaskState::AuthRequired => "the agent asks for credentials".to_owned(),
         _ => "the task failed, and the agent gives no reason".to_owned(),
@@ -131,7 +139,10 @@ pub(super) fn client_of(agent: &A2aAgentArgs) -> Result<A2aClient, Stop> {
     let mut builder = A2aClient::at(AGENT, agent.url.clone());
     if let Some(variable) = &agent.key_from {
         let Ok(key) = std::env::var(variable) else {
-            return Err(Stop::failed("a2a", format!("the variable `{variable}` is not set; set it to the key")));
+            return Err(Stop::failed(
+                "a2a",
+                format!("the variable `{variable}` is not set; set it to the key"),
+            ));
         };
         builder = builder.bearer(key);
     }

@@ -17,7 +17,12 @@ use tower_service::Service;
 use agentflow_mcp::mcp_server::{AcceptedPeer, accept};
 
 /// Serves until the future is dropped. Dropping it closes all connections.
-pub(super) async fn listen(listener: TcpListener, router: Router, connections: usize, head: Duration) {
+pub(super) async fn listen(
+    listener: TcpListener,
+    router: Router,
+    connections: usize,
+    head: Duration,
+) {
     accept(listener, connections, |peer| connection(peer, router.clone(), head)).await;
 }
 

@@ -22,15 +22,28 @@ const PUSH_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop> {
     let guard = guard(&args.push_allow)?;
-    let A2aServeArgs { agents, workflows, grant, clients_approve, store, listen, public_url, token_from, .. } = args;
+    let A2aServeArgs {
+        agents,
+        workflows,
+        grant,
+        clients_approve,
+        store,
+        listen,
+        public_url,
+        token_from,
+        ..
+    } = args;
     let token = token_from.map(|variable| match std::env::var(&variable) {
         Ok(token) if !token.is_empty() => Ok(token),
         _ => Err(Stop::failed("a2a", format!("the variable `{variable}` is not set"))),
     });
     let token = token.transpose()?;
-    let address: SocketAddr = listen
-        .parse()
-        .map_err(|_| Stop::failed("a2a", format!("`{listen}` is not an address and a port, such as 127.0.0.1:3200")))?;
+    let address: SocketAddr = listen.parse().map_err(|_| {
+        Stop::failed(
+            "a2a",
+            format!("`{listen}` is not an address and a port, such as 127.0.0.1:3200"),
+        )
+    })?;
     if !address.ip().is_loopback() && token.is_none() {
         let problem = "other machines reach this address; say which variable has the token of clients, `--token-from`";
         return Err(Stop::failed("a2a", problem));
@@ -41,7 +54,9 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
     let host = match (store, with_documents.host) {
         (Some(file), host) => runs::with_store(&host, Some(&file)).await?,
         (None, host) if host.store().is_some() => host,
-        (None, _) => return Err(Stop::failed("a2a", "tasks are kept in a store; name a file with --store")),
+        (None, _) => {
+            return Err(Stop::failed("a2a", "tasks are kept in a store; name a file with --store"));
+        }
     };
     let server = A2aServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);
     let server = if clients_approve { server.clients_approve() } else { server };
@@ -82,7 +97,10 @@ fn guard(allowed: &[String]) -> Result<AddressGuard, Stop> {
         let (address, bits) = range.split_once('/').unwrap_or((range, "255"));
         match (address.parse(), bits.parse()) {
             (Ok(address), Ok(bits)) => Ok(guard.allow(address, bits)),
-            _ => Err(Stop::failed("a2a", format!("`{range}` is not a range of addresses, such as 10.1.0.0/16"))),
+            _ => Err(Stop::failed(
+                "a2a",
+                format!("`{range}` is not a range of addresses, such as 10.1.0.0/16"),
+            )),
         }
     })
 }
@@ -93,7 +111,9 @@ fn with_token(server: A2aServer, token: &str) -> A2aServer {
     let expected = sha256(token.as_bytes());
     let server = server.auth(move |headers| {
         let sent = headers.get("authorization").and_then(|value| value.to_str().ok());
-        let sent = sent.and_then(|value| value.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+        let sent = sent
+            .and_then(|value| value.split_once(' '))
+            .filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
         match sent.is_some_and(|(_, token)| sha256(token.trim().as_bytes()) == expected) {
             true => Ok(A2aCaller::new(HOLDER)),
             false => Err(A2aRefusal::bearer()),

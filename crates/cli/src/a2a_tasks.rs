@@ -29,7 +29,9 @@ pub(super) async fn task(args: A2aTaskArgs, cancels: bool) -> Result<(), Stop> {
         let who = if message.role == A2aRole::User { "client" } else { "agent" };
         format!("{who}: {}", message.text())
     }));
-    lines.extend(Some(task.question().unwrap_or_else(|| task.text())).filter(|text| !text.is_empty()));
+    lines.extend(
+        Some(task.question().unwrap_or_else(|| task.text())).filter(|text| !text.is_empty()),
+    );
     printed(&lines)
 }
 

@@ -19,7 +19,11 @@ pub(super) enum ArtifactOwner {
 }
 
 /// Lists the artifacts, or writes one.
-pub(super) async fn show(runtime: &Runtime, saved: &ArtifactOwner, which: ArtifactArgs) -> Result<(), Stop> {
+pub(super) async fn show(
+    runtime: &Runtime,
+    saved: &ArtifactOwner,
+    which: ArtifactArgs,
+) -> Result<(), Stop> {
     match which {
         ArtifactArgs { name: Some(name), number, out: Some(out), .. } => {
             write(runtime, saved, (&name, number), &out).await
@@ -42,11 +46,15 @@ async fn list(runtime: &Runtime, saved: &ArtifactOwner, json: bool) -> Result<()
             if json {
                 return print_json(&artifacts);
             }
-            artifacts.into_iter().map(|SessionArtifact { run, artifact, .. }| (Some(run), artifact)).collect()
+            artifacts
+                .into_iter()
+                .map(|SessionArtifact { run, artifact, .. }| (Some(run), artifact))
+                .collect()
         }
     };
     for (run, ArtifactRef { name, version, media_type, size, .. }) in &artifacts {
-        let of = run.as_ref().map_or_else(String::new, |run| format!("  of the run {}", OneLine(run)));
+        let of =
+            run.as_ref().map_or_else(String::new, |run| format!("  of the run {}", OneLine(run)));
         line(format_args!(
             "{BOLD}{}{BOLD:#}  version {version}  {size} bytes{DIM}  {}{of}{DIM:#}",
             OneLine(name),
@@ -66,9 +74,12 @@ async fn write(
     out: &Path,
 ) -> Result<(), Stop> {
     let (found, of, command, id) = match saved {
-        ArtifactOwner::ByRun(run) => {
-            (runtime.artifact(run, name, version).await?, format!("run `{run}`"), "runs", run.to_string())
-        }
+        ArtifactOwner::ByRun(run) => (
+            runtime.artifact(run, name, version).await?,
+            format!("run `{run}`"),
+            "runs",
+            run.to_string(),
+        ),
         ArtifactOwner::InSession(id) => {
             let found = runtime.session_artifact(id, name, version).await?;
             (found, format!("session `{id}`"), "sessions", id.clone())
@@ -78,7 +89,9 @@ async fn write(
         let version = version.map_or_else(String::new, |version| format!(" of version {version}"));
         return Err(Stop::failed(
             "not_found",
-            format!("the {of} has no artifact `{name}`{version}; list them with `{command} artifacts {id}`"),
+            format!(
+                "the {of} has no artifact `{name}`{version}; list them with `{command} artifacts {id}`"
+            ),
         ));
     };
     if out == Path::new("-") {
@@ -87,8 +100,10 @@ async fn write(
     // `create_new` never overwrites an existing file.
     let file = std::fs::File::options().write(true).create_new(true).open(out);
     file.and_then(|mut file| file.write_all(&artifact.bytes)).map_err(|error| {
-        let problem =
-            format!("`{}` cannot be written: {error}; give a new file in a folder that is there", out.display());
+        let problem = format!(
+            "`{}` cannot be written: {error}; give a new file in a folder that is there",
+            out.display()
+        );
         Stop::failed("io", problem)
     })?;
     note(format_args!("{} is in `{}`", OneLine(&artifact.reference), out.display()));

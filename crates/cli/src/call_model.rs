@@ -35,8 +35,10 @@ pub(super) async fn call(host: &Runtime, args: CallArgs) -> Result<(), Stop> {
 async fn converse(host: &Runtime, args: &CallArgs) -> Result<(), Stop> {
     let model = model::open(host, &args.reference, &args.model)?;
     let mut ctrl_c = ctrl_c::watch();
-    let definitions = args.tools.iter().map(|file| model::tool_file(file)).collect::<Result<Vec<_>, _>>()?;
-    let mut conversation: Conversation = args.model.instruct.iter().cloned().map(Message::system).collect();
+    let definitions =
+        args.tools.iter().map(|file| model::tool_file(file)).collect::<Result<Vec<_>, _>>()?;
+    let mut conversation: Conversation =
+        args.model.instruct.iter().cloned().map(Message::system).collect();
     conversation.push(Message::user(args.prompt.as_str()));
     let mut request = ModelRequest::new(conversation.clone())
         .tools(definitions.into_iter().collect::<agentflow_core::tool::ToolManifest>())
@@ -122,9 +124,17 @@ async fn shown(
         note(format_args!("{DIM}reasoning: {}{DIM:#}", short(&reasoning)));
     }
     for call in response.tool_calls() {
-        line(format_args!("tool call {BOLD}{}{BOLD:#} {}", short(&call.name), OneLine(arguments(call))))?;
+        line(format_args!(
+            "tool call {BOLD}{}{BOLD:#} {}",
+            short(&call.name),
+            OneLine(arguments(call))
+        ))?;
     }
-    note(format_args!("{DIM}{}{}{DIM:#}", short(response.stop_reason.as_str()), tokens(&response.usage)));
+    note(format_args!(
+        "{DIM}{}{}{DIM:#}",
+        short(response.stop_reason.as_str()),
+        tokens(&response.usage)
+    ));
     Ok(response)
 }
 
@@ -223,8 +233,10 @@ mod tests {
     fn a_turn_as_json() {
         let call = ToolCall::new("c1", "add", r#"{"a": 1}"#);
         let broken = ToolCall::new("c2", "add", r#"{"a": "#);
-        let parts = [call, broken].map(|call| agentflow_core::message::Part::ToolCall(Arc::new(call)));
-        let mut response = ModelResponse::new(Message::new(agentflow_core::message::Role::Assistant, parts));
+        let parts =
+            [call, broken].map(|call| agentflow_core::message::Part::ToolCall(Arc::new(call)));
+        let mut response =
+            ModelResponse::new(Message::new(agentflow_core::message::Role::Assistant, parts));
         response.usage = Usage::new(3, 2);
         response.usage.cached_tokens = Some(0);
         assert_eq!(

@@ -49,19 +49,25 @@ impl Chat {
         let mut lines = Lines::begin();
         self.restore_session(&mut lines).await?;
         loop {
-            let Some(line) = lines.next(format_args!("{BOLD}>{BOLD:#} ")).await else { return Ok(()) };
+            let Some(line) = lines.next(format_args!("{BOLD}>{BOLD:#} ")).await else {
+                return Ok(());
+            };
             if line.trim().is_empty() {
                 continue;
             }
             // `shared`: the user of the store file has access to all sessions in it.
-            let session = Session::from(self.args.session.as_str()).shared().summarized(Summary::default());
+            let session =
+                Session::from(self.args.session.as_str()).shared().summarized(Summary::default());
             let request = RunRequest::new(line).session(session);
             let request = self.args.caller.clone().into_iter().fold(request, RunRequest::caller);
             match self.runtime.start_agent(&self.args.agent, request).await {
                 Ok(handle) => self.follow(&handle, Followed::after(&handle, 0), &mut lines).await?,
                 // This run could not start, for example because the session has another run; the
                 // next one may.
-                Err(error @ (Error::Store(_) | Error::Middleware { .. } | Error::RunResource { .. })) => {
+                Err(
+                    error
+                    @ (Error::Store(_) | Error::Middleware { .. } | Error::RunResource { .. }),
+                ) => {
                     not_answered(&error);
                 }
                 Err(error) => return Err(error.into()),
@@ -106,7 +112,12 @@ impl Chat {
     }
 
     /// Shows a run until its end. A failure of the run is printed and does not end the chat.
-    async fn follow(&self, handle: &RunHandle<Encoded>, mut run: Followed, lines: &mut Lines) -> Result<(), Stop> {
+    async fn follow(
+        &self,
+        handle: &RunHandle<Encoded>,
+        mut run: Followed,
+        lines: &mut Lines,
+    ) -> Result<(), Stop> {
         let mut answer = Answer::new();
         // `true` if the current answer was printed in pieces.
         let mut shown = false;
@@ -135,7 +146,11 @@ impl Chat {
                     response.message.tool_calls().for_each(|call| called(call));
                 }
                 EventKind::ToolFailed { result, .. } => {
-                    note(format_args!("{DIM}  {} failed: {}{DIM:#}", OneLine(&result.name), short(&result.text())));
+                    note(format_args!(
+                        "{DIM}  {} failed: {}{DIM:#}",
+                        OneLine(&result.name),
+                        short(&result.text())
+                    ));
                 }
                 EventKind::ApprovalRequested(request) => {
                     let ApprovalRequest { message, payload, answer, .. } = &**request;
@@ -162,7 +177,12 @@ impl Chat {
     /// Asks the person a question of the run, until it is answered here or by another client. To a
     /// yes-or-no question, JSON is passed on unchanged, "yes" grants, and any other text denies
     /// with the text as the reason.
-    async fn ask(&self, question: Question<'_>, followed: &mut Followed, lines: &mut Lines) -> Result<(), Stop> {
+    async fn ask(
+        &self,
+        question: Question<'_>,
+        followed: &mut Followed,
+        lines: &mut Lines,
+    ) -> Result<(), Stop> {
         let Question { run, at, id, text, about, asked } = question;
         note(format_args!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}", OneLine(text), short(about)));
         if let Asked::Choice(choices) = asked {
@@ -197,7 +217,9 @@ impl Chat {
             };
             let answered = match (line.trim(), json) {
                 ("", _) => continue,
-                (_, Some(Ok(answer))) => self.runtime.answer_encoded(run, id, answer, &self.by).await,
+                (_, Some(Ok(answer))) => {
+                    self.runtime.answer_encoded(run, id, answer, &self.by).await
+                }
                 (_, Some(Err(error))) => {
                     note(format_args!("this is not JSON: {}", OneLine(error)));
                     continue;
@@ -206,9 +228,13 @@ impl Chat {
                     self.runtime.approve(run, id, Approval::granted(), &self.by).await
                 }
                 (word, None) if is_one_of(word, ["n", "no"]) => {
-                    self.runtime.approve(run, id, Approval::denied("the person said no"), &self.by).await
+                    self.runtime
+                        .approve(run, id, Approval::denied("the person said no"), &self.by)
+                        .await
                 }
-                (reason, None) => self.runtime.approve(run, id, Approval::denied(reason), &self.by).await,
+                (reason, None) => {
+                    self.runtime.approve(run, id, Approval::denied(reason), &self.by).await
+                }
             };
             match answered {
                 Ok(()) => return Ok(()),

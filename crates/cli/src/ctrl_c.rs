@@ -16,7 +16,9 @@ pub(super) fn watch() -> oneshot::Receiver<()> {
     let (first, told) = oneshot::channel();
     let (listens, ready) = mpsc::channel();
     let listen = move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else {
+            return;
+        };
         runtime.block_on(async {
             let mut ctrl_c = pin!(tokio::signal::ctrl_c());
             // The signal handler is installed by the first poll.

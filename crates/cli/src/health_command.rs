@@ -14,7 +14,9 @@ pub(super) async fn health(host: &Runtime, json: bool) -> Result<(), Stop> {
             let problem = health.problem_of(phase).map(BootError::found);
             (phase.to_string(), json!({"well": problem.is_none(), "problem": problem}))
         };
-        print_json(&BootPhase::ALL.iter().copied().map(about).collect::<serde_json::Map<String, Value>>())?;
+        print_json(
+            &BootPhase::ALL.iter().copied().map(about).collect::<serde_json::Map<String, Value>>(),
+        )?;
     } else {
         line(format_args!("{health}"))?;
     }

@@ -235,7 +235,8 @@ impl ProgramHost {
         let builder = match self {
             Self::Builder(builder) => builder,
             Self::Runtime(_) if config.is_some() => {
-                let problem = "this program has its settings from its own code; it takes no --config";
+                let problem =
+                    "this program has its settings from its own code; it takes no --config";
                 return Err(Stop::failed("config", problem));
             }
             Self::Runtime(runtime) => return Ok(runtime),
@@ -256,7 +257,9 @@ impl ProgramHost {
                 note(OneLine(problem));
             }
             match runtime.reload_documents().await {
-                Ok(reloaded) => reloaded.errors.iter().for_each(|error| note(format_args!("{error}\n"))),
+                Ok(reloaded) => {
+                    reloaded.errors.iter().for_each(|error| note(format_args!("{error}\n")));
+                }
                 Err(error) => note(format_args!("{error}\n")),
             }
         }
@@ -275,7 +278,10 @@ fn execute(host: ProgramHost) -> ExitCode {
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return Stop::failed("runtime", format!("no threads could be started: {error}")).report(),
+        Err(error) => {
+            return Stop::failed("runtime", format!("no threads could be started: {error}"))
+                .report();
+        }
     };
     let done = runtime.block_on(async {
         logging::install(&cli.logs)?;

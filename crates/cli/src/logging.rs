@@ -50,15 +50,21 @@ pub(super) fn install(args: &LogArgs) -> Result<(), Stop> {
     let filter = EnvFilter::builder().parse(directives).map_err(|error| {
         Stop::failed(
             "logs",
-            format!("RUST_LOG is not a list of levels: {error}; write `info` or `agentflow=debug,warn`"),
+            format!(
+                "RUST_LOG is not a list of levels: {error}; write `info` or `agentflow=debug,warn`"
+            ),
         )
     })?;
     let of_run = args.log_run.as_deref().map(of_run).transpose()?;
     // At the most detailed level, also show how long each step, model call and tool call took. A
     // filter by run cannot do this: it evaluates the fields of a span too late to filter the close
     // event.
-    let spans = if args.verbose >= 3 && args.log_run.is_none() { FmtSpan::CLOSE } else { FmtSpan::NONE };
-    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false).with_span_events(spans);
+    let spans =
+        if args.verbose >= 3 && args.log_run.is_none() { FmtSpan::CLOSE } else { FmtSpan::NONE };
+    let logs = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_span_events(spans);
     let logs = match args.log_format {
         LogFormat::Text => logs.boxed(),
         LogFormat::Json => logs.json().boxed(),
@@ -74,7 +80,8 @@ pub(super) fn install(args: &LogArgs) -> Result<(), Stop> {
 
 /// Creates a filter for the spans of one run.
 fn of_run(run: &str) -> Result<EnvFilter, Stop> {
-    let unusable = || Stop::failed("logs", format!("`{run}` cannot be the id of a run; write --log-run ID"));
+    let unusable =
+        || Stop::failed("logs", format!("`{run}` cannot be the id of a run; write --log-run ID"));
     if run.contains(['"', '\\', '{', '}', '[', ']', ',', '=']) {
         return Err(unusable());
     }

@@ -141,9 +141,9 @@ pub(super) struct McpServeArgs {
 fn address(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<u16>() {
         Ok(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-        Err(_) => {
-            text.parse().map_err(|_| "give a port, such as 8080, or an address, such as 127.0.0.1:8080".to_owned())
-        }
+        Err(_) => text.parse().map_err(|_| {
+            "give a port, such as 8080, or an address, such as 127.0.0.1:8080".to_owned()
+        }),
     }
 }
 

@@ -27,11 +27,15 @@ pub(super) async fn mcp(host: &Runtime, command: McpCommand) -> Result<(), Stop>
         McpCommand::Logout { url } => logout(url).await,
         McpCommand::Tools { json, server } => tools(&server, json).await,
         McpCommand::Call { name, input, json, server } => call(&server, &name, input, json).await,
-        McpCommand::Resources { uri: None, json, server } => mcp_reads::resources(client_of(&server)?, json).await,
+        McpCommand::Resources { uri: None, json, server } => {
+            mcp_reads::resources(client_of(&server)?, json).await
+        }
         McpCommand::Resources { uri: Some(uri), json, server } => {
             mcp_reads::resource(client_of(&server)?, &uri, json).await
         }
-        McpCommand::Prompts { name: None, json, server, .. } => mcp_reads::prompts(client_of(&server)?, json).await,
+        McpCommand::Prompts { name: None, json, server, .. } => {
+            mcp_reads::prompts(client_of(&server)?, json).await
+        }
         McpCommand::Prompts { name: Some(name), input, json, server } => {
             mcp_reads::prompt(client_of(&server)?, &name, &input, json).await
         }
@@ -64,11 +68,14 @@ async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
         // Only this machine can connect, so no key is required.
         None if address.ip().is_loopback() => server,
         None => {
-            let problem = format!("others of the network can connect to {address}; say `--key-from VARIABLE`, too");
+            let problem = format!(
+                "others of the network can connect to {address}; say `--key-from VARIABLE`, too"
+            );
             return Err(Stop::failed("mcp", problem));
         }
     };
-    let failed = |error: std::io::Error| Stop::failed("mcp", format!("cannot listen on {address}: {error}"));
+    let failed =
+        |error: std::io::Error| Stop::failed("mcp", format!("cannot listen on {address}: {error}"));
     let listener = tokio::net::TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     server.check().await?;
@@ -92,7 +99,12 @@ async fn recover(host: &Runtime, is_kept: bool, store: &str) -> Result<(), Stop>
 /// Requires the key from an environment variable in every request.
 fn with_key(server: McpServer, variable: &str) -> Result<McpServer, Stop> {
     let key = std::env::var(variable).ok().filter(|key| !key.is_empty()).ok_or_else(|| {
-        Stop::failed("mcp", format!("the environment has no key under `{variable}`; set it, or leave `--key-from` out"))
+        Stop::failed(
+            "mcp",
+            format!(
+                "the environment has no key under `{variable}`; set it, or leave `--key-from` out"
+            ),
+        )
     })?;
     let expected: Arc<str> = format!("Bearer {key}").into();
     // All clients are one caller, so limits for a caller would apply to all of them.
@@ -111,13 +123,15 @@ fn with_key(server: McpServer, variable: &str) -> Result<McpServer, Stop> {
 
 /// Compares two byte strings in constant time, apart from their length.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
+    one.len() == other.len()
+        && one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
 }
 
 async fn login(args: McpLoginArgs) -> Result<(), Stop> {
     let McpLoginArgs { url, scopes, client_id, issuer, port } = args;
     let show = |url: &str| note(format_args!("log in at {url}"));
-    let authorization = McpAuthorization::loopback(show).logins(logins()?).scopes(scopes).redirect_port(port);
+    let authorization =
+        McpAuthorization::loopback(show).logins(logins()?).scopes(scopes).redirect_port(port);
     let authorization = match (issuer, client_id) {
         (Some(issuer), Some(id)) => authorization.client(issuer, id, None),
         _ => authorization,
@@ -129,14 +143,18 @@ async fn login(args: McpLoginArgs) -> Result<(), Stop> {
 }
 
 async fn logout(url: String) -> Result<(), Stop> {
-    let client = McpClient::http(SERVER, url).authorization(McpAuthorization::stored(logins()?)).build()?;
+    let client =
+        McpClient::http(SERVER, url).authorization(McpAuthorization::stored(logins()?)).build()?;
     ctrl_c::or_stop(async { Ok(client.logout().await?) }).await
 }
 
 /// Returns the folder with this user's logins.
 fn logins() -> Result<McpLoginFolder, Stop> {
     McpLoginFolder::of_user().ok_or_else(|| {
-        Stop::failed("mcp", "the environment names no folder for logins; set `HOME` or `XDG_DATA_HOME`".to_owned())
+        Stop::failed(
+            "mcp",
+            "the environment names no folder for logins; set `HOME` or `XDG_DATA_HOME`".to_owned(),
+        )
     })
 }
 
@@ -193,9 +211,14 @@ fn client_of(server: &McpServerArgs) -> Result<McpClient, Stop> {
             let stored = McpLoginFolder::of_user().filter(|_| can_be).map(McpAuthorization::stored);
             stored.into_iter().fold(client, McpClientBuilder::authorization)
         }
-        (None, [program, arguments @ ..]) => McpClient::stdio(SERVER, program.clone()).args(arguments.to_vec()),
+        (None, [program, arguments @ ..]) => {
+            McpClient::stdio(SERVER, program.clone()).args(arguments.to_vec())
+        }
         (None, []) => {
-            return Err(Stop::failed("mcp", "say which server: `--url URL` or `-- PROGRAM ARG..`".to_owned()));
+            return Err(Stop::failed(
+                "mcp",
+                "say which server: `--url URL` or `-- PROGRAM ARG..`".to_owned(),
+            ));
         }
     };
     Ok(client.build()?)

@@ -14,11 +14,16 @@ use agentflow_core::message::Part;
 use agentflow_mcp::mcp::{McpClient, McpContent, McpPrompt};
 
 pub(super) async fn resources(client: McpClient, json: bool) -> Result<(), Stop> {
-    let listed = async { tokio::try_join!(client.resources(), client.resource_templates()).map_err(Stop::from) };
+    let listed = async {
+        tokio::try_join!(client.resources(), client.resource_templates()).map_err(Stop::from)
+    };
     let (resources, templates) = ended(&client, listed).await?;
     if json {
-        let all: Vec<Value> =
-            resources.iter().map(|of| json!(of)).chain(templates.iter().map(|of| json!(of))).collect();
+        let all: Vec<Value> = resources
+            .iter()
+            .map(|of| json!(of))
+            .chain(templates.iter().map(|of| json!(of)))
+            .collect();
         return print_json(&all);
     }
     if resources.is_empty() && templates.is_empty() {
@@ -47,7 +52,8 @@ pub(super) async fn resource(client: McpClient, uri: &str, json: bool) -> Result
             }
             // Binary data could change the state of the terminal.
             McpContent::Bytes { uri, .. } if io::stdout().is_terminal() => {
-                let problem = format!("`{uri}` is not a text; send the output to a file, or use `--json`");
+                let problem =
+                    format!("`{uri}` is not a text; send the output to a file, or use `--json`");
                 return Err(Stop::failed("mcp", problem));
             }
             McpContent::Bytes { bytes, .. } => {
@@ -55,7 +61,10 @@ pub(super) async fn resource(client: McpClient, uri: &str, json: bool) -> Result
                 let written = out.write_all(bytes).and_then(|()| out.flush());
                 written.map_err(|error| match error.kind() {
                     io::ErrorKind::BrokenPipe => Stop::Closed,
-                    _ => Stop::failed("output", format!("standard output cannot be written: {error}")),
+                    _ => Stop::failed(
+                        "output",
+                        format!("standard output cannot be written: {error}"),
+                    ),
                 })?;
             }
             _ => note("a part of the content has an unknown kind; `--json` prints it"),
@@ -78,15 +87,22 @@ pub(super) async fn prompts(client: McpClient, json: bool) -> Result<(), Stop> {
     Ok(())
 }
 
-pub(super) async fn prompt(client: McpClient, name: &str, input: &str, json: bool) -> Result<(), Stop> {
-    let arguments: Map<String, Value> = serde_json::from_str(input)
-        .map_err(|error| Stop::failed("mcp", format!("`--input` is not a JSON object with the arguments: {error}")))?;
+pub(super) async fn prompt(
+    client: McpClient,
+    name: &str,
+    input: &str,
+    json: bool,
+) -> Result<(), Stop> {
+    let arguments: Map<String, Value> = serde_json::from_str(input).map_err(|error| {
+        Stop::failed("mcp", format!("`--input` is not a JSON object with the arguments: {error}"))
+    })?;
     let texts = arguments.into_iter().map(|(name, value)| match value {
         Value::String(text) => (name, text),
         other => (name, other.to_string()),
     });
     let texts: Vec<(String, String)> = texts.collect();
-    let arguments: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let arguments: Vec<(&str, &str)> =
+        texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let messages = ended(&client, async { Ok(client.prompt(name, &arguments).await?) }).await?;
     if json {
         return print_json(&messages);
@@ -109,7 +125,10 @@ pub(super) async fn prompt(client: McpClient, name: &str, input: &str, json: boo
 
 /// Runs a request until its end or Ctrl-C, then closes the client, which stops the server's
 /// process.
-async fn ended<T>(client: &McpClient, request: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
+async fn ended<T>(
+    client: &McpClient,
+    request: impl Future<Output = Result<T, Stop>>,
+) -> Result<T, Stop> {
     let ended = ctrl_c::or_stop(request).await;
     client.close().await;
     ended
@@ -134,7 +153,9 @@ fn parameters(prompt: &McpPrompt) -> String {
 
 fn as_json(content: &McpContent) -> Value {
     match content {
-        McpContent::Text { uri, mime_type, text } => json!({"uri": uri, "mime_type": mime_type, "text": text}),
+        McpContent::Text { uri, mime_type, text } => {
+            json!({"uri": uri, "mime_type": mime_type, "text": text})
+        }
         McpContent::Bytes { uri, mime_type, bytes } => {
             json!({"uri": uri, "mime_type": mime_type, "blob": STANDARD.encode(bytes)})
         }

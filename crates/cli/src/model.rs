@@ -15,7 +15,11 @@ use agentflow_core::runtime::Runtime;
 use agentflow_core::tool::ToolDefinition;
 
 /// Creates the model of `--model`, with the server of `--base-url`.
-pub(super) fn open(host: &Runtime, reference: &str, args: &ModelArgs) -> Result<Arc<dyn Model>, Stop> {
+pub(super) fn open(
+    host: &Runtime,
+    reference: &str,
+    args: &ModelArgs,
+) -> Result<Arc<dyn Model>, Stop> {
     let reference: ModelRef = reference.parse()?;
     // A provider of the program creates its own models, so HTTP options would have no effect.
     if host.makes(reference.provider()) {
@@ -31,7 +35,9 @@ pub(super) fn open(host: &Runtime, reference: &str, args: &ModelArgs) -> Result<
         return Ok(host.model(&reference)?);
     }
     let known = provider_named(reference.provider());
-    let Some((provider, adapter)) = known.and_then(|provider| Some((provider, adapter_of(provider)?))) else {
+    let Some((provider, adapter)) =
+        known.and_then(|provider| Some((provider, adapter_of(provider)?)))
+    else {
         // The provider is unknown. This call returns the error that lists the known adapters.
         return Ok(host.model(&reference)?);
     };
@@ -60,15 +66,21 @@ fn http(args: &ModelArgs) -> HttpSettings {
 
 /// Returns the model settings for every call.
 pub(super) fn settings(args: &ModelArgs) -> ModelSettings {
-    args.settings.iter().cloned().fold(ModelSettings::default(), |settings, (key, value)| settings.extra(key, value))
+    args.settings
+        .iter()
+        .cloned()
+        .fold(ModelSettings::default(), |settings, (key, value)| settings.extra(key, value))
 }
 
 /// Reads a tool definition from a file: a [`ToolDefinition`], or the form of a provider.
 pub(super) fn tool_file(file: &Path) -> Result<ToolDefinition, Stop> {
-    let failed = |problem: String| Stop::failed("tool_file", format!("the tool file {}: {problem}", file.display()));
-    let text =
-        text_file::read(file, text_file::MOST_BYTES).map_err(|error| failed(format!("it cannot be read: {error}")))?;
-    let tool = serde_json::from_str(&text).map_err(|error| failed(format!("it is not JSON: {error}")))?;
+    let failed = |problem: String| {
+        Stop::failed("tool_file", format!("the tool file {}: {problem}", file.display()))
+    };
+    let text = text_file::read(file, text_file::MOST_BYTES)
+        .map_err(|error| failed(format!("it cannot be read: {error}")))?;
+    let tool =
+        serde_json::from_str(&text).map_err(|error| failed(format!("it is not JSON: {error}")))?;
     tool_definition(&tool).map_err(failed)
 }
 
@@ -78,15 +90,19 @@ fn tool_definition(tool: &Value) -> Result<ToolDefinition, String> {
     let name = tool["name"]
         .as_str()
         .ok_or(r#"it has no name; write {"name": "..", "description": "..", "parameters": {"type": "object", ..}}"#)?;
-    let parameters = ["parameters", "parameters_schema", "input_schema"].iter().find_map(|key| tool.get(key));
+    let parameters =
+        ["parameters", "parameters_schema", "input_schema"].iter().find_map(|key| tool.get(key));
     let parameters = match parameters {
         Some(schema) if schema.is_object() => schema.clone(),
         None => json!({"type": "object", "properties": {}}),
         Some(other) => return Err(format!("its parameters are not a JSON Schema but {other}")),
     };
-    let definition = ToolDefinition::new(name, tool["description"].as_str().unwrap_or_default(), parameters);
+    let definition =
+        ToolDefinition::new(name, tool["description"].as_str().unwrap_or_default(), parameters);
     if !definition.has_valid_name() {
-        return Err(format!("its name `{name}` does not work: use 1 to 64 letters, digits, `_` or `-`"));
+        return Err(format!(
+            "its name `{name}` does not work: use 1 to 64 letters, digits, `_` or `-`"
+        ));
     }
     Ok(definition)
 }
@@ -113,9 +129,15 @@ mod tests {
 
     #[test]
     fn a_wrong_tool_says_what_to_do() {
-        assert!(tool_definition(&json!({"description": "?"})).unwrap_err().contains("it has no name"));
+        assert!(
+            tool_definition(&json!({"description": "?"})).unwrap_err().contains("it has no name")
+        );
         assert!(tool_definition(&json!({"name": "a b"})).unwrap_err().contains("letters"));
-        assert!(tool_definition(&json!({"name": "a", "parameters": []})).unwrap_err().contains("not a JSON Schema"));
+        assert!(
+            tool_definition(&json!({"name": "a", "parameters": []}))
+                .unwrap_err()
+                .contains("not a JSON Schema")
+        );
         assert!(tool_definition(&json!([])).is_err());
     }
 }

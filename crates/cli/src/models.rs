@@ -13,7 +13,9 @@ pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
         let catalogue = runtime.catalogue().await;
         let with_origin = |provider: &ModelProvider| {
             let mut json = json!(provider);
-            json["origin"] = json!(catalogue.get(EntryKind::Model, &provider.name).ok().map(|entry| &entry.origin));
+            json["origin"] = json!(
+                catalogue.get(EntryKind::Model, &provider.name).ok().map(|entry| &entry.origin)
+            );
             json
         };
         return print_json(&providers.iter().map(with_origin).collect::<Vec<_>>());
@@ -29,7 +31,9 @@ pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
 
 fn place(provider: &ModelProvider) -> String {
     match (&provider.base_url, &provider.problem, &provider.base_url_variable) {
-        (_, Some(problem), Some(variable)) => format!("{BAD}{variable}: {}{BAD:#}", OneLine(problem)),
+        (_, Some(problem), Some(variable)) => {
+            format!("{BAD}{variable}: {}{BAD:#}", OneLine(problem))
+        }
         (_, Some(problem), None) => format!("{BAD}{}{BAD:#}", OneLine(problem)),
         (Some(url), None, _) => OneLine(url).to_string(),
         (None, None, _) => format!("{DIM}of this program{DIM:#}"),

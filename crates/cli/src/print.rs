@@ -82,7 +82,10 @@ impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
         match error {
             Error::Model(error) => Self::from(&**error),
-            other => Self { retryable: other.is_retryable(), ..Self::new(other.kind().as_str(), other.to_string()) },
+            other => Self {
+                retryable: other.is_retryable(),
+                ..Self::new(other.kind().as_str(), other.to_string())
+            },
         }
     }
 }
@@ -151,7 +154,8 @@ fn written(result: io::Result<()>) -> Result<(), Stop> {
 pub(super) fn local_time(time: Timestamp) -> String {
     let millis = i64::try_from(time.as_millis()).ok();
     let time_utc = millis.and_then(chrono::DateTime::from_timestamp_millis);
-    let local = time_utc.map(|time| time.with_timezone(&chrono::Local).format("%Y-%m-%d %H:%M:%S %:z").to_string());
+    let local = time_utc
+        .map(|time| time.with_timezone(&chrono::Local).format("%Y-%m-%d %H:%M:%S %:z").to_string());
     local.unwrap_or_else(|| time.to_string())
 }
 
@@ -183,8 +187,9 @@ pub(super) fn sentence(indent: usize, text: &str) -> Result<(), Stop> {
 /// Prints a value as one line of JSON to standard output.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Stop> {
     let mut line = Vec::new();
-    write_json_line(&mut line, value)
-        .map_err(|error| Stop::failed("output", format!("this cannot be written as JSON: {error}")))?;
+    write_json_line(&mut line, value).map_err(|error| {
+        Stop::failed("output", format!("this cannot be written as JSON: {error}"))
+    })?;
     let mut out = io::stdout().lock();
     written(out.write_all(&line).and_then(|()| out.flush()))
 }
@@ -212,8 +217,9 @@ impl fmt::Display for Styled<'_> {
         // as text.
         while let Some(at) = rest.find('\u{1b}') {
             write!(f, "{}", Lines(&rest[..at]))?;
-            let own =
-                [DIM, BOLD, GOOD, BAD].into_iter().flat_map(|style| [style.render().to_string(), format!("{style:#}")]);
+            let own = [DIM, BOLD, GOOD, BAD]
+                .into_iter()
+                .flat_map(|style| [style.render().to_string(), format!("{style:#}")]);
             match own.into_iter().find(|own| rest[at..].starts_with(own.as_str())) {
                 Some(own) => {
                     f.write_str(&own)?;
@@ -289,14 +295,18 @@ mod tests {
 
     #[test]
     fn only_our_own_styles_reach_a_terminal() {
-        let text = format!("{BOLD}run{BOLD:#} {BAD}bad{BAD:#}\n\u{1b}[2J\u{1b}[8m\u{9b}H\u{202e}\u{1b}");
-        let expected = format!("{BOLD}run{BOLD:#} {BAD}bad{BAD:#}\n") + r"\u{1b}[2J\u{1b}[8m\u{9b}H\u{202e}\u{1b}";
+        let text =
+            format!("{BOLD}run{BOLD:#} {BAD}bad{BAD:#}\n\u{1b}[2J\u{1b}[8m\u{9b}H\u{202e}\u{1b}");
+        let expected = format!("{BOLD}run{BOLD:#} {BAD}bad{BAD:#}\n")
+            + r"\u{1b}[2J\u{1b}[8m\u{9b}H\u{202e}\u{1b}";
         assert_eq!(Styled(&text).to_string(), expected);
     }
 
     #[test]
     fn an_answer_is_escaped_on_a_terminal_and_raw_in_a_pipe() {
-        for (raw, expected) in [(true, "a\n\tb\u{1b}]0;x\u{7}\n"), (false, "a\n\tb\\u{1b}]0;x\\u{7}\n")] {
+        for (raw, expected) in
+            [(true, "a\n\tb\u{1b}]0;x\u{7}\n"), (false, "a\n\tb\\u{1b}]0;x\\u{7}\n")]
+        {
             let mut answer = Answer { out: Vec::new(), raw, open_line: false };
             answer.push("a\n\tb").unwrap();
             answer.push("\u{1b}]0;x\u{7}").unwrap();

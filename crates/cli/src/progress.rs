@@ -62,7 +62,9 @@ impl Progress {
             None => said.into_iter().for_each(note),
             Some(bar) => {
                 // The spinner already shows the current turn.
-                if let Some(line) = said.filter(|_| !matches!(event.kind, EventKind::ModelStarted { .. })) {
+                if let Some(line) =
+                    said.filter(|_| !matches!(event.kind, EventKind::ModelStarted { .. }))
+                {
                     // Hides the spinner while the line is printed.
                     bar.suspend(|| note(line));
                 }
@@ -116,10 +118,16 @@ impl State {
                 self.coming = 0;
                 self.usage.add(&response.usage);
             }
-            EventKind::ModelFailed { error } => return Some(format!("{BAD}{}{BAD:#}", short(&error.message))),
+            EventKind::ModelFailed { error } => {
+                return Some(format!("{BAD}{}{BAD:#}", short(&error.message)));
+            }
             EventKind::ToolStarted { call, .. } => {
                 self.running.insert(path, call.name.clone());
-                return Some(format!("{} {DIM}{}{DIM:#}", short(&call.name), short(&call.arguments)));
+                return Some(format!(
+                    "{} {DIM}{}{DIM:#}",
+                    short(&call.name),
+                    short(&call.arguments)
+                ));
             }
             EventKind::ToolCompleted { result, duration_ms, .. } => {
                 self.running.remove(&path);
@@ -131,7 +139,10 @@ impl State {
                 self.running.remove(&path);
                 self.said.remove(&path);
                 let (name, output) = (short(&result.name), short(&result.output));
-                return Some(format!("{BAD}{name}{BAD:#} {} after {duration_ms} ms: {output}", result.status));
+                return Some(format!(
+                    "{BAD}{name}{BAD:#} {} after {duration_ms} ms: {output}",
+                    result.status
+                ));
             }
             _ => {}
         }
@@ -156,7 +167,10 @@ impl State {
             });
             message.push_str(&running.collect::<Vec<_>>().join(", "));
         }
-        message.push_str(&format!(", {} + {} tokens", self.usage.input_tokens, self.usage.output_tokens));
+        message.push_str(&format!(
+            ", {} + {} tokens",
+            self.usage.input_tokens, self.usage.output_tokens
+        ));
         message
     }
 }

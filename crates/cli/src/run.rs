@@ -41,10 +41,9 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
     let scopes = args.grant.iter().map(|scope| scope.trim());
     let model = model::open(host, reference, &args.model)?;
     let named = NamedModel { reference: reference.trim().to_owned(), info: model.info().clone() };
-    let mut agent = Agent::new(model)
-        .runtime(host)
-        .tools(tools)
-        .settings(AgentSettings::new().model(model::settings(&args.model)).limits(limits).grant(scopes));
+    let mut agent = Agent::new(model).runtime(host).tools(tools).settings(
+        AgentSettings::new().model(model::settings(&args.model)).limits(limits).grant(scopes),
+    );
     if let Some(instructions) = &args.model.instruct {
         agent = agent.instruct(instructions.as_str());
     }
@@ -94,7 +93,10 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
 /// Passes the events of a run to `see` until the run has ended. The first Ctrl-C cancels the run;
 /// the second exits the process. An error of `see` cancels the run, too. In both cases the function
 /// waits for the end of the run.
-async fn watch(run: &mut RunStream, mut see: impl FnMut(&Event) -> Result<(), Stop>) -> Result<(), Stop> {
+async fn watch(
+    run: &mut RunStream,
+    mut see: impl FnMut(&Event) -> Result<(), Stop>,
+) -> Result<(), Stop> {
     let mut failed = Ok(());
     let mut pressed = false;
     let mut ctrl_c = ctrl_c::watch();
@@ -146,7 +148,9 @@ impl Done {
                 self.tools.entry(call.name.clone()).or_default().effects = *effects;
             }
             EventKind::ModelCompleted(response) => self.usage.add(&response.usage),
-            EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => self.count(result),
+            EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
+                self.count(result);
+            }
             _ => {}
         }
     }

@@ -16,7 +16,12 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "TEXT", required_unless_present = "which")]
     pub(super) task: Option<String>,
     /// The model and its wire format, such as openai-chat/gpt-5-mini
-    #[arg(long = "model", value_name = "REF", required_unless_present = "which", conflicts_with = "which")]
+    #[arg(
+        long = "model",
+        value_name = "REF",
+        required_unless_present = "which",
+        conflicts_with = "which"
+    )]
     pub(super) reference: Option<String>,
     #[command(flatten)]
     pub(super) model: ModelArgs,
@@ -113,7 +118,10 @@ mod tests {
     fn settings() {
         assert_eq!(setting("temperature=0.5"), Ok(("temperature".to_owned(), Value::from(0.5))));
         assert_eq!(setting("effort=low"), Ok(("effort".to_owned(), Value::from("low"))));
-        assert_eq!(setting(r#"a={"b":"c=d"}"#), Ok(("a".to_owned(), serde_json::json!({"b": "c=d"}))));
+        assert_eq!(
+            setting(r#"a={"b":"c=d"}"#),
+            Ok(("a".to_owned(), serde_json::json!({"b": "c=d"})))
+        );
         assert!(setting("temperature").is_err());
         assert!(setting("=1").is_err());
     }

@@ -16,7 +16,9 @@ use super::workflows::{FollowOptions, follow};
 use super::{artifacts, ctrl_c};
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::run::Approval;
-use agentflow_core::runtime::{AttemptReport, NodeStatus, Purge, Recovered, Runtime, UndoReport, UndoStatus};
+use agentflow_core::runtime::{
+    AttemptReport, NodeStatus, Purge, Recovered, Runtime, UndoReport, UndoStatus,
+};
 use agentflow_core::store::{RunFilter, RunList, RunStatus, open_store_file};
 use agentflow_core::value::Encoded;
 
@@ -36,19 +38,27 @@ pub(super) async fn with_store(host: &Runtime, file: Option<&Path>) -> Result<Ru
         let file = file.display();
         Stop::failed(
             "store",
-            format!("the store `{file}` needs the feature `sqlite`, without which this program is built"),
+            format!(
+                "the store `{file}` needs the feature `sqlite`, without which this program is built"
+            ),
         )
     })?;
     Ok(host.with_opened_store(open(file.to_owned()).await?))
 }
 
 /// Returns the same as [`with_store`], but fails if the file does not exist.
-pub(super) async fn with_existing_store(host: &Runtime, file: Option<&Path>) -> Result<Runtime, Stop> {
+pub(super) async fn with_existing_store(
+    host: &Runtime,
+    file: Option<&Path>,
+) -> Result<Runtime, Stop> {
     let is_configured = file.is_none() && host.store().is_some();
     let path = file.unwrap_or(Path::new(DEFAULT_STORE));
     if !is_configured && !path.exists() {
         let path = path.display();
-        return Err(Stop::failed("not_found", format!("there is no store file `{path}`; name one with --store")));
+        return Err(Stop::failed(
+            "not_found",
+            format!("there is no store file `{path}`; name one with --store"),
+        ));
     }
     with_store(host, file).await
 }
@@ -65,12 +75,19 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
     let store = args.store.as_deref();
     match args.command {
         RunsCommand::Resume { run, changes, events } => {
-            let runtime = changes.map_or_else(|| runtime.clone(), |changes| runtime.with_changes(changes.into()));
+            let runtime = changes
+                .map_or_else(|| runtime.clone(), |changes| runtime.with_changes(changes.into()));
             let run = RunId::new(run);
             let before = runtime.inspect(&run).await?;
             let ctrl_c = ctrl_c::watch();
             let handle = runtime.resume(&run).await?;
-            let how = FollowOptions { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
+            let how = FollowOptions {
+                store,
+                kept: true,
+                events: events.is_some(),
+                before: Some(before),
+                ctrl_c,
+            };
             follow(handle, how).await
         }
         RunsCommand::Retry { run, node, events } => {
@@ -89,7 +106,13 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
                     _ => "the node runs again in the process that executes the run",
                 });
             }
-            let how = FollowOptions { store, kept: true, events: events.is_some(), before: Some(before), ctrl_c };
+            let how = FollowOptions {
+                store,
+                kept: true,
+                events: events.is_some(),
+                before: Some(before),
+                ctrl_c,
+            };
             follow(runtime.attach(&run).await?, how).await
         }
         other => ctrl_c::or_stop(command(&runtime, other)).await,
@@ -108,7 +131,8 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             let filter = status.into_iter().fold(RunFilter::new().limit(limit), RunFilter::status);
             let filter = name.into_iter().fold(filter, RunFilter::name);
             let filter = caller.into_iter().fold(filter, RunFilter::caller);
-            let filter = tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
+            let filter =
+                tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
             list(runtime, filter, json).await
         }
         RunsCommand::Show { run, json } => show(runtime, &RunId::new(run), json).await,
@@ -130,7 +154,9 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             let run = RunId::new(run);
             runtime.send_message(&run, text).by(operator()).await?;
             said(match runtime.run_record(&run).await?.status {
-                RunStatus::Queued => "sent; the model sees it when the run is resumed by a program that has its agent",
+                RunStatus::Queued => {
+                    "sent; the model sees it when the run is resumed by a program that has its agent"
+                }
                 _ => "sent",
             })
         }
@@ -155,21 +181,31 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
                 false => runtime.purge(&purge).await?,
             };
             for run in &runs {
-                line(format_args!("{}  {:<9} {}", OneLine(&run.run_id), run.status, OneLine(&run.name)))?;
+                line(format_args!(
+                    "{}  {:<9} {}",
+                    OneLine(&run.run_id),
+                    run.status,
+                    OneLine(&run.name)
+                ))?;
             }
-            said(&format!("{} {}", runs.len(), if dry_run { "would be deleted" } else { "deleted" }))
+            said(&format!(
+                "{} {}",
+                runs.len(),
+                if dry_run { "would be deleted" } else { "deleted" }
+            ))
         }
         RunsCommand::Questions { name, tags, json } => {
             let filter = name.into_iter().fold(RunFilter::new(), RunFilter::name);
-            let filter = tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
+            let filter =
+                tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
             questions(runtime, filter, json).await
         }
         RunsCommand::Answer { run, node, answer, by } => {
             let (run, by) = (RunId::new(run), by.unwrap_or_else(operator));
             let (asked, question) = asked_at(runtime, &run, &node).await?;
-            let answer = asked
-                .read(&answer)
-                .map_err(|error| Stop::failed("answer", format!("the answer is not JSON: {error}")))?;
+            let answer = asked.read(&answer).map_err(|error| {
+                Stop::failed("answer", format!("the answer is not JSON: {error}"))
+            })?;
             runtime.answer_encoded(&run, &question, answer, &by).await?;
             said("answered")
         }
@@ -178,13 +214,16 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             let run = RunId::new(run);
             match answer {
                 Some(text) => {
-                    let answer = Encoded::from_json(text)
-                        .map_err(|error| Stop::failed("answer", format!("the answer is not JSON: {error}")))?;
+                    let answer = Encoded::from_json(text).map_err(|error| {
+                        Stop::failed("answer", format!("the answer is not JSON: {error}"))
+                    })?;
                     runtime.answer_encoded(&run, &node, answer, &by).await?;
                 }
                 None => {
                     let read = |text: String| {
-                        let problem = |error| Stop::failed("answer", format!("the arguments are not JSON: {error}"));
+                        let problem = |error| {
+                            Stop::failed("answer", format!("the arguments are not JSON: {error}"))
+                        };
                         serde_json::from_str(&text).map_err(problem)
                     };
                     let arguments = arguments.map(read).transpose()?;
@@ -200,7 +239,9 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
         RunsCommand::Artifacts { run, which } => {
             artifacts::show(runtime, &ArtifactOwner::ByRun(RunId::new(run)), which).await
         }
-        RunsCommand::Events { run, follow, json } => events(runtime, &RunId::new(run), follow, json).await,
+        RunsCommand::Events { run, follow, json } => {
+            events(runtime, &RunId::new(run), follow, json).await
+        }
     }
 }
 
@@ -216,7 +257,11 @@ async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop
             () = tokio::time::sleep(LOOK) => {}
         }
         let calls = runtime.inspect(run).await.ok().and_then(|report| report.compensation);
-        for path in calls.into_iter().flat_map(|compensation| compensation.calls).filter_map(|call| call.asks) {
+        for path in calls
+            .into_iter()
+            .flat_map(|compensation| compensation.calls)
+            .filter_map(|call| call.asks)
+        {
             // Each question is printed only once.
             if asked.insert(path.clone()) {
                 note(format_args!(
@@ -375,20 +420,34 @@ async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
 /// Prints a call that the run compensates, with its status.
 fn print_compensation(call: &UndoReport) -> Result<(), Stop> {
     let by = if call.by.is_empty() { String::new() } else { format!(" by {}", OneLine(&call.by)) };
-    let problem = call.problem.as_ref().map(|problem| format!(": {}", OneLine(problem))).unwrap_or_default();
-    let asks =
-        call.asks.as_ref().map(|path| format!(", waits for the answer to {}", OneLine(path))).unwrap_or_default();
-    line(format_args!("  undo: {:<11} {}{DIM}{by}{asks}{problem}{DIM:#}", call.status, OneLine(&call.path)))
+    let problem =
+        call.problem.as_ref().map(|problem| format!(": {}", OneLine(problem))).unwrap_or_default();
+    let asks = call
+        .asks
+        .as_ref()
+        .map(|path| format!(", waits for the answer to {}", OneLine(path)))
+        .unwrap_or_default();
+    line(format_args!(
+        "  undo: {:<11} {}{DIM}{by}{asks}{problem}{DIM:#}",
+        call.status,
+        OneLine(&call.path)
+    ))
 }
 
 /// Prints an attempt, if there were several or a person answered it.
 fn print_attempt(attempt: &AttemptReport, several: bool) -> Result<(), Stop> {
-    let by = attempt.answered_by.as_ref().map(|by| format!(", answered by {}", short(by))).unwrap_or_default();
+    let by = attempt
+        .answered_by
+        .as_ref()
+        .map(|by| format!(", answered by {}", short(by)))
+        .unwrap_or_default();
     if !several && by.is_empty() {
         return Ok(());
     }
-    let took = attempt.duration_ms.map_or(" has no end".to_owned(), |took| format!(" took {took} ms"));
-    let error = attempt.error.as_ref().map(|error| format!(": {}", short(error))).unwrap_or_default();
+    let took =
+        attempt.duration_ms.map_or(" has no end".to_owned(), |took| format!(" took {took} ms"));
+    let error =
+        attempt.error.as_ref().map(|error| format!(": {}", short(error))).unwrap_or_default();
     line(format_args!("  {:<17} {DIM}attempt {}{took}{by}{error}{DIM:#}", "", attempt.number))
 }
 

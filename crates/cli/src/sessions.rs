@@ -24,8 +24,10 @@ pub(super) async fn sessions(host: &Runtime, args: SessionsArgs) -> Result<(), S
 async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop> {
     match command {
         SessionsCommand::List { caller, tags, limit, json } => {
-            let filter = caller.into_iter().fold(SessionFilter::new().limit(limit), SessionFilter::caller);
-            let filter = tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
+            let filter =
+                caller.into_iter().fold(SessionFilter::new().limit(limit), SessionFilter::caller);
+            let filter =
+                tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
             let sessions = runtime.sessions(filter).await?;
             if json {
                 return print_json(&sessions);
@@ -43,7 +45,10 @@ async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop
         SessionsCommand::Export { session } => print_json(&runtime.export_session(&session).await?),
         SessionsCommand::Delete { session, dry_run: false } => {
             let runs = runtime.delete_session(&session).await?;
-            said(&format!("deleted, with {}", counted(runs.try_into().unwrap_or(usize::MAX), "run")))
+            said(&format!(
+                "deleted, with {}",
+                counted(runs.try_into().unwrap_or(usize::MAX), "run")
+            ))
         }
         SessionsCommand::Delete { session, dry_run: true } => {
             let record = runtime.session(&session).await?;
@@ -51,7 +56,9 @@ async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop
             // The store lists the newest run first.
             runs.iter().rev().try_for_each(run_line)?;
             match &record.unfinished {
-                Some(run) => said(&format!("would not be deleted: the run `{}` has not ended", OneLine(run))),
+                Some(run) => {
+                    said(&format!("would not be deleted: the run `{}` has not ended", OneLine(run)))
+                }
                 None => said(&format!("would be deleted, with {}", counted(runs.len(), "run"))),
             }
         }
@@ -61,13 +68,21 @@ async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop
                 false => runtime.purge_sessions(idle).await?,
             };
             sessions.iter().try_for_each(session_line)?;
-            said(&format!("{} {}", sessions.len(), if dry_run { "would be deleted" } else { "deleted" }))
+            said(&format!(
+                "{} {}",
+                sessions.len(),
+                if dry_run { "would be deleted" } else { "deleted" }
+            ))
         }
     }
 }
 
 fn session_line(session: &SessionRecord) -> Result<(), Stop> {
-    let caller = session.caller.as_ref().map(|caller| format!(" of {}", OneLine(caller))).unwrap_or_default();
+    let caller = session
+        .caller
+        .as_ref()
+        .map(|caller| format!(" of {}", OneLine(caller)))
+        .unwrap_or_default();
     let open = if session.unfinished.is_some() { ", one of them unfinished" } else { "" };
     line(format_args!(
         "{BOLD}{}{BOLD:#}  {}{caller}{DIM}  {}{open}{DIM:#}",

@@ -17,12 +17,15 @@ use agentflow_core::tool::{Effects, ToolPolicy};
 /// Messages for a program without tools or agents.
 const NO_TOOLS: &str = "no tools are linked into this program; make a binary of your own whose main calls \
     `agentflow::cli::run()`, and name the crates of your tools in it";
-const NO_AGENTS: &str = "this program has no agents; they are linked into a program that calls `agentflow::cli::run()`";
+const NO_AGENTS: &str =
+    "this program has no agents; they are linked into a program that calls `agentflow::cli::run()`";
 
 pub(super) async fn tools(host: &Runtime, command: ToolsCommand) -> Result<(), Stop> {
     match command {
         ToolsCommand::Entries(command) => entries(host, EntryKind::Tool, command).await,
-        ToolsCommand::Call { name, input, grant, events: None } => answered(&call(host, &name, input, &grant).await?),
+        ToolsCommand::Call { name, input, grant, events: None } => {
+            answered(&call(host, &name, input, &grant).await?)
+        }
         ToolsCommand::Call { name, input, grant, events: Some(_) } => {
             let result = call(&host.with_sink(JsonEventSink), &name, input, &grant).await?;
             if result.status.is_success() { Ok(()) } else { answered(&result) }
@@ -44,7 +47,12 @@ impl EventSink for JsonEventSink {
     }
 }
 
-async fn call(host: &Runtime, name: &str, input: String, grant: &[String]) -> Result<ToolResult, Stop> {
+async fn call(
+    host: &Runtime,
+    name: &str,
+    input: String,
+    grant: &[String],
+) -> Result<ToolResult, Stop> {
     let scopes: Vec<Arc<str>> = grant.iter().map(|scope| scope.trim().into()).collect();
     let call = ToolCall::new("call", name, input);
     ctrl_c::or_stop(async { Ok(host.invoke(&call, &scopes).await?) }).await
@@ -62,7 +70,11 @@ pub(super) fn answered(result: &ToolResult) -> Result<(), Stop> {
     }
 }
 
-pub(super) async fn entries(host: &Runtime, kind: EntryKind, command: EntriesCommand) -> Result<(), Stop> {
+pub(super) async fn entries(
+    host: &Runtime,
+    kind: EntryKind,
+    command: EntriesCommand,
+) -> Result<(), Stop> {
     let catalogue = host.catalogue().await;
     match command {
         EntriesCommand::List { json } => list(&catalogue, kind, json),
@@ -75,7 +87,9 @@ pub(super) async fn entries(host: &Runtime, kind: EntryKind, command: EntriesCom
 
 pub(super) async fn agents(host: &Runtime, command: AgentsCommand) -> Result<(), Stop> {
     match command {
-        AgentsCommand::List { json } => entries(host, EntryKind::Agent, EntriesCommand::List { json }).await,
+        AgentsCommand::List { json } => {
+            entries(host, EntryKind::Agent, EntriesCommand::List { json }).await
+        }
         AgentsCommand::Show { name, json, format: None } => {
             entries(host, EntryKind::Agent, EntriesCommand::Show { name, json }).await
         }
@@ -151,7 +165,8 @@ fn show(entry: &CatalogueEntry) -> Result<(), Stop> {
 
 /// Prints the name, the parameters and the main policy settings.
 fn head(entry: &CatalogueEntry) -> Result<(), Stop> {
-    let params = entry.input.as_ref().map(|schema| format!("({})", params(schema))).unwrap_or_default();
+    let params =
+        entry.input.as_ref().map(|schema| format!("({})", params(schema))).unwrap_or_default();
     line(format_args!(
         "{BOLD}{}{BOLD:#}{}{DIM}{}{DIM:#}",
         OneLine(&entry.name),
@@ -163,7 +178,9 @@ fn head(entry: &CatalogueEntry) -> Result<(), Stop> {
 /// Converts an entry to JSON. A tool gets the fields of a tool definition.
 fn as_json(entry: &CatalogueEntry) -> Value {
     let mut json = json!(entry);
-    let Some(fields) = json.as_object_mut().filter(|_| entry.kind == EntryKind::Tool) else { return json };
+    let Some(fields) = json.as_object_mut().filter(|_| entry.kind == EntryKind::Tool) else {
+        return json;
+    };
     if let Some(schema) = fields.remove("input") {
         fields.insert("parameters_schema".to_owned(), schema);
     }
@@ -175,10 +192,16 @@ fn as_json(entry: &CatalogueEntry) -> Value {
 
 /// Formats the names of the parameters. Optional parameters have a question mark.
 fn params(schema: &Value) -> String {
-    let required: Vec<&str> =
-        schema["required"].as_array().into_iter().flatten().filter_map(|name| name.as_str()).collect();
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str())
+        .collect();
     let Some(properties) = schema["properties"].as_object() else { return String::new() };
-    let shown = |name: &String| if required.contains(&name.as_str()) { name.clone() } else { format!("{name}?") };
+    let shown = |name: &String| {
+        if required.contains(&name.as_str()) { name.clone() } else { format!("{name}?") }
+    };
     properties.keys().map(shown).collect::<Vec<_>>().join(", ")
 }
 

@@ -38,13 +38,25 @@ impl Tree {
         }
         let path = OneLine(&event.path).to_string();
         match &event.kind {
-            EventKind::NodeStarted { attempt, .. } => self.begin(&path, event.path.depth(), *attempt),
+            EventKind::NodeStarted { attempt, .. } => {
+                self.begin(&path, event.path.depth(), *attempt);
+            }
             EventKind::NodeCompleted { output, duration_ms, .. } => {
                 let output = short(output.as_str());
-                self.end(&path, format_args!("{GOOD}done{GOOD:#} {DIM}{duration_ms} ms: {output}{DIM:#}"));
+                self.end(
+                    &path,
+                    format_args!("{GOOD}done{GOOD:#} {DIM}{duration_ms} ms: {output}{DIM:#}"),
+                );
             }
             EventKind::NodeFailed { error, .. } => {
-                self.end(&path, format_args!("{BAD}{}{BAD:#}: {}", short(error.kind.as_str()), short(&error.message)));
+                self.end(
+                    &path,
+                    format_args!(
+                        "{BAD}{}{BAD:#}: {}",
+                        short(error.kind.as_str()),
+                        short(&error.message)
+                    ),
+                );
             }
             EventKind::NodeRetrying { error, delay_ms, .. } => {
                 let why = short(&error.message);
@@ -57,13 +69,24 @@ impl Tree {
                 self.ask(&event.run_id, &path, &request.message, request.payload.as_str());
             }
             EventKind::ApprovalResolved { answer, by } => {
-                self.end(&path, format_args!("answered by {}: {}", short(by), short(answer.as_str())));
+                self.end(
+                    &path,
+                    format_args!("answered by {}: {}", short(by), short(answer.as_str())),
+                );
             }
-            EventKind::RunPaused { reason, .. } => self.say(format_args!("{DIM}paused: {reason}{DIM:#}")),
-            EventKind::RunResumed { recovered: true, .. } => self.say(format_args!("{DIM}resumed{DIM:#}")),
+            EventKind::RunPaused { reason, .. } => {
+                self.say(format_args!("{DIM}paused: {reason}{DIM:#}"));
+            }
+            EventKind::RunResumed { recovered: true, .. } => {
+                self.say(format_args!("{DIM}resumed{DIM:#}"));
+            }
             EventKind::RunResumed { .. } => self.say(format_args!("{DIM}continues{DIM:#}")),
-            EventKind::ModelStarted { model, .. } => self.detail(event, format_args!("asks {}", short(model))),
-            EventKind::ToolStarted { call, .. } => self.detail(event, format_args!("calls {}", short(&call.name))),
+            EventKind::ModelStarted { model, .. } => {
+                self.detail(event, format_args!("asks {}", short(model)));
+            }
+            EventKind::ToolStarted { call, .. } => {
+                self.detail(event, format_args!("calls {}", short(&call.name)));
+            }
             _ => {}
         }
     }

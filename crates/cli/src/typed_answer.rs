@@ -23,7 +23,9 @@ impl Asked {
     /// Determines the type from the schema of the answer.
     pub(super) fn of(schema: &Encoded) -> Self {
         let schema: Value = schema.decode().unwrap_or_default();
-        let choices = || schema["enum"].as_array()?.iter().map(|one| Some(one.as_str()?.to_owned())).collect();
+        let choices = || {
+            schema["enum"].as_array()?.iter().map(|one| Some(one.as_str()?.to_owned())).collect()
+        };
         match choices() {
             Some(choices) => Self::Choice(choices),
             None if schema["title"] == "Approval" => Self::Approval,
@@ -50,7 +52,11 @@ impl Asked {
     pub(super) fn read(&self, line: &str) -> Result<Encoded, serde_json::Error> {
         match self {
             Self::Choice(choices) => {
-                let number = line.trim().parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
+                let number = line
+                    .trim()
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|number| choices.get(number.checked_sub(1)?));
                 // A choice may itself be a number; its text takes precedence over the position.
                 let is_one = choices.iter().any(|choice| choice == line.trim());
                 Encoded::new(&number.filter(|_| !is_one).map_or(line.trim(), String::as_str))
@@ -64,7 +70,11 @@ impl Asked {
 /// Finds the newest question at a path or with an id. Returns its answer type and id. If the
 /// journal has no such question, returns the type approval and the name itself; answering it then
 /// fails with an error of the run.
-pub(super) async fn asked_at(runtime: &Runtime, run: &RunId, name: &str) -> Result<(Asked, String)> {
+pub(super) async fn asked_at(
+    runtime: &Runtime,
+    run: &RunId,
+    name: &str,
+) -> Result<(Asked, String)> {
     let journal = runtime.journal(run).await?;
     let (path, id) = split_question_id(name);
     let question = |event: &Event| match &event.kind {
@@ -75,7 +85,11 @@ pub(super) async fn asked_at(runtime: &Runtime, run: &RunId, name: &str) -> Resu
         }
         _ => None,
     };
-    Ok(journal.iter().rev().find_map(question).unwrap_or_else(|| (Asked::Approval, name.to_owned())))
+    Ok(journal
+        .iter()
+        .rev()
+        .find_map(question)
+        .unwrap_or_else(|| (Asked::Approval, name.to_owned())))
 }
 
 #[cfg(test)]

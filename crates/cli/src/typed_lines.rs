@@ -91,10 +91,17 @@ impl Lines {
     /// and the person is informed.
     fn is_late(&mut self, line: &str) -> bool {
         let word = line.trim();
-        let answers = || is_one_of(word, ["y", "n"]) || is_one_of(word, ["yes", "no"]) || word.parse::<u16>().is_ok();
+        let answers = || {
+            is_one_of(word, ["y", "n"])
+                || is_one_of(word, ["yes", "no"])
+                || word.parse::<u16>().is_ok()
+        };
         let is_late = std::mem::take(&mut self.answered) && answers();
         if is_late {
-            note(format_args!("{DIM}left out, since nothing asks any more: {}{DIM:#}", OneLine(line)));
+            note(format_args!(
+                "{DIM}left out, since nothing asks any more: {}{DIM:#}",
+                OneLine(line)
+            ));
         }
         is_late
     }
@@ -144,7 +151,10 @@ mod tests {
                 send.send("no".to_owned()).unwrap();
             };
             let (answered, ()) = tokio::join!(lines.answer("yes or no? "), later);
-            assert_eq!((answered.as_deref(), lines.next("> ").await.as_deref()), (Some(answer), Some(next)));
+            assert_eq!(
+                (answered.as_deref(), lines.next("> ").await.as_deref()),
+                (Some(answer), Some(next))
+            );
         }
     }
 
@@ -171,7 +181,10 @@ mod tests {
             read.push(line.map(|line| if line.len() < 10 { line } else { line.len().to_string() }));
         }
         let is = |line: &str| Some(line.to_owned());
-        assert_eq!(read, [is("one"), is(&LONGEST.to_string()), None, None, is("\u{e9}"), is(""), is("last")]);
+        assert_eq!(
+            read,
+            [is("one"), is(&LONGEST.to_string()), None, None, is("\u{e9}"), is(""), is("last")]
+        );
         assert_eq!(read_line(&mut &b"\xff\n"[..]).unwrap(), Some(is("\u{fffd}")));
     }
 

@@ -27,7 +27,10 @@ impl HostWithDocuments {
     /// Prints the names of documents with mistakes, for commands that continue without them.
     pub(super) fn note_mistakes(&self) {
         for error in &self.mistaken {
-            note(format_args!("the document {} has mistakes and is left out; see `validate`", OneLine(error.name())));
+            note(format_args!(
+                "the document {} has mistakes and is left out; see `validate`",
+                OneLine(error.name())
+            ));
         }
     }
 
@@ -59,7 +62,11 @@ pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<HostWithDocume
 /// Reads documents for a command about one workflow. If the workflow is found, documents with
 /// mistakes are only mentioned. If it is not found, their mistakes are printed with lines, because
 /// one of them may define it.
-pub(super) async fn load_documents_for(host: &Runtime, args: &DocumentArgs, name: &str) -> Result<Runtime, Stop> {
+pub(super) async fn load_documents_for(
+    host: &Runtime,
+    args: &DocumentArgs,
+    name: &str,
+) -> Result<Runtime, Stop> {
     let with_documents = with(host, args)?;
     for document in with_documents.documents.iter().filter(|document| document.name() == name) {
         if let Err(error) = with_documents.host.check(document).await {
@@ -114,7 +121,11 @@ pub(super) fn export(host: &Runtime, args: &ExportArgs) -> Result<(), Stop> {
         (Some(document), _) => document.export(args.form),
         (None, Some(graph)) => {
             // Only the tree form contains nested graphs; other forms refer to them by name.
-            let inner = if args.form == DocumentForm::Tree { host.graphs_within(&graph) } else { Vec::new() };
+            let inner = if args.form == DocumentForm::Tree {
+                host.graphs_within(&graph)
+            } else {
+                Vec::new()
+            };
             args.form.export_with(&graph, &inner)
         }
         (None, None) => args.form.export(&host.workflow_graph(&args.name)?),
@@ -154,7 +165,9 @@ fn report(read: &Read, error: Option<&DocumentError>) -> serde_json::Value {
         error.problems().iter().map(place).collect::<Vec<_>>()
     });
     let (name, form, workflow) = match read {
-        Ok(document) => (document.source_name(), Some(document.form().as_str()), Some(document.name())),
+        Ok(document) => {
+            (document.source_name(), Some(document.form().as_str()), Some(document.name()))
+        }
         Err(error) => (error.name(), None, None),
     };
     json!({"document": name, "form": form, "workflow": workflow, "problems": problems.unwrap_or_default()})
@@ -171,7 +184,10 @@ fn read_all(paths: &[PathBuf]) -> Result<Vec<Read>, Stop> {
 
 fn read(path: &Path) -> Result<Vec<Read>, Stop> {
     if !path.exists() {
-        return Err(Stop::failed("not_found", format!("there is no file or folder `{}`", path.display())));
+        return Err(Stop::failed(
+            "not_found",
+            format!("there is no file or folder `{}`", path.display()),
+        ));
     }
     if !path.is_dir() {
         return Ok(vec![Document::open(path)]);

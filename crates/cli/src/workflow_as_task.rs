@@ -23,18 +23,34 @@ pub(super) async fn run(host: &Runtime, workflow: &str, args: RunArgs) -> Result
     let name = named(workflow, &mut documents)?;
     let documents = DocumentArgs { documents };
     let input = match &task {
-        Some(task) => Some(input_of(&validate::load_documents_for(host, &documents, &name).await?, &name, task).await?),
+        Some(task) => Some(
+            input_of(&validate::load_documents_for(host, &documents, &name).await?, &name, task)
+                .await?,
+        ),
         None => instead.input,
     };
-    let args = WorkflowRunArgs { name, input, store: instead.store, run_id: instead.run_id, documents, began, events };
+    let args = WorkflowRunArgs {
+        name,
+        input,
+        store: instead.store,
+        run_id: instead.run_id,
+        documents,
+        began,
+        events,
+    };
     workflows::run(host, args).await
 }
 
 /// Returns the name of a workflow, given by its name or by the file of its document. Adds the file
 /// to the documents.
-pub(super) fn named(workflow: &str, documents: &mut Vec<std::path::PathBuf>) -> Result<String, Stop> {
+pub(super) fn named(
+    workflow: &str,
+    documents: &mut Vec<std::path::PathBuf>,
+) -> Result<String, Stop> {
     let path = Path::new(workflow);
-    let is_document = path.extension().is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known));
+    let is_document = path
+        .extension()
+        .is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known));
     if !path.is_file() {
         return match is_document {
             true => Err(Stop::failed("not_found", format!("there is no file `{workflow}`"))),

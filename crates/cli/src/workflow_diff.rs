@@ -31,18 +31,23 @@ pub(super) async fn diff(host: &Runtime, args: &DiffArgs) -> Result<(), Stop> {
     let differences = old.parts.definition.differences(&new.parts.definition);
     let is_same = differences.is_empty() && old.definition == new.definition;
     if args.json {
-        let shown =
-            |side: &Side| json!({"workflow": side.workflow, "definition": side.definition, "document": side.document});
+        let shown = |side: &Side| json!({"workflow": side.workflow, "definition": side.definition, "document": side.document});
         let with_phrase = differences.iter().map(|difference| {
             let mut json = json!(difference);
             json["message"] = difference.to_string().into();
             json
         });
         let all: Vec<_> = with_phrase.collect();
-        print_json(&json!({"same": is_same, "old": shown(&old), "new": shown(&new), "differences": all}))?;
+        print_json(
+            &json!({"same": is_same, "old": shown(&old), "new": shown(&new), "differences": all}),
+        )?;
     } else {
         for difference in &differences {
-            let runs = if difference.compatible { "" } else { "; a run of the one cannot continue as the other" };
+            let runs = if difference.compatible {
+                ""
+            } else {
+                "; a run of the one cannot continue as the other"
+            };
             line(format_args!("{}{DIM}{runs}{DIM:#}", OneLine(difference)))?;
         }
         if is_same {

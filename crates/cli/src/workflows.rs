@@ -66,7 +66,9 @@ async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
         }
     };
     let failed = failed.map_or(Ok(()), |error| Err(error.into()));
-    let origin = |graph: &Graph| catalogue.get(EntryKind::Workflow, &graph.name).ok().map(|entry| &entry.origin);
+    let origin = |graph: &Graph| {
+        catalogue.get(EntryKind::Workflow, &graph.name).ok().map(|entry| &entry.origin)
+    };
     if json {
         let with_origin = |graph: &Graph| {
             let mut json = graph.to_json();
@@ -78,9 +80,14 @@ async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
         return failed;
     }
     for graph in &workflows {
-        let inputs = graph.inputs().map(|input| format!("{}: {}", input.name, type_of(input, None)));
+        let inputs =
+            graph.inputs().map(|input| format!("{}: {}", input.name, type_of(input, None)));
         let inputs: Vec<String> = inputs.collect();
-        line(format_args!("{BOLD}{}{BOLD:#}({})", OneLine(&graph.name), OneLine(inputs.join(", "))))?;
+        line(format_args!(
+            "{BOLD}{}{BOLD:#}({})",
+            OneLine(&graph.name),
+            OneLine(inputs.join(", "))
+        ))?;
         if let Some(first) = graph.description.lines().find(|line| !line.trim().is_empty()) {
             line(format_args!("    {}", OneLine(first.trim())))?;
         }
@@ -89,7 +96,9 @@ async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
         }
     }
     if workflows.is_empty() && failed.is_ok() {
-        note("this program has no workflows; they are linked into a program that calls `agentflow::cli::run()`");
+        note(
+            "this program has no workflows; they are linked into a program that calls `agentflow::cli::run()`",
+        );
     }
     failed
 }
@@ -146,11 +155,17 @@ fn nodes(graph: &Graph, dry: Option<&DryRun>, depth: usize) -> Result<(), Stop> 
             (Some(callee), calls) => format!(" = {calls} ({callee})"),
             (None, calls) => format!(" = {calls}"),
         };
-        let reads = if reads.is_empty() { String::new() } else { format!(" <- {}", reads.join(", ")) };
+        let reads =
+            if reads.is_empty() { String::new() } else { format!(" <- {}", reads.join(", ")) };
         let question = question_of(node);
         // A gate of a document is a value node with a question.
-        let kind = if question.is_some() && node.kind == NodeKind::Value { NodeKind::Gate } else { node.kind };
-        let kind = serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
+        let kind = if question.is_some() && node.kind == NodeKind::Value {
+            NodeKind::Gate
+        } else {
+            node.kind
+        };
+        let kind =
+            serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(ToOwned::to_owned));
         line(format_args!(
             "{indent}{:<8} {}{DIM}{}: {}{DIM:#}",
             kind.unwrap_or_default(),
@@ -163,7 +178,8 @@ fn nodes(graph: &Graph, dry: Option<&DryRun>, depth: usize) -> Result<(), Stop> 
         }
         if !waits.is_empty() {
             // Explains waits for nodes whose outputs are not read.
-            let waits: Vec<String> = waits.iter().map(|(node, why)| format!("`{node}` ({})", why.as_str())).collect();
+            let waits: Vec<String> =
+                waits.iter().map(|(node, why)| format!("`{node}` ({})", why.as_str())).collect();
             let waits = format!("waits for {}", waits.join(", "));
             line(format_args!("{indent}         {DIM}{}{DIM:#}", OneLine(waits)))?;
         }
@@ -182,7 +198,10 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
     let host = validate::load_documents_for(host, &args.documents, &args.name).await?;
     let input = match &args.input {
         Some(text) => Encoded::from_json(text.clone()).map_err(|error| {
-            Stop::failed("input", format!("the input is not JSON: {error}; write --input '{{\"name\": value}}'"))
+            Stop::failed(
+                "input",
+                format!("the input is not JSON: {error}; write --input '{{\"name\": value}}'"),
+            )
         })?,
         None => Encoded::from_json("{}".to_owned()).unwrap_or_else(|_| Encoded::null()),
     };
@@ -207,7 +226,13 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
     start = max_llm_calls.into_iter().fold(start, StartRun::max_llm_calls);
     let handle = start.await?;
     let kept = runtime.store().is_some();
-    let how = FollowOptions { store: args.store.as_deref(), kept, events: args.events.is_some(), before: None, ctrl_c };
+    let how = FollowOptions {
+        store: args.store.as_deref(),
+        kept,
+        events: args.events.is_some(),
+        before: None,
+        ctrl_c,
+    };
     follow(handle, how).await
 }
 
@@ -278,7 +303,9 @@ pub(super) async fn follow(handle: RunHandle<Encoded>, how: FollowOptions<'_>) -
             && !kept
             && request.timeout_ms.is_none()
         {
-            let _ = handle.cancel(format!("nobody can answer `{}`; keep the run with --store", event.path)).await;
+            let _ = handle
+                .cancel(format!("nobody can answer `{}`; keep the run with --store", event.path))
+                .await;
         }
     }
     tree.clear();
@@ -295,7 +322,8 @@ pub(super) async fn follow(handle: RunHandle<Encoded>, how: FollowOptions<'_>) -
         }
         Err(error) => {
             let events = handle.recorded();
-            let undid = events.iter().any(|event| matches!(event.kind, EventKind::RunCompensated { .. }));
+            let undid =
+                events.iter().any(|event| matches!(event.kind, EventKind::RunCompensated { .. }));
             if kept && (undid || matches!(error, Error::Node { .. })) {
                 let store = store_argument(store);
                 let is_denied = matches!(&error, Error::Node { failure, .. } if failure.kind == FailureKind::Denied);

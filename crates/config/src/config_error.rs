@@ -45,12 +45,18 @@ impl fmt::Display for ConfigError {
         match self {
             #[cfg(feature = "documents")]
             Self::File(error) => write!(f, "{error}"),
-            Self::Json { name, problem } => write!(f, "{name} is not a configuration in JSON: {problem}"),
-            Self::Unreadable { file, source } => write!(f, "{} cannot be read: {source}", file.display()),
+            Self::Json { name, problem } => {
+                write!(f, "{name} is not a configuration in JSON: {problem}")
+            }
+            Self::Unreadable { file, source } => {
+                write!(f, "{} cannot be read: {source}", file.display())
+            }
             Self::Variables(problems) => {
                 write!(f, "variables of the environment are wrong: {}", problems.join("; "))
             }
-            Self::Store(error) => write!(f, "the store of the configuration cannot be opened: {error}"),
+            Self::Store(error) => {
+                write!(f, "the store of the configuration cannot be opened: {error}")
+            }
             Self::Missing(problem) => f.write_str(problem),
         }
     }

@@ -19,13 +19,23 @@ pub trait ConfigureRuntime: Sized {
     /// [`ConfigError::Store`] if the store cannot be opened. [`ConfigError::Missing`] if the
     /// configuration names a store and the feature `sqlite` is not compiled in, or folders and
     /// `documents` is not.
-    fn config(self, config: RuntimeConfig) -> impl Future<Output = Result<Self, ConfigError>> + Send;
+    fn config(
+        self,
+        config: RuntimeConfig,
+    ) -> impl Future<Output = Result<Self, ConfigError>> + Send;
 }
 
 impl ConfigureRuntime for RuntimeBuilder {
     async fn config(mut self, config: RuntimeConfig) -> Result<Self, ConfigError> {
         let RuntimeConfig { model, agent_models, app, documents, store, grant, .. } = config;
-        let RuntimeConfig { max_llm_calls, max_output_bytes, max_nesting, trace_content, changes, .. } = config;
+        let RuntimeConfig {
+            max_llm_calls,
+            max_output_bytes,
+            max_nesting,
+            trace_content,
+            changes,
+            ..
+        } = config;
         if let Some(file) = store {
             open_store(&mut self, file).await?;
         }
@@ -33,8 +43,9 @@ impl ConfigureRuntime for RuntimeBuilder {
         let secrets = extension::secrets(&self);
         for (name, provider) in providers {
             let server = provider.server(&name, &secrets).await;
-            let server =
-                server.map_err(|EntryProblem(problem)| ConfigProblem::new(format!("providers.{name}"), problem));
+            let server = server.map_err(|EntryProblem(problem)| {
+                ConfigProblem::new(format!("providers.{name}"), problem)
+            });
             if let Err(problem) = &server {
                 extension::report_problem(&mut self, problem.clone());
             }
@@ -58,7 +69,9 @@ impl ConfigureRuntime for RuntimeBuilder {
             extension::report_problem(&mut self, ConfigProblem::new(entry, problem));
         }
         self = model.into_iter().fold(self, Self::model);
-        self = agent_models.into_iter().fold(self, |builder, (agent, model)| builder.agent_model(agent, model));
+        self = agent_models
+            .into_iter()
+            .fold(self, |builder, (agent, model)| builder.agent_model(agent, model));
         self = app.into_iter().fold(self, |builder, (key, value)| builder.app(key, value));
         self = with_folders(self, documents)?;
         self = max_llm_calls.into_iter().fold(self, Self::max_llm_calls);
@@ -72,12 +85,18 @@ impl ConfigureRuntime for RuntimeBuilder {
 
 #[cfg(feature = "documents")]
 #[allow(clippy::unnecessary_wraps, reason = "the same without the feature")]
-fn with_folders(builder: RuntimeBuilder, folders: Vec<PathBuf>) -> Result<RuntimeBuilder, ConfigError> {
+fn with_folders(
+    builder: RuntimeBuilder,
+    folders: Vec<PathBuf>,
+) -> Result<RuntimeBuilder, ConfigError> {
     Ok(folders.into_iter().fold(builder, RuntimeBuilder::document_folder))
 }
 
 #[cfg(not(feature = "documents"))]
-fn with_folders(builder: RuntimeBuilder, folders: Vec<PathBuf>) -> Result<RuntimeBuilder, ConfigError> {
+fn with_folders(
+    builder: RuntimeBuilder,
+    folders: Vec<PathBuf>,
+) -> Result<RuntimeBuilder, ConfigError> {
     match folders.first() {
         None => Ok(builder),
         Some(folder) => Err(ConfigError::Missing(format!(
@@ -99,7 +118,8 @@ fn with_a2a_networks(mut builder: RuntimeBuilder, networks: &[String]) -> Runtim
         Err(EntryProblem(problem)) => problem,
     };
     #[cfg(not(feature = "a2a-client"))]
-    let problem = "it needs the feature `a2a-client`, without which this program is built".to_owned();
+    let problem =
+        "it needs the feature `a2a-client`, without which this program is built".to_owned();
     extension::report_problem(&mut builder, ConfigProblem::new("a2a_networks", problem));
     builder
 }

@@ -39,13 +39,15 @@ impl ProviderSettings {
         secrets: &Arc<dyn SecretProvider>,
     ) -> Result<ModelServer, EntryProblem> {
         let Self { format, mut base_url, mut key, mut headers } = self;
-        fill(base_url.iter_mut().chain(&mut key).chain(headers.values_mut()).collect(), secrets).await?;
+        fill(base_url.iter_mut().chain(&mut key).chain(headers.values_mut()).collect(), secrets)
+            .await?;
         let format = format.as_deref().unwrap_or_else(|| ModelServer::usual_format(name));
         let mut server = ModelServer::new(format).map_err(|error| error.message().to_owned())?;
         // The key of another provider must not be sent to this server, which a third party may
         // operate.
-        server.key_name =
-            base_url.is_some().then(|| format!("{}_API_KEY", name.to_uppercase().replace(['-', '.'], "_")));
+        server.key_name = base_url
+            .is_some()
+            .then(|| format!("{}_API_KEY", name.to_uppercase().replace(['-', '.'], "_")));
         server.key = key.map(Secret::new);
         server.base_url = base_url;
         server.headers = headers.into_iter().collect();

@@ -101,11 +101,17 @@ impl McpServerSettings {
     /// the reason.
     pub(super) async fn toolset(self, name: &str, secrets: &Arc<dyn SecretProvider>) -> ToolsetRef {
         let made = self.client(name, secrets).await;
-        made.unwrap_or_else(|EntryProblem(problem)| ToolsetRef::new(Unusable { name: format!("mcp.{name}"), problem }))
+        made.unwrap_or_else(|EntryProblem(problem)| {
+            ToolsetRef::new(Unusable { name: format!("mcp.{name}"), problem })
+        })
     }
 
     #[cfg(feature = "mcp")]
-    async fn client(mut self, name: &str, secrets: &Arc<dyn SecretProvider>) -> Result<ToolsetRef, EntryProblem> {
+    async fn client(
+        mut self,
+        name: &str,
+        secrets: &Arc<dyn SecretProvider>,
+    ) -> Result<ToolsetRef, EntryProblem> {
         use std::time::Duration;
 
         use crate::entry_problem::fill;
@@ -113,7 +119,8 @@ impl McpServerSettings {
         use agentflow_mcp::mcp::{McpClientBuilder, McpError};
 
         let one = self.command.iter_mut().chain(&mut self.url).chain(&mut self.key);
-        let many = self.args.iter_mut().chain(self.env.values_mut()).chain(self.headers.values_mut());
+        let many =
+            self.args.iter_mut().chain(self.env.values_mut()).chain(self.headers.values_mut());
         fill(one.chain(many).collect(), secrets).await?;
         let mut client = self.reached(name)?.deny_tools(self.deny_tools);
         client = self.allow_tools.into_iter().fold(client, McpClientBuilder::allow_tools);
@@ -139,7 +146,11 @@ impl McpServerSettings {
 
     #[cfg(not(feature = "mcp"))]
     #[allow(clippy::unused_async, reason = "the same with the feature")]
-    async fn client(self, _: &str, _: &Arc<dyn SecretProvider>) -> Result<ToolsetRef, EntryProblem> {
+    async fn client(
+        self,
+        _: &str,
+        _: &Arc<dyn SecretProvider>,
+    ) -> Result<ToolsetRef, EntryProblem> {
         Err("MCP servers need the feature `mcp`, without which this program is built".into())
     }
 
@@ -156,7 +167,8 @@ impl McpServerSettings {
                     );
                 }
                 let client = McpClient::stdio(name, command).args(self.args.iter().cloned());
-                let client = self.env.iter().fold(client, |client, (name, value)| client.env(name, value));
+                let client =
+                    self.env.iter().fold(client, |client, (name, value)| client.env(name, value));
                 Ok(self.cwd.iter().cloned().fold(client, McpClientBuilder::current_dir))
             }
             (None, Some(url)) => {
@@ -170,11 +182,16 @@ impl McpServerSettings {
     }
 
     #[cfg(feature = "mcp-http")]
-    fn at_address(&self, name: &str, url: &str) -> Result<agentflow_mcp::mcp::McpClientBuilder, EntryProblem> {
+    fn at_address(
+        &self,
+        name: &str,
+        url: &str,
+    ) -> Result<agentflow_mcp::mcp::McpClientBuilder, EntryProblem> {
         use agentflow_mcp::mcp::{McpClient, McpClientBuilder};
 
         let client = McpClient::http(name, url);
-        let client = self.headers.iter().fold(client, |client, (name, value)| client.header(name, value));
+        let client =
+            self.headers.iter().fold(client, |client, (name, value)| client.header(name, value));
         let client = self.key.iter().fold(client, McpClientBuilder::bearer);
         if !self.login {
             return Ok(client);
@@ -182,7 +199,8 @@ impl McpServerSettings {
         #[cfg(feature = "mcp-auth")]
         {
             let logins = agentflow_mcp::mcp::McpLoginFolder::of_user();
-            let logins = logins.ok_or("there is no folder for the logins of this user; set `XDG_DATA_HOME`")?;
+            let logins = logins
+                .ok_or("there is no folder for the logins of this user; set `XDG_DATA_HOME`")?;
             Ok(client.authorization(agentflow_mcp::mcp::McpAuthorization::stored(logins)))
         }
         #[cfg(not(feature = "mcp-auth"))]
@@ -191,7 +209,11 @@ impl McpServerSettings {
 
     #[cfg(all(feature = "mcp", not(feature = "mcp-http")))]
     #[allow(clippy::unused_self, reason = "the same with the feature")]
-    fn at_address(&self, _: &str, _: &str) -> Result<agentflow_mcp::mcp::McpClientBuilder, EntryProblem> {
+    fn at_address(
+        &self,
+        _: &str,
+        _: &str,
+    ) -> Result<agentflow_mcp::mcp::McpClientBuilder, EntryProblem> {
         Err("a `url` needs the feature `mcp-http`, without which this program is built".into())
     }
 }
@@ -201,23 +223,33 @@ impl A2aAgentSettings {
     /// the reason.
     pub(super) async fn toolset(self, name: &str, secrets: &Arc<dyn SecretProvider>) -> ToolsetRef {
         let made = self.client(name, secrets).await;
-        made.unwrap_or_else(|EntryProblem(problem)| ToolsetRef::new(Unusable { name: format!("a2a.{name}"), problem }))
+        made.unwrap_or_else(|EntryProblem(problem)| {
+            ToolsetRef::new(Unusable { name: format!("a2a.{name}"), problem })
+        })
     }
 
     #[cfg(feature = "a2a-client")]
-    async fn client(mut self, name: &str, secrets: &Arc<dyn SecretProvider>) -> Result<ToolsetRef, EntryProblem> {
+    async fn client(
+        mut self,
+        name: &str,
+        secrets: &Arc<dyn SecretProvider>,
+    ) -> Result<ToolsetRef, EntryProblem> {
         use std::time::Duration;
 
         use crate::entry_problem::fill;
         use agentflow_a2a::a2a::{A2aClient, A2aClientBuilder, A2aError};
 
         let headers = self.headers.values_mut();
-        fill([&mut self.url].into_iter().chain(&mut self.key).chain(headers).collect(), secrets).await?;
+        fill([&mut self.url].into_iter().chain(&mut self.key).chain(headers).collect(), secrets)
+            .await?;
         if self.url.is_empty() {
             return Err("it needs a `url`".into());
         }
         let mut client = A2aClient::at(name, self.url);
-        client = self.headers.into_iter().fold(client, |client, (name, value)| client.header(name, value));
+        client = self
+            .headers
+            .into_iter()
+            .fold(client, |client, (name, value)| client.header(name, value));
         client = self.key.into_iter().fold(client, A2aClientBuilder::bearer);
         client = self.allow_origins.into_iter().fold(client, A2aClientBuilder::allow_origin);
         client = self.description.into_iter().fold(client, A2aClientBuilder::description);
@@ -234,7 +266,11 @@ impl A2aAgentSettings {
 
     #[cfg(not(feature = "a2a-client"))]
     #[allow(clippy::unused_async, reason = "the same with the feature")]
-    async fn client(self, _: &str, _: &Arc<dyn SecretProvider>) -> Result<ToolsetRef, EntryProblem> {
+    async fn client(
+        self,
+        _: &str,
+        _: &Arc<dyn SecretProvider>,
+    ) -> Result<ToolsetRef, EntryProblem> {
         Err("agents of other programs need the feature `a2a-client`, without which this program is built".into())
     }
 }

@@ -152,8 +152,12 @@ mod with_http {
     use agentflow_tools::{AddressGuard, HttpRequest};
 
     impl HttpRequestSettings {
-        pub(super) async fn made(mut self, secrets: &Arc<dyn SecretProvider>) -> Result<Vec<ToolRef>, EntryProblem> {
-            fill(self.headers.values_mut().flat_map(BTreeMap::values_mut).collect(), secrets).await?;
+        pub(super) async fn made(
+            mut self,
+            secrets: &Arc<dyn SecretProvider>,
+        ) -> Result<Vec<ToolRef>, EntryProblem> {
+            fill(self.headers.values_mut().flat_map(BTreeMap::values_mut).collect(), secrets)
+                .await?;
             let mut request = HttpRequest::new().guard(guard(&self.networks)?);
             request = self.hosts.into_iter().fold(request, HttpRequest::hosts);
             if let Some(methods) = &self.methods {
@@ -165,7 +169,11 @@ mod with_http {
                 }
             }
             request = self.max_bytes.into_iter().fold(request, HttpRequest::max_bytes);
-            request = self.timeout_ms.map(Duration::from_millis).into_iter().fold(request, HttpRequest::timeout);
+            request = self
+                .timeout_ms
+                .map(Duration::from_millis)
+                .into_iter()
+                .fold(request, HttpRequest::timeout);
             Ok(vec![request.tool().into()])
         }
     }
@@ -177,7 +185,12 @@ mod with_http {
             let (address, bits) = network.split_once('/').unwrap_or((network, "128"));
             guard = match (address.parse(), bits.parse()) {
                 (Ok(address), Ok(bits)) => guard.allow(address, bits),
-                _ => return Err(format!("`{network}` is not a network; write one such as `10.1.0.0/16`").into()),
+                _ => {
+                    return Err(format!(
+                        "`{network}` is not a network; write one such as `10.1.0.0/16`"
+                    )
+                    .into());
+                }
             };
         }
         Ok(guard)
@@ -196,12 +209,17 @@ mod with_api {
     const ADDRESS: &str = "ALERT";
 
     impl AlertSettings {
-        pub(super) async fn made(mut self, secrets: &Arc<dyn SecretProvider>) -> Result<Vec<ToolRef>, EntryProblem> {
+        pub(super) async fn made(
+            mut self,
+            secrets: &Arc<dyn SecretProvider>,
+        ) -> Result<Vec<ToolRef>, EntryProblem> {
             fill(vec![&mut self.url], secrets).await?;
             if self.url.is_empty() {
                 return Err("it needs a `url`".into());
             }
-            let access = ApiAccess::new().secret(ADDRESS, Secret::new(self.url)).guard(guard(&self.networks)?);
+            let access = ApiAccess::new()
+                .secret(ADDRESS, Secret::new(self.url))
+                .guard(guard(&self.networks)?);
             let alert = Alert::new(ADDRESS).access(access);
             Ok(vec![self.field.into_iter().fold(alert, Alert::field).tool().into()])
         }
@@ -228,7 +246,11 @@ mod with_descriptions {
             let mut access = ApiAccess::new().guard(guard).secrets(Arc::clone(secrets));
             access = self.hosts.into_iter().fold(access, ApiAccess::hosts);
             access = self.max_bytes.into_iter().fold(access, ApiAccess::max_bytes);
-            access = self.timeout_ms.map(Duration::from_millis).into_iter().fold(access, ApiAccess::timeout);
+            access = self
+                .timeout_ms
+                .map(Duration::from_millis)
+                .into_iter()
+                .fold(access, ApiAccess::timeout);
             for folder in &self.folders {
                 let paths = match Document::paths_in(folder) {
                     Ok(paths) => paths,
@@ -264,7 +286,9 @@ mod with_descriptions {
 #[cfg(feature = "tool-storage")]
 impl StorageSettings {
     fn made(self) -> Result<Vec<ToolRef>, EntryProblem> {
-        let in_words = |error: std::io::Error| EntryProblem(format!("the folder `{}`: {error}", self.folder.display()));
+        let in_words = |error: std::io::Error| {
+            EntryProblem(format!("the folder `{}`: {error}", self.folder.display()))
+        };
         let mut storage = agentflow_tools::Storage::open(&self.folder).map_err(in_words)?;
         if let Some(writable) = &self.writable {
             storage = storage.writable(writable).map_err(in_words)?;
@@ -277,23 +301,34 @@ impl StorageSettings {
 
 /// Errors for entries whose feature is not compiled in.
 mod without_features {
-    #![allow(clippy::unused_async, clippy::unused_self, unused_imports, reason = "the same with the features")]
+    #![allow(
+        clippy::unused_async,
+        clippy::unused_self,
+        unused_imports,
+        reason = "the same with the features"
+    )]
 
     use super::{
-        AlertSettings, ApiToolSettings, Arc, ConfiguredTools, EntryProblem, HttpRequestSettings, SecretProvider,
-        StorageSettings, ToolRef,
+        AlertSettings, ApiToolSettings, Arc, ConfiguredTools, EntryProblem, HttpRequestSettings,
+        SecretProvider, StorageSettings, ToolRef,
     };
 
     #[cfg(not(feature = "tool-http"))]
     impl HttpRequestSettings {
-        pub(super) async fn made(self, _: &Arc<dyn SecretProvider>) -> Result<Vec<ToolRef>, EntryProblem> {
+        pub(super) async fn made(
+            self,
+            _: &Arc<dyn SecretProvider>,
+        ) -> Result<Vec<ToolRef>, EntryProblem> {
             Err("it needs the feature `tool-http`, without which this program is built".into())
         }
     }
 
     #[cfg(not(feature = "tool-api"))]
     impl AlertSettings {
-        pub(super) async fn made(self, _: &Arc<dyn SecretProvider>) -> Result<Vec<ToolRef>, EntryProblem> {
+        pub(super) async fn made(
+            self,
+            _: &Arc<dyn SecretProvider>,
+        ) -> Result<Vec<ToolRef>, EntryProblem> {
             Err("it needs the feature `tool-api`, without which this program is built".into())
         }
     }

@@ -27,7 +27,10 @@ impl From<&str> for EntryProblem {
 ///
 /// # Errors
 /// A message that names the first variable that is not set.
-pub(super) async fn fill(texts: Vec<&mut String>, secrets: &Arc<dyn SecretProvider>) -> Result<(), EntryProblem> {
+pub(super) async fn fill(
+    texts: Vec<&mut String>,
+    secrets: &Arc<dyn SecretProvider>,
+) -> Result<(), EntryProblem> {
     for text in texts {
         let mut values = BTreeMap::new();
         for name in names_in(text) {

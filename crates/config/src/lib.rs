@@ -16,5 +16,7 @@ pub use self::config_error::ConfigError;
 pub use self::configure_runtime::ConfigureRuntime;
 pub use self::configured_models::ProviderSettings;
 pub use self::configured_servers::{A2aAgentSettings, McpServerSettings};
-pub use self::configured_tools::{AlertSettings, ApiToolSettings, HttpRequestSettings, StorageSettings, ToolSettings};
+pub use self::configured_tools::{
+    AlertSettings, ApiToolSettings, HttpRequestSettings, StorageSettings, ToolSettings,
+};
 pub use self::runtime_config::RuntimeConfig;

@@ -192,9 +192,14 @@ impl RuntimeConfig {
     ///
     /// # Errors
     /// [`ConfigError::Variables`] with all invalid variables.
-    pub fn with_variables(mut self, variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+    pub fn with_variables(
+        mut self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
         let mut given = Variables { variable, problems: Vec::new() };
-        let model = |text: &str| text.parse::<ModelRef>().map(|_| text.to_owned()).map_err(|error| error.to_string());
+        let model = |text: &str| {
+            text.parse::<ModelRef>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+        };
         given.set("AGENTFLOW_MODEL", &mut self.model, model);
         given.set("AGENTFLOW_STORE", &mut self.store, |text| Ok(text.into()));
         given.set("AGENTFLOW_MAX_LLM_CALLS", &mut self.max_llm_calls, number);
@@ -206,7 +211,9 @@ impl RuntimeConfig {
         given.set("AGENTFLOW_CHANGES", &mut self.changes, rule);
         // A list from the environment replaces the list of the file; the two are not joined.
         let (mut documents, mut grant, mut networks) = (None, None, None);
-        given.set("AGENTFLOW_DOCUMENTS", &mut documents, |text| Ok(std::env::split_paths(text).collect()));
+        given.set("AGENTFLOW_DOCUMENTS", &mut documents, |text| {
+            Ok(std::env::split_paths(text).collect())
+        });
         given.set("AGENTFLOW_GRANT", &mut grant, |text| Ok(texts(text)));
         given.set("AGENTFLOW_A2A_NETWORKS", &mut networks, |text| Ok(texts(text)));
         for (variable, field) in DATA {
@@ -223,7 +230,11 @@ impl RuntimeConfig {
         self.documents = documents.unwrap_or(self.documents);
         self.grant = grant.unwrap_or(self.grant);
         self.a2a_networks = networks.unwrap_or(self.a2a_networks);
-        if given.problems.is_empty() { Ok(self) } else { Err(ConfigError::Variables(given.problems)) }
+        if given.problems.is_empty() {
+            Ok(self)
+        } else {
+            Err(ConfigError::Variables(given.problems))
+        }
     }
 }
 
@@ -234,7 +245,12 @@ struct Variables<V> {
 }
 
 impl<V: Fn(&str) -> Option<String>> Variables<V> {
-    fn set<T>(&mut self, name: &str, field: &mut Option<T>, read: impl Fn(&str) -> Result<T, String>) {
+    fn set<T>(
+        &mut self,
+        name: &str,
+        field: &mut Option<T>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) {
         let Some(text) = (self.variable)(name) else { return };
         match read(text.trim()) {
             Ok(value) => *field = Some(value),
@@ -245,13 +261,16 @@ impl<V: Fn(&str) -> Option<String>> Variables<V> {
     /// Parses an object as the value of a field, by reading a configuration with only this field.
     fn data(&mut self, name: &str, field: &str) -> Option<RuntimeConfig> {
         let text = (self.variable)(name)?;
-        let whole = |value: Value| RuntimeConfig::read(name, &serde_json::json!({field: value}).to_string());
+        let whole = |value: Value| {
+            RuntimeConfig::read(name, &serde_json::json!({field: value}).to_string())
+        };
         match values(name, &text).and_then(whole) {
             Ok(read) => Some(read),
             #[cfg(feature = "documents")]
             Err(ConfigError::File(error)) => {
                 // The line is not shown, since it may contain a key.
-                let said = error.problems().iter().map(|problem| format!("`{name}`: {}", problem.message));
+                let said =
+                    error.problems().iter().map(|problem| format!("`{name}`: {}", problem.message));
                 self.problems.extend(said);
                 None
             }
@@ -303,7 +322,9 @@ fn rule(text: &str) -> Result<Changes, String> {
         "refuse" => Ok(Changes::Refuse),
         "accept-compatible" => Ok(Changes::AcceptCompatible),
         "accept-all" => Ok(Changes::AcceptAll),
-        other => Err(format!("`{other}` is not one of `refuse`, `accept-compatible` and `accept-all`")),
+        other => {
+            Err(format!("`{other}` is not one of `refuse`, `accept-compatible` and `accept-all`"))
+        }
     }
 }
 

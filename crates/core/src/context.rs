@@ -152,8 +152,8 @@ impl Context {
         // The key is stored only if it differs from the path, so that the common case needs no
         // allocation.
         let key = (path.to_string() != key).then(|| key.into());
-        let made_before =
-            (key.is_some() || !before.paths.is_empty()).then(|| Arc::new(PreviousCallAttempts { key, ..before }));
+        let made_before = (key.is_some() || !before.paths.is_empty())
+            .then(|| Arc::new(PreviousCallAttempts { key, ..before }));
         let resources = resources.clone();
         Self { path, made_before, attempt: 1, scope: 1, resources, ..self.clone() }
     }
@@ -369,7 +369,9 @@ impl Context {
         match self.resource::<T>() {
             Some(resource) => Ok(resource.into()),
             // A test that replaces the tool need not provide its resources.
-            None if self.host().part::<UnusedResources>().is_some_and(|unused| (unused.0)(key)) => Ok(Inject::absent()),
+            None if self.host().part::<UnusedResources>().is_some_and(|unused| (unused.0)(key)) => {
+                Ok(Inject::absent())
+            }
             None => Err(Error::MissingResource { resource: self.resources.missing(key) }),
         }
     }

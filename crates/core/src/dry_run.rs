@@ -236,12 +236,20 @@ impl fmt::Display for DryRun {
         // An agent has a message instead of named inputs.
         let input = match fields.filter(|_| self.what == "workflow") {
             Some(fields) => {
-                let shown = fields.iter().map(|(name, schema)| format!("{name}: {}", words(schema, &self.input)));
+                let shown = fields
+                    .iter()
+                    .map(|(name, schema)| format!("{name}: {}", words(schema, &self.input)));
                 shown.collect::<Vec<_>>().join(", ")
             }
             None => words(&self.input, &self.input),
         };
-        writeln!(f, "{} {}({input}) -> {}", self.what, self.name, words(&self.output, &self.output))?;
+        writeln!(
+            f,
+            "{} {}({input}) -> {}",
+            self.what,
+            self.name,
+            words(&self.output, &self.output)
+        )?;
         show(f, &self.steps, 1)?;
         let scopes: Vec<&str> = self.scopes().into_iter().collect();
         if !scopes.is_empty() {
@@ -265,7 +273,13 @@ fn show(f: &mut fmt::Formatter<'_>, steps: &[DryStep], depth: usize) -> fmt::Res
             stage = step.stage;
             writeln!(f, "{indent}stage {stage}")?;
         }
-        writeln!(f, "{indent}  {} ({}) -> {}", step.name, step.kind, words(&step.gives, &step.gives))?;
+        writeln!(
+            f,
+            "{indent}  {} ({}) -> {}",
+            step.name,
+            step.kind,
+            words(&step.gives, &step.gives)
+        )?;
         let mut line = |text: String| writeln!(f, "{indent}    {text}");
         for read in &step.reads {
             let optional = if read.optional { ", if there is one" } else { "" };

@@ -90,7 +90,10 @@ pub(crate) struct Cause(String);
 impl Cause {
     /// Returns the part of an error's alternate form (`{:#}`) that follows its message, such as the
     /// causes of an `anyhow::Error`.
-    pub(crate) fn from_alternate_form(sentence: &str, error: &impl fmt::Display) -> Option<Box<Self>> {
+    pub(crate) fn from_alternate_form(
+        sentence: &str,
+        error: &impl fmt::Display,
+    ) -> Option<Box<Self>> {
         let whole = format!("{error:#}");
         let cause = whole.strip_prefix(sentence)?.strip_prefix(": ")?;
         (!cause.is_empty()).then(|| Box::new(Self(cause.to_owned())))
@@ -442,7 +445,9 @@ mod tests {
 
     #[test]
     fn each_kind_is_stored_as_its_word_and_read_back() {
-        for kind in FailureKind::ALL.iter().cloned().chain([FailureKind::from("of_another_release")]) {
+        for kind in
+            FailureKind::ALL.iter().cloned().chain([FailureKind::from("of_another_release")])
+        {
             let json = serde_json::to_string(&kind).unwrap();
             assert_eq!(json, format!("{:?}", kind.as_str()));
             assert_eq!(serde_json::from_str::<FailureKind>(&json).unwrap(), kind);

@@ -39,7 +39,8 @@ pub(crate) fn all() -> impl Iterator<Item = (TypeId, Box<dyn Any>)> {
 /// Returns the linked items of type `T`, sorted by `key`. Link order is not stable, so sorting
 /// makes error messages reproducible.
 pub(crate) fn items<T: Any, K: Ord>(key: impl Fn(&T) -> K) -> Vec<T> {
-    let mut items: Vec<T> = all().filter_map(|(_, item)| item.downcast().ok()).map(|item| *item).collect();
+    let mut items: Vec<T> =
+        all().filter_map(|(_, item)| item.downcast().ok()).map(|item| *item).collect();
     items.sort_by_key(key);
     items
 }
@@ -81,7 +82,10 @@ impl<T> ByName<T> {
 }
 
 /// Returns the linked items of type `T` by name.
-pub(crate) fn by_name<T: Any, K: Ord>(key: impl Fn(&T) -> K, name: impl Fn(&T) -> &'static str) -> ByName<T> {
+pub(crate) fn by_name<T: Any, K: Ord>(
+    key: impl Fn(&T) -> K,
+    name: impl Fn(&T) -> &'static str,
+) -> ByName<T> {
     let (mut once, mut twice) = (BTreeMap::new(), BTreeMap::new());
     for item in items(key) {
         let name = name(&item);

@@ -75,7 +75,10 @@ impl<M> Mailbox<M> {
     /// digits, `_` and `-`, if an agent is named twice, and if there is no agent. In a `static`,
     /// this is a compile error.
     pub const fn new(name: &'static str, agents: &'static [&'static str]) -> Self {
-        assert!(is_name(name, LONGEST), "the name of a mailbox has 1 to 64 ASCII letters, digits, `_` and `-`");
+        assert!(
+            is_name(name, LONGEST),
+            "the name of a mailbox has 1 to 64 ASCII letters, digits, `_` and `-`"
+        );
         assert!(!agents.is_empty(), "a mailbox is between agents; name them");
         let mut at = 0;
         // A `const fn` cannot use iterators.
@@ -86,7 +89,10 @@ impl<M> Mailbox<M> {
             );
             let mut other = 0;
             while other < at {
-                assert!(!is_same(agents[at], agents[other]), "an agent is named twice in a mailbox");
+                assert!(
+                    !is_same(agents[at], agents[other]),
+                    "an agent is named twice in a mailbox"
+                );
                 other += 1;
             }
             at += 1;
@@ -179,7 +185,8 @@ impl MailKey {
     pub(crate) fn read(rest: &str) -> Option<Self> {
         // The path is the last part, since it can contain colons.
         let mut parts = rest.splitn(4, ':');
-        let (to, number, from, sent_at) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let (to, number, from, sent_at) =
+            (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let (number, sent_at) = (number.parse().ok()?, sent_at.parse().ok()?);
         Some(Self { number, sent_at, from: from.into(), to: to.into() })
     }
@@ -195,7 +202,12 @@ mod tests {
     fn a_key_is_read_as_it_was_written() {
         let keys = NOTES.keys();
         for path in ["read", "tool#12.x[3]", "a/b[2]/tool#1.c:d", "odd:name", "a/call#2/model#3"] {
-            let key = MailKey { number: 7, sent_at: path.parse().unwrap(), from: "b".into(), to: "a".into() };
+            let key = MailKey {
+                number: 7,
+                sent_at: path.parse().unwrap(),
+                from: "b".into(),
+                to: "a".into(),
+            };
             let text = key.text(&keys);
             assert_eq!(MailKey::read(text.strip_prefix(&keys).unwrap()), Some(key), "{text}");
         }
@@ -203,11 +215,21 @@ mod tests {
 
     #[test]
     fn what_nobody_wrote_is_no_message() {
-        for rest in ["", "a", "a:1", "a:1:b", "a:-1:b:x", "a:99999999999999999999:b:x", "a:x:b:x", ":::", "a:1:b:\n//"]
-        {
+        for rest in [
+            "",
+            "a",
+            "a:1",
+            "a:1:b",
+            "a:-1:b:x",
+            "a:99999999999999999999:b:x",
+            "a:x:b:x",
+            ":::",
+            "a:1:b:\n//",
+        ] {
             let read = MailKey::read(rest);
             assert!(
-                read.as_ref().is_none_or(|key| key.text("").parse::<String>() == Ok(rest.to_owned())),
+                read.as_ref()
+                    .is_none_or(|key| key.text("").parse::<String>() == Ok(rest.to_owned())),
                 "{rest:?}: {read:?}"
             );
         }
@@ -217,9 +239,19 @@ mod tests {
 
     #[test]
     fn messages_stand_by_number_and_then_by_path() {
-        let key =
-            |number, path: &str| MailKey { number, sent_at: path.parse().unwrap(), from: "a".into(), to: "b".into() };
-        let in_order = [key(2, "map[2]"), key(2, "map[10]"), key(2, "tool#2.x"), key(2, "tool#10.x"), key(10, "a")];
+        let key = |number, path: &str| MailKey {
+            number,
+            sent_at: path.parse().unwrap(),
+            from: "a".into(),
+            to: "b".into(),
+        };
+        let in_order = [
+            key(2, "map[2]"),
+            key(2, "map[10]"),
+            key(2, "tool#2.x"),
+            key(2, "tool#10.x"),
+            key(10, "a"),
+        ];
         assert!(in_order.is_sorted(), "{in_order:?}");
     }
 }

@@ -25,7 +25,9 @@ pub fn without(text: &str, secret: &str, mark: &str) -> Option<String> {
             None => {
                 let rest = &text[begin..];
                 let after = match rest.trim_start_matches('\\') {
-                    after if after.len() == rest.len() => &rest[rest.chars().next().map_or(1, char::len_utf8)..],
+                    after if after.len() == rest.len() => {
+                        &rest[rest.chars().next().map_or(1, char::len_utf8)..]
+                    }
                     after if first == '\\' => backslashes(after),
                     after => after,
                 };
@@ -92,7 +94,8 @@ fn strip_escape(text: &str, c: char) -> Option<&str> {
         return Some(rest);
     }
     let number = text.strip_prefix('u')?;
-    if let Some((digits, rest)) = number.strip_prefix('{').and_then(|digits| digits.split_once('}')) {
+    if let Some((digits, rest)) = number.strip_prefix('{').and_then(|digits| digits.split_once('}'))
+    {
         return (u32::from_str_radix(digits, 16) == Ok(c.into())).then_some(rest);
     }
     // Characters outside of the basic plane are escaped as two UTF-16 units.
@@ -129,12 +132,25 @@ mod tests {
     fn a_text_of_many_backslashes_is_read_in_so_many_steps_as_it_has_bytes() {
         let numbers = "\\u005c".repeat(1 << 12);
         let nested = format!("{}\\u005c", "\\".repeat(64)).repeat(1 << 9);
-        for text in ["\\".repeat(1 << 15), numbers, nested, "a\\".repeat(1 << 14), "\\a".repeat(1 << 14)] {
-            for secret in ["a-secret-of-ours", "\\a-secret", "\\\\a-secret", "a\\-secret", "\u{e9}t\u{e9}-secret"] {
+        for text in
+            ["\\".repeat(1 << 15), numbers, nested, "a\\".repeat(1 << 14), "\\a".repeat(1 << 14)]
+        {
+            for secret in [
+                "a-secret-of-ours",
+                "\\a-secret",
+                "\\\\a-secret",
+                "a\\-secret",
+                "\u{e9}t\u{e9}-secret",
+            ] {
                 READ.set(0);
                 assert_eq!(without(&text, secret, "#"), None);
                 let read = READ.get();
-                assert!(read <= 4 * text.len(), "{read} steps for {} bytes: {}, {secret}", text.len(), &text[..12]);
+                assert!(
+                    read <= 4 * text.len(),
+                    "{read} steps for {} bytes: {}, {secret}",
+                    text.len(),
+                    &text[..12]
+                );
                 let found = without(&format!("{text}<{secret}>"), secret, "#").unwrap();
                 assert!(found.ends_with("<#>") && found.len() == text.len() + 3, "{secret}");
             }
@@ -143,17 +159,27 @@ mod tests {
 
     #[test]
     fn a_secret_is_found_however_deep_it_is_escaped() {
-        for secret in
-            ["pass-word", "a \"quoted\" one", "back\\slash \\\\ end", "line\n\tfeed", "dé/jà \u{1f511}", "\\\"\\"]
-        {
+        for secret in [
+            "pass-word",
+            "a \"quoted\" one",
+            "back\\slash \\\\ end",
+            "line\n\tfeed",
+            "dé/jà \u{1f511}",
+            "\\\"\\",
+        ] {
             let mut text = format!("<{secret}>");
             for depth in 0..5 {
-                let found = without(&text, secret, "#").unwrap_or_else(|| panic!("{secret:?} at {depth} in {text}"));
+                let found = without(&text, secret, "#")
+                    .unwrap_or_else(|| panic!("{secret:?} at {depth} in {text}"));
                 assert!(found.contains("<#>"), "{secret:?} at {depth}: {found}");
                 text = serde_json::to_string(&text).unwrap();
             }
-            assert_eq!(without(&format!("{:?}", format!("<{secret}>")), secret, "#").as_deref(), Some("\"<#>\""));
-            let numbers: String = secret.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
+            assert_eq!(
+                without(&format!("{:?}", format!("<{secret}>")), secret, "#").as_deref(),
+                Some("\"<#>\"")
+            );
+            let numbers: String =
+                secret.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();
             assert_eq!(without(&numbers, secret, "#").as_deref(), Some("#"), "{numbers}");
         }
     }

@@ -104,7 +104,11 @@ pub struct ToolCall {
 
 impl ToolCall {
     /// Creates a call with its arguments as JSON text.
-    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Self {
         Self { id: id.into(), name: name.into(), arguments: arguments.into(), opaque: None }
     }
 }
@@ -410,7 +414,12 @@ impl Conversation {
     /// `encode` is only called for messages that were added since the last call with the same
     /// format, so that a turn costs one copy of the bytes plus the encoding of its new messages.
     /// For `format` see [`Message::encoded`].
-    pub fn encode_into(&self, out: &mut Vec<u8>, format: &str, encode: impl Fn(&Message) -> Vec<u8>) {
+    pub fn encode_into(
+        &self,
+        out: &mut Vec<u8>,
+        format: &str,
+        encode: impl Fn(&Message) -> Vec<u8>,
+    ) {
         self.0.wire.append(out, format, &self.0.list, |message| message.encoded(format, &encode));
     }
 
@@ -469,7 +478,10 @@ impl fmt::Debug for Conversation {
 
 impl<M: Into<Arc<Message>>> FromIterator<M> for Conversation {
     fn from_iter<I: IntoIterator<Item = M>>(messages: I) -> Self {
-        Self(Arc::new(Messages { list: messages.into_iter().map(Into::into).collect(), wire: ListCache::default() }))
+        Self(Arc::new(Messages {
+            list: messages.into_iter().map(Into::into).collect(),
+            wire: ListCache::default(),
+        }))
     }
 }
 

@@ -112,7 +112,8 @@ fn split_item(text: &str) -> Option<(&str, u32)> {
 
 /// Parses a number in its only valid form: digits without leading zeros.
 fn number(text: &str) -> Option<u32> {
-    let plain = text.bytes().all(|digit| digit.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
+    let plain = text.bytes().all(|digit| digit.is_ascii_digit())
+        && (text.len() == 1 || !text.starts_with('0'));
     plain.then(|| text.parse().ok()).flatten()
 }
 
@@ -168,7 +169,10 @@ impl StepPath {
     /// The path of a tool call of a turn, below this path. `repeat` counts the calls to the same
     /// tool in the turn, from 0.
     pub fn tool(&self, turn: u32, name: impl Into<Arc<str>>, repeat: u32) -> Self {
-        Self { prefix: self.as_prefix(), step: Step { tool: Some(name.into()), turn, count: repeat } }
+        Self {
+            prefix: self.as_prefix(),
+            step: Step { tool: Some(name.into()), turn, count: repeat },
+        }
     }
 
     /// The path of a named step below this path, such as a node of a workflow. A name with slashes
@@ -185,7 +189,10 @@ impl StepPath {
         // Parsing fails only if the last segment is an invalid model or tool call.
         text.parse().unwrap_or_else(|_| {
             let at = text.rfind('/').map_or(0, |at| at + 1);
-            Self { prefix: Some(format!("{}{}", &text[..at], text[at..].replace('#', "%23")).into()), step: Step::NONE }
+            Self {
+                prefix: Some(format!("{}{}", &text[..at], text[at..].replace('#', "%23")).into()),
+                step: Step::NONE,
+            }
         })
     }
 
@@ -220,7 +227,9 @@ impl StepPath {
     fn own_step(&self) -> Option<PathSegment<'_>> {
         let Step { tool, turn, count } = &self.step;
         match (tool, *count) {
-            (Some(name), repeat) => Some(PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat }),
+            (Some(name), repeat) => {
+                Some(PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat })
+            }
             (None, 0) => None,
             (None, _) => Some(PathSegment::Model { turn: *turn }),
         }
@@ -230,7 +239,11 @@ impl StepPath {
     #[doc(hidden)]
     pub fn depth(&self) -> usize {
         self.segments()
-            .map(|segment| if matches!(segment, PathSegment::Name { item: Some(_), .. }) { 2 } else { 1 })
+            .map(
+                |segment| {
+                    if matches!(segment, PathSegment::Name { item: Some(_), .. }) { 2 } else { 1 }
+                },
+            )
             .sum()
     }
 
@@ -259,7 +272,9 @@ impl StepPath {
         match (base.step.is_empty(), base.prefix.as_deref()) {
             (true, Some(base)) => {
                 // The prefix must end at a segment: `ab` is not within `a`.
-                prefix.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                prefix
+                    .strip_prefix(base)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
             (true, None) => true,
             _ => {
@@ -276,7 +291,9 @@ impl StepPath {
         while let Some(part) = of.next() {
             let Some(own) = own.next() else { return false };
             let is_item = || match (&own, &part) {
-                (PathSegment::Name { name: own, .. }, PathSegment::Name { name, item: None }) => own == name,
+                (PathSegment::Name { name: own, .. }, PathSegment::Name { name, item: None }) => {
+                    own == name
+                }
                 _ => false,
             };
             // Only the last segment of `node` may match an item of it.
@@ -362,7 +379,9 @@ impl StepPath {
         let step = match PathSegment::read(last) {
             PathSegment::Name { .. } => return Self { prefix: Some(text), step: Step::NONE },
             PathSegment::Model { turn } => Step::model(turn),
-            PathSegment::Tool { turn, name, repeat } => Step { tool: Some(name.into()), turn, count: repeat },
+            PathSegment::Tool { turn, name, repeat } => {
+                Step { tool: Some(name.into()), turn, count: repeat }
+            }
         };
         Self { prefix: prefix.map(Into::into), step }
     }
@@ -382,7 +401,8 @@ impl Ord for StepPath {
         }
         // The first difference can be in the middle of a UTF-8 character, so the strings are cut at
         // a slash, which is always a whole character.
-        let from = a.as_bytes()[..common].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        let from =
+            a.as_bytes()[..common].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let (a, b) = (&a[from..], &b[from..]);
         if let (Some(first_a), Some(first_b)) = (plain_name(a), plain_name(b))
             && first_a != first_b
@@ -460,7 +480,9 @@ impl FromStr for StepPath {
         }
         let path = Self::read(text.into());
         match path.last_name() {
-            Some(last) if last.starts_with(MODEL) || last.starts_with(TOOL) => Err(StepPathError(text.to_owned())),
+            Some(last) if last.starts_with(MODEL) || last.starts_with(TOOL) => {
+                Err(StepPathError(text.to_owned()))
+            }
             _ => Ok(path),
         }
     }

@@ -163,7 +163,9 @@ impl Resources {
             Some(own) => own.downcast_ref::<Arc<T>>().cloned(),
             // Each value is stored in an `Arc`, so a resource that is an `Arc` is an `Arc<Arc<T>>`
             // here.
-            None => value(TypeId::of::<Arc<T>>())?.downcast_ref::<Arc<Arc<T>>>().map(|shared| Arc::clone(&**shared)),
+            None => value(TypeId::of::<Arc<T>>())?
+                .downcast_ref::<Arc<Arc<T>>>()
+                .map(|shared| Arc::clone(&**shared)),
         }
     }
 
@@ -207,7 +209,8 @@ impl Resources {
     /// Adds all values of `other`, which replace values of the same type.
     pub fn extend(&mut self, other: &Self) {
         if !other.0.is_empty() {
-            Arc::make_mut(&mut self.0).extend(other.0.iter().map(|(id, entry)| (*id, entry.clone())));
+            Arc::make_mut(&mut self.0)
+                .extend(other.0.iter().map(|(id, entry)| (*id, entry.clone())));
         }
     }
 }
@@ -215,13 +218,17 @@ impl Resources {
 /// Returns the name of a type without its path and without wrappers such as `Arc` and `Mutex`. For
 /// messages only.
 fn bare(name: &str) -> &str {
-    const AROUND: [&str; 11] =
-        ["Arc", "Rc", "Box", "Option", "Mutex", "RwLock", "RefCell", "Cell", "OnceLock", "OnceCell", "Inject"];
+    const AROUND: [&str; 11] = [
+        "Arc", "Rc", "Box", "Option", "Mutex", "RwLock", "RefCell", "Cell", "OnceLock", "OnceCell",
+        "Inject",
+    ];
     let name = name.trim_start_matches('&').trim_start_matches("dyn ");
     let head = name.find('<').map_or(name, |at| &name[..at]);
     let last = head.rsplit("::").next().unwrap_or(head);
     match name.find('<') {
-        Some(at) if AROUND.contains(&last) && name.ends_with('>') => bare(&name[at + 1..name.len() - 1]),
+        Some(at) if AROUND.contains(&last) && name.ends_with('>') => {
+            bare(&name[at + 1..name.len() - 1])
+        }
         _ => last,
     }
 }
@@ -260,8 +267,13 @@ mod tests {
         assert_eq!(resources.get::<Arc<dyn Db>>().unwrap().name(), "postgres");
         *resources.get::<Mutex<u8>>().unwrap().lock().unwrap() += 1;
         assert_eq!(*resources.get::<Arc<Mutex<u8>>>().unwrap().lock().unwrap(), 2);
-        assert!(resources.contains(ResourceKey::of::<dyn Db>()) && resources.contains(ResourceKey::of::<Mutex<u8>>()));
-        assert!(resources.get::<Postgres>().is_none() && !resources.contains(ResourceKey::of::<u8>()));
+        assert!(
+            resources.contains(ResourceKey::of::<dyn Db>())
+                && resources.contains(ResourceKey::of::<Mutex<u8>>())
+        );
+        assert!(
+            resources.get::<Postgres>().is_none() && !resources.contains(ResourceKey::of::<u8>())
+        );
         // A resource of exactly this type has precedence.
         resources.insert(Mutex::new(7_u8));
         assert_eq!(*resources.get::<Mutex<u8>>().unwrap().lock().unwrap(), 7);
@@ -272,10 +284,16 @@ mod tests {
         let here = module_path!();
         let mut resources = Resources::default();
         let missing = |resources: &Resources| {
-            (resources.missing(ResourceKey::of::<Postgres>()), resources.missing(ResourceKey::of::<dyn Db>()))
+            (
+                resources.missing(ResourceKey::of::<Postgres>()),
+                resources.missing(ResourceKey::of::<dyn Db>()),
+            )
         };
         resources.insert(1_u8);
-        assert_eq!(missing(&resources), (format!("`{here}::Postgres`"), format!("`dyn {here}::Db`")));
+        assert_eq!(
+            missing(&resources),
+            (format!("`{here}::Postgres`"), format!("`dyn {here}::Db`"))
+        );
         resources.insert(Mutex::new(Some(Postgres)));
         let (postgres, _) = missing(&resources);
         assert!(postgres.starts_with(&format!("`{here}::Postgres` (there is a `")), "{postgres}");
@@ -283,7 +301,10 @@ mod tests {
         let boxed: Box<dyn Db> = Box::new(Postgres);
         resources.insert(boxed);
         let (_, db) = missing(&resources);
-        assert_eq!(db, format!("`dyn {here}::Db` (there is a `alloc::boxed::Box<dyn {here}::Db>`)"));
+        assert_eq!(
+            db,
+            format!("`dyn {here}::Db` (there is a `alloc::boxed::Box<dyn {here}::Db>`)")
+        );
     }
 
     #[test]

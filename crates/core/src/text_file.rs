@@ -58,6 +58,8 @@ pub fn within(folder: &Path, entry: &Path) -> io::Result<std::path::PathBuf> {
     let file = entry.canonicalize()?;
     match file.starts_with(folder.canonicalize()?) {
         true => Ok(file),
-        false => Err(io::Error::other("it is a link that leads out of the folder; copy the file into the folder")),
+        false => Err(io::Error::other(
+            "it is a link that leads out of the folder; copy the file into the folder",
+        )),
     }
 }

@@ -7,7 +7,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Milliseconds since the Unix epoch, UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Timestamp(u64);
 
@@ -82,12 +95,17 @@ pub(crate) mod milliseconds {
         }
     }
 
-    pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         let milliseconds = duration.as_nanos().div_ceil(1_000_000);
         u64::try_from(milliseconds).unwrap_or(u64::MAX).serialize(serializer)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
         Written::deserialize(deserializer).map(Written::duration)
     }
 
@@ -96,14 +114,19 @@ pub(crate) mod milliseconds {
         use super::{Deserialize, Deserializer, Duration, Serialize, Serializer, Written};
 
         #[expect(clippy::ref_option, reason = "serde calls it so")]
-        pub(crate) fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        pub(crate) fn serialize<S: Serializer>(
+            duration: &Option<Duration>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
             match duration {
                 Some(duration) => super::serialize(duration, serializer),
                 None => None::<u64>.serialize(serializer),
             }
         }
 
-        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<Duration>, D::Error> {
             Ok(Option::<Written>::deserialize(deserializer)?.map(Written::duration))
         }
     }

@@ -103,7 +103,8 @@ impl Serialize for ToolDefinition {
 
 impl From<ReadDefinition> for ToolDefinition {
     fn from(read: ReadDefinition) -> Self {
-        let mut definition = Self::new(read.name, read.description, read.parameters).policy(read.policy);
+        let mut definition =
+            Self::new(read.name, read.description, read.parameters).policy(read.policy);
         definition.supports_streaming = read.supports_streaming;
         definition.source = read.source;
         // `required_permissions` repeats the scopes of the policy; a definition of another program
@@ -122,7 +123,11 @@ impl ToolDefinition {
     ///
     /// `parameters` is a JSON Schema of an object, such as
     /// `json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})`.
-    pub fn new(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, parameters: Value) -> Self {
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        description: impl Into<Arc<str>>,
+        parameters: Value,
+    ) -> Self {
         Self {
             name: name.into(),
             description: description.into(),
@@ -179,7 +184,11 @@ impl ToolDefinition {
     #[cfg(feature = "dynamic")]
     #[doc(hidden)]
     pub fn arguments_check(&self) -> Result<&SchemaCheck, &str> {
-        let made = self.arguments.0.check.get_or_init(|| SchemaCheck::tolerant(&self.parameters).map_err(Into::into));
+        let made = self
+            .arguments
+            .0
+            .check
+            .get_or_init(|| SchemaCheck::tolerant(&self.parameters).map_err(Into::into));
         made.as_ref().map_err(|problem| &**problem)
     }
 
@@ -230,7 +239,10 @@ impl PartialEq for ArgumentsCheck {
 pub(crate) struct VersionAspects(OnceLock<BTreeMap<String, Arc<str>>>);
 
 impl VersionAspects {
-    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> BTreeMap<String, Arc<str>>) -> &BTreeMap<String, Arc<str>> {
+    pub(crate) fn get_or_init(
+        &self,
+        make: impl FnOnce() -> BTreeMap<String, Arc<str>>,
+    ) -> &BTreeMap<String, Arc<str>> {
         self.0.get_or_init(make)
     }
 }
@@ -393,9 +405,10 @@ impl ToolPolicy {
     /// durations in a different form.
     pub(crate) fn hashed_form(&self) -> Value {
         let mut form = serde_json::to_value(self).unwrap_or_default();
-        for (key, earlier, duration) in
-            [("timeout_ms", "timeout", self.timeout), ("approve_timeout_ms", "approve_timeout", self.approve_timeout)]
-        {
+        for (key, earlier, duration) in [
+            ("timeout_ms", "timeout", self.timeout),
+            ("approve_timeout_ms", "approve_timeout", self.approve_timeout),
+        ] {
             if let (Some(fields), Some(duration)) = (form.as_object_mut(), duration) {
                 fields.remove(key);
                 fields.insert(earlier.to_owned(), json!(duration));
@@ -508,7 +521,11 @@ impl ToolManifest {
 
     /// Returns the manifest in a wire format. The bytes are cached; see
     /// [`Message::encoded`](crate::Message::encoded).
-    pub fn encoded(&self, format: &str, encode: impl FnOnce(&[Arc<ToolDefinition>]) -> Vec<u8>) -> Arc<[u8]> {
+    pub fn encoded(
+        &self,
+        format: &str,
+        encode: impl FnOnce(&[Arc<ToolDefinition>]) -> Vec<u8>,
+    ) -> Arc<[u8]> {
         self.0.wire.get_or_encode(format, || encode(&self.0.definitions))
     }
 }
@@ -528,7 +545,9 @@ mod tests {
     #[test]
     fn the_json_of_a_definition_has_the_permissions_and_whether_it_streams() {
         let policy = ToolPolicy::default().scopes(["network"]);
-        let definition = ToolDefinition::new("fetch", "Fetch.", json!({"type": "object"})).policy(policy).streaming();
+        let definition = ToolDefinition::new("fetch", "Fetch.", json!({"type": "object"}))
+            .policy(policy)
+            .streaming();
         let written = json!(definition);
         assert_eq!(written["required_permissions"], json!(["network"]));
         assert_eq!(written["supports_streaming"], true);
@@ -537,9 +556,13 @@ mod tests {
 
         // Other programs write permissions without a policy. Earlier releases wrote the policy
         // without permissions.
-        let of_others = json!({"name": "fetch", "parameters": {}, "required_permissions": ["network"]});
+        let of_others =
+            json!({"name": "fetch", "parameters": {}, "required_permissions": ["network"]});
         let read: ToolDefinition = serde_json::from_value(of_others).unwrap();
-        assert_eq!((read.supports_streaming, &*read.policy.scopes), (false, &["network".into()][..]));
+        assert_eq!(
+            (read.supports_streaming, &*read.policy.scopes),
+            (false, &["network".into()][..])
+        );
         let earlier = json!({"name": "fetch", "parameters": {}, "policy": {"scopes": ["network"]}});
         assert_eq!(serde_json::from_value::<ToolDefinition>(earlier).unwrap(), read);
     }

@@ -233,10 +233,9 @@ impl<T: Serialize + DeserializeOwned + JsonSchema + Send + 'static> NodeValue fo
 fn read_back<T: Serialize + DeserializeOwned>(encoded: &Encoded) -> Result<(), serde_json::Error> {
     const REMEDY: &str = "an integer of more than 64 bits, or a map whose keys are not strings, cannot stand within \
                           `#[serde(flatten)]`, `#[serde(untagged)]` or `#[serde(tag = ..)]`";
-    let again = encoded
-        .decode::<T>()
-        .and_then(|value| Encoded::new(&value))
-        .map_err(|error| serde_json::Error::custom(format!("its JSON cannot be read back: {error}; {REMEDY}")))?;
+    let again = encoded.decode::<T>().and_then(|value| Encoded::new(&value)).map_err(|error| {
+        serde_json::Error::custom(format!("its JSON cannot be read back: {error}; {REMEDY}"))
+    })?;
     // The entries of a hash map can be in a different order, so the sorted bytes are compared.
     let sorted = |encoded: &Encoded| {
         let mut bytes = encoded.as_str().as_bytes().to_vec();
@@ -245,7 +244,9 @@ fn read_back<T: Serialize + DeserializeOwned>(encoded: &Encoded) -> Result<(), s
     };
     match again == *encoded || sorted(&again) == sorted(encoded) {
         true => Ok(()),
-        false => Err(serde_json::Error::custom(format!("its JSON is read back as another value; {REMEDY}"))),
+        false => Err(serde_json::Error::custom(format!(
+            "its JSON is read back as another value; {REMEDY}"
+        ))),
     }
 }
 
@@ -255,7 +256,11 @@ mod tests {
 
     #[test]
     fn a_list_of_values_and_its_items() {
-        let items = [1.encode().unwrap(), "a".to_owned().encode().unwrap(), Vec::<u8>::new().encode().unwrap()];
+        let items = [
+            1.encode().unwrap(),
+            "a".to_owned().encode().unwrap(),
+            Vec::<u8>::new().encode().unwrap(),
+        ];
         let list = Encoded::list(&items);
         assert_eq!(list.as_str(), r#"[1,"a",[]]"#);
         assert_eq!(list.items().unwrap(), items);
@@ -291,7 +296,10 @@ mod tests {
         assert_eq!(problem(Encoded::new(&f64::NAN)), format!("the float `NaN` {float}"));
         assert_eq!(problem(Encoded::new(&Some(f32::INFINITY))), format!("the float `inf` {float}"));
         let report = Report { done: None, ratios: vec![0.5, f64::NEG_INFINITY] };
-        assert_eq!(problem(Encoded::new(&report)), format!("in `ratios`: the float `-inf` {float}"));
+        assert_eq!(
+            problem(Encoded::new(&report)),
+            format!("in `ratios`: the float `-inf` {float}")
+        );
     }
 
     #[test]
@@ -302,9 +310,15 @@ mod tests {
             (Encoded::new(&Some(Some(3))), "3"),
             (Encoded::new(&(Unit, Some("null"), None::<()>)), r#"[null,"null",null]"#),
             (Encoded::new(&Wrapped(None)), "null"),
-            (Encoded::new(&Report { done: None, ratios: vec![0.5] }), r#"{"done":null,"ratios":[0.5]}"#),
+            (
+                Encoded::new(&Report { done: None, ratios: vec![0.5] }),
+                r#"{"done":null,"ratios":[0.5]}"#,
+            ),
             (Encoded::new(&serde_json::json!({"a": [null, 1.5]})), r#"{"a":[null,1.5]}"#),
-            (Encoded::new(&Some(std::collections::BTreeMap::from([(1, None::<u8>)]))), r#"{"1":null}"#),
+            (
+                Encoded::new(&Some(std::collections::BTreeMap::from([(1, None::<u8>)]))),
+                r#"{"1":null}"#,
+            ),
             (Encoded::new(&Encoded::null()), "null"),
         ] {
             assert_eq!(encoded.unwrap().as_str(), text);

@@ -18,7 +18,11 @@ struct Encoded {
 }
 
 impl WireCache {
-    pub(crate) fn get_or_encode(&self, format: &str, encode: impl FnOnce() -> Vec<u8>) -> Arc<[u8]> {
+    pub(crate) fn get_or_encode(
+        &self,
+        format: &str,
+        encode: impl FnOnce() -> Vec<u8>,
+    ) -> Arc<[u8]> {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
             Some(encoded) if *encoded.format == *format => Arc::clone(&encoded.bytes),
@@ -60,7 +64,13 @@ struct Joined {
 
 impl ListCache {
     /// Appends the whole list to `out`. Only items that were added since the last call are encoded.
-    pub(crate) fn append<T>(&self, out: &mut Vec<u8>, format: &str, list: &[T], encode: impl Fn(&T) -> Arc<[u8]>) {
+    pub(crate) fn append<T>(
+        &self,
+        out: &mut Vec<u8>,
+        format: &str,
+        list: &[T],
+        encode: impl Fn(&T) -> Arc<[u8]>,
+    ) {
         let mut joined = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         if *joined.format != *format {
             *joined = Joined { format: format.into(), ..Joined::default() };
@@ -103,7 +113,9 @@ mod tests {
             let mut out = vec![b'['];
             cache.append(&mut out, format, list, |item| {
                 encoded.set(encoded.get() + 1);
-                Arc::from(format!("{item}{}", if item.is_empty() { "" } else { format }).into_bytes())
+                Arc::from(
+                    format!("{item}{}", if item.is_empty() { "" } else { format }).into_bytes(),
+                )
             });
             String::from_utf8(out).expect("text")
         };

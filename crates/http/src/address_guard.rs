@@ -67,7 +67,9 @@ fn plain(address: IpAddr) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(a, b, c, d))
     };
     match v6.segments() {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => last(high, low),
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            last(high, low)
+        }
         [0x2002, high, low, ..] => last(high, low),
         _ => address,
     }
@@ -123,7 +125,9 @@ const SPECIAL_V6: [(Ipv6Addr, u8); 3] = [
 
 fn is_public(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(_) => !SPECIAL_V4.iter().any(|(of, bits)| is_within(address, IpAddr::V4(*of), *bits)),
+        IpAddr::V4(_) => {
+            !SPECIAL_V4.iter().any(|(of, bits)| is_within(address, IpAddr::V4(*of), *bits))
+        }
         IpAddr::V6(_) => {
             let global = IpAddr::V6(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0));
             is_within(address, global, 3)
@@ -216,9 +220,17 @@ mod tests {
 
     #[test]
     fn a_range_is_allowed_however_it_is_written() {
-        let guard = AddressGuard::default().allow("127.0.0.1".parse().unwrap(), 32).allow("fd00::".parse().unwrap(), 8);
-        assert!(allows(&guard, "127.0.0.1") && allows(&guard, "::ffff:127.0.0.1") && allows(&guard, "fd12::1"));
-        assert!(!allows(&guard, "127.0.0.2") && !allows(&guard, "fc12::1") && !allows(&guard, "::1"));
+        let guard = AddressGuard::default()
+            .allow("127.0.0.1".parse().unwrap(), 32)
+            .allow("fd00::".parse().unwrap(), 8);
+        assert!(
+            allows(&guard, "127.0.0.1")
+                && allows(&guard, "::ffff:127.0.0.1")
+                && allows(&guard, "fd12::1")
+        );
+        assert!(
+            !allows(&guard, "127.0.0.2") && !allows(&guard, "fc12::1") && !allows(&guard, "::1")
+        );
         let all = AddressGuard::default().allow("0.0.0.0".parse().unwrap(), 0);
         assert!(allows(&all, "10.0.0.1") && !allows(&all, "::1"));
         let one = AddressGuard::default().allow("::1".parse().unwrap(), 200);

@@ -100,7 +100,10 @@ impl CallerPermits {
             line.count += 1;
             // The entry counts this call before it waits. If the wait is cancelled, dropping
             // `CallerPermit` corrects the count.
-            (CallerPermit { turns: Arc::clone(self), caller, permit: None }, Arc::clone(&line.turns))
+            (
+                CallerPermit { turns: Arc::clone(self), caller, permit: None },
+                Arc::clone(&line.turns),
+            )
         };
         turn.permit = turns.acquire_owned().await.ok();
         Some(turn)

@@ -96,7 +96,11 @@ pub fn pinned_client(
 ) -> Result<Client, ClientError> {
     let kind = Kind { tls: url.scheme() == "https", proxies: false, connect_timeout };
     let builder = Client::builder().resolve_to_addrs(url.host_str().unwrap_or_default(), addresses);
-    set_up(kind, roots.map_or_else(|| tls(kind), |roots| Ok(roots.config()))?, builder.redirect(Policy::none()))
+    set_up(
+        kind,
+        roots.map_or_else(|| tls(kind), |roots| Ok(roots.config()))?,
+        builder.redirect(Policy::none()),
+    )
 }
 
 fn build(kind: Kind) -> Result<Client, ClientError> {
@@ -110,7 +114,10 @@ fn within_origin(attempt: Attempt<'_>) -> Action {
     // Other redirects may change a POST request to GET.
     let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
     let first = attempt.previous().first().map(Url::origin);
-    match keeps_method && first == Some(attempt.url().origin()) && attempt.previous().len() <= MOST_REDIRECTS {
+    match keeps_method
+        && first == Some(attempt.url().origin())
+        && attempt.previous().len() <= MOST_REDIRECTS
+    {
         true => attempt.follow(),
         false => attempt.stop(),
     }
@@ -122,9 +129,15 @@ fn tls(kind: Kind) -> Result<ClientConfig, ClientError> {
 
 fn set_up(kind: Kind, tls: ClientConfig, builder: ClientBuilder) -> Result<Client, ClientError> {
     let builder = if kind.proxies { builder } else { builder.no_proxy() };
-    let builder = builder.tls_backend_preconfigured(tls).connect_timeout(kind.connect_timeout).user_agent(USER_AGENT);
+    let builder = builder
+        .tls_backend_preconfigured(tls)
+        .connect_timeout(kind.connect_timeout)
+        .user_agent(USER_AGENT);
     builder.build().map_err(|error| {
-        ClientError::caused_by(format!("no HTTP client can be set up: {}", innermost_cause(&error)), error)
+        ClientError::caused_by(
+            format!("no HTTP client can be set up: {}", innermost_cause(&error)),
+            error,
+        )
     })
 }
 
@@ -202,7 +215,8 @@ mod tests {
 
     #[test]
     fn outside_a_runtime_it_is_an_error_not_a_panic() {
-        let error = client(&Url::parse("http://h").unwrap(), Duration::from_secs(1)).expect_err("no runtime");
+        let error = client(&Url::parse("http://h").unwrap(), Duration::from_secs(1))
+            .expect_err("no runtime");
         assert!(error.to_string().contains("tokio runtime"), "{error}");
     }
 }

@@ -16,7 +16,10 @@ impl ClientError {
         Self { message: message.into(), source: None }
     }
 
-    pub(crate) fn caused_by(message: String, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub(crate) fn caused_by(
+        message: String,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
         Self { message, source: Some(source.into()) }
     }
 
@@ -38,5 +41,8 @@ pub fn innermost_cause(error: &reqwest::Error) -> String {
 /// Returns true if the direct cause of an error is a failed connection. The server has not seen the
 /// request then.
 pub fn could_not_connect(error: &(dyn Error + 'static)) -> bool {
-    error.source().and_then(|cause| cause.downcast_ref::<reqwest::Error>()).is_some_and(reqwest::Error::is_connect)
+    error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<reqwest::Error>())
+        .is_some_and(reqwest::Error::is_connect)
 }

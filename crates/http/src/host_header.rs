@@ -15,7 +15,9 @@ pub fn named_host(parts: &Parts) -> Option<String> {
     let target = parts.uri.authority().map(|authority| authority.as_str());
     let named = match (header, further, target) {
         (Some(header), None, None) => header.to_str().ok()?,
-        (Some(header), None, Some(target)) => header.to_str().ok().filter(|host| host.eq_ignore_ascii_case(target))?,
+        (Some(header), None, Some(target)) => {
+            header.to_str().ok().filter(|host| host.eq_ignore_ascii_case(target))?
+        }
         (None, _, Some(target)) => target,
         _ => return None,
     };
@@ -33,9 +35,13 @@ pub fn without_port(host: &str) -> &str {
 fn is_host(text: &str) -> bool {
     let name = without_port(text);
     match name.strip_prefix('[') {
-        Some(address) => address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        Some(address) => {
+            address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+        }
         None => {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || byte >= 0x80;
+            let fits = |byte: u8| {
+                byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || byte >= 0x80
+            };
             !name.is_empty() && name.bytes().all(fits)
         }
     }
@@ -77,6 +83,9 @@ mod tests {
         ] {
             assert_eq!(named(uri, hosts).as_deref(), expected, "{uri} {hosts:?}");
         }
-        assert_eq!((without_port("[::1]:80"), without_port("h:80"), without_port("h")), ("[::1]", "h", "h"));
+        assert_eq!(
+            (without_port("[::1]:80"), without_port("h:80"), without_port("h")),
+            ("[::1]", "h", "h")
+        );
     }
 }

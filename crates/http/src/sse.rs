@@ -25,7 +25,9 @@ pub fn without_bom(document: &[u8]) -> &[u8] {
 /// content type of a document.
 pub fn is_events(document: &[u8]) -> bool {
     let text = without_bom(document).trim_ascii_start();
-    [&b"data:"[..], b"event:", b"id:", b"retry:", b":"].into_iter().any(|field| text.starts_with(field))
+    [&b"data:"[..], b"event:", b"id:", b"retry:", b":"]
+        .into_iter()
+        .any(|field| text.starts_with(field))
 }
 
 /// Returns a document without its byte order mark and without a trailing `data: [DONE]`, which some
@@ -144,7 +146,10 @@ impl SseReader {
     ///
     /// # Errors
     /// Returns the error of `each`.
-    pub fn finish<E>(&mut self, mut each: impl FnMut(SseEvent<'_>) -> Result<SseFlow, E>) -> Result<SseFlow, E> {
+    pub fn finish<E>(
+        &mut self,
+        mut each: impl FnMut(SseEvent<'_>) -> Result<SseFlow, E>,
+    ) -> Result<SseFlow, E> {
         let line = std::mem::take(&mut self.line);
         self.take_line(&line, &mut each)?;
         self.take_line(b"", &mut each)
@@ -245,7 +250,9 @@ mod tests {
 
     #[test]
     fn every_line_end_ends_a_line() {
-        for text in ["data: a\n\ndata: b\n\n", "data: a\r\n\r\ndata: b\r\n\r\n", "data: a\r\rdata: b\r\r"] {
+        for text in
+            ["data: a\n\ndata: b\n\n", "data: a\r\n\r\ndata: b\r\n\r\n", "data: a\r\rdata: b\r\r"]
+        {
             assert_eq!(data(text), ["a", "b"], "{text:?}");
         }
     }
@@ -322,7 +329,8 @@ mod tests {
     fn an_endless_event_is_an_error() {
         let mut reader = SseReader::default();
         let piece = vec![b'x'; 1024 * 1024];
-        let fed = (0..=MAX_EVENT / piece.len()).try_for_each(|_| reader.feed(&piece, |_| Ok(SseFlow::More)).map(drop));
+        let fed = (0..=MAX_EVENT / piece.len())
+            .try_for_each(|_| reader.feed(&piece, |_| Ok(SseFlow::More)).map(drop));
         assert_eq!(fed, Err(EventTooLarge));
     }
 

@@ -22,11 +22,17 @@ impl TrustedRoots {
     pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|error| format!("a certificate cannot be read: {error}"))?;
-            roots.add(certificate).map_err(|error| format!("a certificate cannot be trusted: {error}"))?;
+            let certificate =
+                certificate.map_err(|error| format!("a certificate cannot be read: {error}"))?;
+            roots
+                .add(certificate)
+                .map_err(|error| format!("a certificate cannot be trusted: {error}"))?;
         }
         if roots.is_empty() {
-            return Err("there is no certificate; give PEM text with `-----BEGIN CERTIFICATE-----`".to_owned());
+            return Err(
+                "there is no certificate; give PEM text with `-----BEGIN CERTIFICATE-----`"
+                    .to_owned(),
+            );
         }
         // The platform's certificate authorities are not added: only the configured ones are
         // trusted.
@@ -51,5 +57,6 @@ impl fmt::Debug for TrustedRoots {
 
 /// Returns the crypto provider that the host installed, or ring.
 pub(crate) fn crypto_provider() -> Arc<CryptoProvider> {
-    CryptoProvider::get_default().map_or_else(|| Arc::new(rustls::crypto::ring::default_provider()), Arc::clone)
+    CryptoProvider::get_default()
+        .map_or_else(|| Arc::new(rustls::crypto::ring::default_provider()), Arc::clone)
 }

@@ -7,6 +7,8 @@ use reqwest::Url;
 pub fn percent_decoded(text: &str) -> String {
     // In a query, `+` means a space, so a literal `+` is escaped first.
     let query = format!("http://h?_={}", text.replace('+', "%2B"));
-    let decoded = Url::parse(&query).ok().and_then(|url| url.query_pairs().next().map(|(_, text)| text.into_owned()));
+    let decoded = Url::parse(&query)
+        .ok()
+        .and_then(|url| url.query_pairs().next().map(|(_, text)| text.into_owned()));
     decoded.unwrap_or_else(|| text.to_owned())
 }

@@ -46,9 +46,18 @@ mod tests {
         assert_eq!(asked(&[]), None);
         assert_eq!(asked(&[("retry-after", "2")]), Some(Duration::from_secs(2)));
         assert_eq!(asked(&[("retry-after", " 0.5 ")]), Some(Duration::from_millis(500)));
-        assert_eq!(asked(&[("retry-after-ms", "30"), ("retry-after", "2")]), Some(Duration::from_millis(30)));
-        assert_eq!(asked(&[("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT")]), Some(Duration::from_secs(10)));
-        assert_eq!(asked(&[("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT")]), Some(Duration::ZERO));
+        assert_eq!(
+            asked(&[("retry-after-ms", "30"), ("retry-after", "2")]),
+            Some(Duration::from_millis(30))
+        );
+        assert_eq!(
+            asked(&[("retry-after", "Sun, 06 Nov 1994 08:49:47 GMT")]),
+            Some(Duration::from_secs(10))
+        );
+        assert_eq!(
+            asked(&[("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT")]),
+            Some(Duration::ZERO)
+        );
         assert_eq!(asked(&[("retry-after", "-3")]), Some(Duration::ZERO));
         assert_eq!(asked(&[("retry-after", "1e300")]), Some(Duration::MAX));
         assert_eq!(asked(&[("retry-after", "soon")]), None);

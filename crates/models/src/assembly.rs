@@ -87,7 +87,14 @@ impl ResponseAssembly {
 
     /// Adds a piece of a call. An unchanged id or name is not reported again. If a name arrives in
     /// pieces, each delta contains the whole name so far.
-    pub(super) fn call(&mut self, number: usize, id: &str, name: &str, arguments: &str, deltas: &mut Deltas) {
+    pub(super) fn call(
+        &mut self,
+        number: usize,
+        id: &str,
+        name: &str,
+        arguments: &str,
+        deltas: &mut Deltas,
+    ) {
         let Some(call) = self.call_mut(number) else { return };
         let id = (call.id.is_empty() && !id.is_empty()).then(|| id.to_owned());
         if let Some(id) = &id {
@@ -147,7 +154,12 @@ fn named(call: &mut ToolCall, said: &str) -> Option<String> {
 }
 
 /// Builds a piece of a call, with the id and the tool's name if they are new.
-pub(crate) fn call_delta(index: usize, id: Option<String>, name: Option<String>, arguments: &str) -> ToolCallDelta {
+pub(crate) fn call_delta(
+    index: usize,
+    id: Option<String>,
+    name: Option<String>,
+    arguments: &str,
+) -> ToolCallDelta {
     let mut delta = ToolCallDelta::new(index, arguments);
     (delta.id, delta.name) = (id, name);
     delta
@@ -155,7 +167,12 @@ pub(crate) fn call_delta(index: usize, id: Option<String>, name: Option<String>,
 
 /// Builds a reasoning part with the original object that the provider expects back.
 #[cfg(any(test, feature = "anthropic", feature = "gemini", feature = "openai-responses"))]
-pub(crate) fn reasoning(text: String, provider: String, model: String, opaque: Option<Value>) -> Reasoning {
+pub(crate) fn reasoning(
+    text: String,
+    provider: String,
+    model: String,
+    opaque: Option<Value>,
+) -> Reasoning {
     let mut reasoning = Reasoning::new(text, provider);
     (reasoning.model, reasoning.opaque) = (model, opaque.map(Box::new));
     reasoning

@@ -59,8 +59,10 @@ proptest! {
 #[cfg(feature = "openai-chat")]
 #[test]
 fn a_whole_answer_is_distinguished_from_a_part_of_one() {
-    let whole =
-        concat!(r#"data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}"#, "\n\ndata: [DONE]\n\n");
+    let whole = concat!(
+        r#"data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}"#,
+        "\n\ndata: [DONE]\n\n"
+    );
     assert!(decode::<crate::openai_chat::OpenAiChat>(whole.as_bytes()).is_ok());
     assert!(decode::<crate::openai_chat::OpenAiChat>(&whole.as_bytes()[..30]).is_err());
 }

@@ -10,18 +10,33 @@
 
 #[cfg(feature = "anthropic")]
 pub mod anthropic;
-#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+#[cfg_attr(
+    not(feature = "openai-chat"),
+    allow(dead_code, unused_imports, reason = "no adapter uses all of it")
+)]
 mod assembly;
 #[cfg(feature = "gemini")]
 pub mod gemini;
-#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+#[cfg_attr(
+    not(feature = "openai-chat"),
+    allow(dead_code, unused_imports, reason = "no adapter uses all of it")
+)]
 mod http;
-#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+#[cfg_attr(
+    not(feature = "openai-chat"),
+    allow(dead_code, unused_imports, reason = "no adapter uses all of it")
+)]
 mod loose;
 #[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
-#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, reason = "the Chat adapter uses all of it"))]
+#[cfg_attr(
+    not(feature = "openai-chat"),
+    allow(dead_code, reason = "the Chat adapter uses all of it")
+)]
 mod openai;
-#[cfg_attr(not(feature = "openai-chat"), allow(dead_code, unused_imports, reason = "no adapter uses all of it"))]
+#[cfg_attr(
+    not(feature = "openai-chat"),
+    allow(dead_code, unused_imports, reason = "no adapter uses all of it")
+)]
 mod sent_call;
 
 #[cfg(test)]

@@ -16,7 +16,10 @@ use serde_json::value::RawValue;
 
 /// Parses JSON as leniently as the parsers of other languages. `mended` stores the repaired text if
 /// a repair is necessary; see [`mend`].
-pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], mended: &'a mut Vec<u8>) -> serde_json::Result<T> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(
+    bytes: &'a [u8],
+    mended: &'a mut Vec<u8>,
+) -> serde_json::Result<T> {
     let error = match from_bytes(bytes) {
         Ok(read) => return Ok(read),
         Err(error) => error,
@@ -47,7 +50,9 @@ pub(crate) const MAX_RAW_USAGE: usize = 64 * 1024;
 /// values give `None`. For `deserialize_with`.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let number = deserializer.deserialize_any(NumberVisitor)?;
-    Ok(number.map(|number| u64::try_from(number.max(0)).map_or(MAX_TOKENS, |count| count.min(MAX_TOKENS))))
+    Ok(number.map(|number| {
+        u64::try_from(number.max(0)).map_or(MAX_TOKENS, |count| count.min(MAX_TOKENS))
+    }))
 }
 
 /// Deserializes the index of an item: a number from 0, also in quotes. Other values give `None`.
@@ -116,7 +121,10 @@ fn mend(bytes: &[u8]) -> Option<Vec<u8>> {
                 (1, "\"")
             }
             _ if in_text => (next.len_utf8(), &rest[..next.len_utf8()]),
-            _ => match ["-Infinity", "Infinity", "NaN"].into_iter().find(|name| rest.starts_with(name)) {
+            _ => match ["-Infinity", "Infinity", "NaN"]
+                .into_iter()
+                .find(|name| rest.starts_with(name))
+            {
                 Some(name) => (name.len(), "null"),
                 None => (next.len_utf8(), &rest[..next.len_utf8()]),
             },
@@ -230,7 +238,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
 }
 
 /// Reads the items of a list, at most [`MAX_PARTS`].
-pub(crate) fn items<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(mut seq: A) -> Result<Vec<T>, A::Error> {
+pub(crate) fn items<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(
+    mut seq: A,
+) -> Result<Vec<T>, A::Error> {
     let mut items = Vec::new();
     while let Some(item) = seq.next_element()? {
         if items.len() == MAX_PARTS {
@@ -269,8 +279,11 @@ pub(crate) fn unread(what: &str, error: serde_json::Error, data: &[u8]) -> Model
 pub(crate) fn invalid(what: &str, problem: &str, data: &[u8]) -> ModelError {
     let data = String::from_utf8_lossy(data);
     let shown = text::head(data.trim(), 200);
-    ModelError::new(ModelErrorKind::InvalidResponse, format!("{what} cannot be read ({problem}): {shown}"))
-        .with_body(data)
+    ModelError::new(
+        ModelErrorKind::InvalidResponse,
+        format!("{what} cannot be read ({problem}): {shown}"),
+    )
+    .with_body(data)
 }
 
 /// A string that borrows from the input if it contains no escapes. Absent and `null` give an empty
@@ -356,14 +369,18 @@ mod tests {
 
     #[test]
     fn a_list_has_at_most_so_many_items() {
-        let read =
-            |text: &str| serde_json::from_str::<Listed>(text).map(|listed| listed.items.map(|items| items.len()));
+        let read = |text: &str| {
+            serde_json::from_str::<Listed>(text).map(|listed| listed.items.map(|items| items.len()))
+        };
         let of = |count: usize| format!("{{\"items\":[{}0]}}", "0,".repeat(count - 1));
         assert_eq!(read(&of(MAX_PARTS)).unwrap(), Some(MAX_PARTS));
         assert_eq!((read("{}").unwrap(), read("{\"items\":null}").unwrap()), (None, None));
         let error = unread("the answer", read(&of(MAX_PARTS + 1)).unwrap_err(), b"");
         assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{error}");
-        assert_eq!(unread("x", read("{\"items\":7}").unwrap_err(), b"").kind(), ModelErrorKind::InvalidResponse);
+        assert_eq!(
+            unread("x", read("{\"items\":7}").unwrap_err(), b"").kind(),
+            ModelErrorKind::InvalidResponse
+        );
     }
 
     #[test]
@@ -399,9 +416,14 @@ mod tests {
     fn json_that_lenient_parsers_read_is_mended() {
         let mended = |text: &[u8]| {
             let mut mended = Vec::new();
-            read::<Listed>(text, &mut mended).map(|listed| listed.items).map_err(|error| error.to_string())
+            read::<Listed>(text, &mut mended)
+                .map(|listed| listed.items)
+                .map_err(|error| error.to_string())
         };
-        assert_eq!(mended(br#"{"items":[1],"x":[NaN,-Infinity,Infinity,"NaN \" Infinity"]}"#), Ok(Some(vec![1])));
+        assert_eq!(
+            mended(br#"{"items":[1],"x":[NaN,-Infinity,Infinity,"NaN \" Infinity"]}"#),
+            Ok(Some(vec![1]))
+        );
         assert_eq!(mended(br#"{"items":[1],"items":[2]}"#), Ok(Some(vec![2])));
         assert!(mended(br#"{"items":[1],"x":"\"}"#).is_err());
         assert!(mended(b"{\"items\":[1").is_err());
@@ -410,7 +432,10 @@ mod tests {
             read::<String>(text, &mut mended).map_err(|error| error.to_string())
         };
         assert_eq!(text(br#""a\ud83d""#), Ok("a\u{fffd}".to_owned()));
-        assert_eq!(text(br#""\ude00\\ud83d\ud83d\ude00""#), Ok("\u{fffd}\\ud83d\u{1f600}".to_owned()));
+        assert_eq!(
+            text(br#""\ude00\\ud83d\ud83d\ude00""#),
+            Ok("\u{fffd}\\ud83d\u{1f600}".to_owned())
+        );
         assert_eq!(text(b"\"a\xff\""), Ok("a\u{fffd}".to_owned()));
     }
 

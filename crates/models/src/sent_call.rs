@@ -28,11 +28,12 @@ pub(super) fn identifier(text: &str, longest: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     // FNV-1a: short, and the same on every machine.
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     let hash = format!("_{hash:016x}");
-    let shown = text.chars().map(|c| if allowed(c) { c } else { '_' }).take(40.min(longest - hash.len()));
+    let shown =
+        text.chars().map(|c| if allowed(c) { c } else { '_' }).take(40.min(longest - hash.len()));
     Cow::Owned(shown.collect::<String>() + &hash)
 }
 
@@ -52,7 +53,10 @@ pub(super) fn arguments(call: &ToolCall) -> Cow<'_, RawValue> {
 
 /// Serializes [`arguments`] as a string. For `serialize_with`.
 #[cfg(any(feature = "openai-chat", feature = "openai-responses"))]
-pub(super) fn as_text<S: Serializer>(arguments: &RawValue, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn as_text<S: Serializer>(
+    arguments: &RawValue,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(arguments.get())
 }
 

@@ -73,7 +73,9 @@ impl SchemaCheck {
             Err(problem) => problem,
         };
         match TolerantSchema::new(schema) {
-            Some(TolerantSchema { schema, unchecked }) if !unchecked.is_empty() => Self::read(&schema, unchecked),
+            Some(TolerantSchema { schema, unchecked }) if !unchecked.is_empty() => {
+                Self::read(&schema, unchecked)
+            }
             _ => Err(problem),
         }
     }
@@ -88,8 +90,9 @@ impl SchemaCheck {
         let graph = SchemaGraph::new(schema).map_err(|error| not_a_schema("", &error))?;
         // Patterns are untrusted input. This engine matches in time linear in the length of the
         // text. Formats are enabled explicitly, because only some drafts check them by default.
-        let options =
-            jsonschema::options().with_pattern_options(graph.patterns.options()).should_validate_formats(true);
+        let options = jsonschema::options()
+            .with_pattern_options(graph.patterns.options())
+            .should_validate_formats(true);
         let validator = options.build(schema).map_err(|error| problem_of_schema(&error))?;
         Ok(Self(Arc::new(ReadSchema { schema: schema.clone(), graph, validator, unchecked })))
     }
@@ -135,8 +138,12 @@ fn problem_of_schema(error: &ValidationError<'_>) -> String {
     let problem = match (error.kind(), error.instance().as_str()) {
         // Of all keywords, only `type` may be a single word or a list of words.
         (Kind::AnyOf { .. }, Some(of)) if at.ends_with("/type") => match nearest(of, TYPES) {
-            near @ Some(_) => format!("there is no type `{}`{}", head(of, SEEN), did_you_mean(near)),
-            None => format!("there is no type `{}`; there are {}", head(of, SEEN), TYPES.join(", ")),
+            near @ Some(_) => {
+                format!("there is no type `{}`{}", head(of, SEEN), did_you_mean(near))
+            }
+            None => {
+                format!("there is no type `{}`; there are {}", head(of, SEEN), TYPES.join(", "))
+            }
         },
         _ => format!("{}; correct the schema", shortened(&error.to_string(), PROBLEM)),
     };
@@ -149,18 +156,30 @@ fn not_a_schema(at: &str, problem: &impl fmt::Display) -> String {
 }
 
 /// Describes one mismatch, such as `` `size`: value is not of type "string"; seen: 7 ``.
-fn complain(schema: &Value, within: &str, error: &ValidationError<'_>, complaints: &mut Vec<String>) {
+fn complain(
+    schema: &Value,
+    within: &str,
+    error: &ValidationError<'_>,
+    complaints: &mut Vec<String>,
+) {
     let at = path(&format!("{within}{}", error.instance_path()));
     let place = if at.is_empty() { String::new() } else { format!("`{at}`: ") };
-    let of_field = |name: &str| if at.is_empty() { format!("`{name}`") } else { format!("`{at}.{name}`") };
+    let of_field =
+        |name: &str| if at.is_empty() { format!("`{name}`") } else { format!("`{at}.{name}`") };
     match error.kind() {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let keyword = error.schema_path().to_string();
             // The known names are in `properties`, next to the keyword that refused the field.
             let of = keyword.rsplit_once('/').map_or("", |(of, _)| of);
             let properties = schema.pointer(&format!("{of}/properties")).and_then(Value::as_object);
-            let known: Vec<&str> = properties.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
-            complaints.extend(unexpected.iter().take(MOST).map(|name| unknown_field(&of_field(name), name, &known)));
+            let known: Vec<&str> =
+                properties.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
+            complaints.extend(
+                unexpected
+                    .iter()
+                    .take(MOST)
+                    .map(|name| unknown_field(&of_field(name), name, &known)),
+            );
         }
         Kind::Required { property } => {
             let name = property.as_str().map_or_else(|| property.to_string(), ToOwned::to_owned);
@@ -168,16 +187,22 @@ fn complain(schema: &Value, within: &str, error: &ValidationError<'_>, complaint
         }
         // The errors of the most likely alternative are more helpful than "no alternative matches".
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => match meant(context, error) {
-            Some(branch) => branch.iter().for_each(|error| complain(schema, within, error, complaints)),
+            Some(branch) => {
+                branch.iter().for_each(|error| complain(schema, within, error, complaints));
+            }
             None => {
-                let types = types_of(context).unwrap_or_else(|| "value fits none of the forms that it may have".into());
+                let types = types_of(context)
+                    .unwrap_or_else(|| "value fits none of the forms that it may have".into());
                 complaints.push(format!("{place}{types}; seen: {}", seen(error)));
             }
         },
         Kind::Enum { options } => {
-            let options: Vec<String> = options.as_array().into_iter().flatten().map(ToString::to_string).collect();
+            let options: Vec<String> =
+                options.as_array().into_iter().flatten().map(ToString::to_string).collect();
             let listed = match options.split_last() {
-                Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+                Some((last, others)) if !others.is_empty() => {
+                    format!("{} or {last}", others.join(", "))
+                }
                 _ => options.concat(),
             };
             let options = shortened(&listed, PROBLEM);
@@ -185,7 +210,11 @@ fn complain(schema: &Value, within: &str, error: &ValidationError<'_>, complaint
         }
         _ => {
             let problem = error.masked().to_string();
-            complaints.push(format!("{place}{}; seen: {}", shortened(&problem, PROBLEM), seen(error)));
+            complaints.push(format!(
+                "{place}{}; seen: {}",
+                shortened(&problem, PROBLEM),
+                seen(error)
+            ));
         }
     }
 }
@@ -196,7 +225,10 @@ fn unknown_field(field: &str, name: &str, known: &[&str]) -> String {
         None if known.is_empty() => format!("{field}: there is no such field"),
         None => {
             let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-            format!("{field}: there is no such field; there are {}", shortened(&known.join(", "), PROBLEM))
+            format!(
+                "{field}: there is no such field; there are {}",
+                shortened(&known.join(", "), PROBLEM)
+            )
         }
     }
 }
@@ -208,12 +240,16 @@ fn meant<'b>(
     whole: &ValidationError<'_>,
 ) -> Option<&'b Vec<ValidationError<'static>>> {
     let of_type = |branch: &&Vec<ValidationError<'static>>| {
-        !branch
-            .iter()
-            .any(|error| matches!(error.kind(), Kind::Type { .. }) && error.instance_path() == whole.instance_path())
+        !branch.iter().any(|error| {
+            matches!(error.kind(), Kind::Type { .. })
+                && error.instance_path() == whole.instance_path()
+        })
     };
     let other = |branch: &Vec<ValidationError<'static>>| {
-        branch.iter().filter(|error| matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. })).count()
+        branch
+            .iter()
+            .filter(|error| matches!(error.kind(), Kind::Constant { .. } | Kind::Enum { .. }))
+            .count()
     };
     branches.iter().filter(of_type).min_by_key(|branch| (other(branch), branch.len()))
 }
@@ -285,15 +321,27 @@ mod tests {
         check.check(&json!({"name": "a", "lines": [{"cents": 3}]})).unwrap();
         let wrong = check.check(&json!({"nane": "a", "lines": [{"cents": "x"}, {}]})).unwrap_err();
         let lines: Vec<&str> = wrong.lines().collect();
-        assert!(lines.contains(&"`nane`: there is no such field; did you mean `name`?"), "{lines:#?}");
-        assert!(lines.contains(&"`name`: this is missing; give it a value"), "{lines:#?}");
-        assert!(lines.contains(&"`lines[1].cents`: this is missing; give it a value"), "{lines:#?}");
         assert!(
-            lines.iter().any(|line| line.starts_with("`lines[0].cents`: ") && line.ends_with("; seen: \"x\"")),
+            lines.contains(&"`nane`: there is no such field; did you mean `name`?"),
+            "{lines:#?}"
+        );
+        assert!(lines.contains(&"`name`: this is missing; give it a value"), "{lines:#?}");
+        assert!(
+            lines.contains(&"`lines[1].cents`: this is missing; give it a value"),
+            "{lines:#?}"
+        );
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.starts_with("`lines[0].cents`: ")
+                    && line.ends_with("; seen: \"x\"")),
             "{lines:#?}"
         );
         let problem = SchemaCheck::new(&json!({"type": "strng"})).unwrap_err();
-        assert_eq!(problem, "this is not a JSON Schema at `/type`: there is no type `strng`; did you mean `string`?");
+        assert_eq!(
+            problem,
+            "this is not a JSON Schema at `/type`: there is no type `strng`; did you mean `string`?"
+        );
         let problem = SchemaCheck::new(&json!({"properties": 5})).unwrap_err();
         let says = "this is not a JSON Schema at `/properties`: 5 is not of type \"object\"; correct the schema";
         assert_eq!(problem, says);
@@ -314,14 +362,19 @@ mod tests {
         .unwrap();
         let wrong = |value: Value| check.check(&value).unwrap_err();
         let at = wrong(json!({"at": [1]}));
-        assert_eq!(at, "`at`: value is not of the types \"string\", \"null\", \"integer\"; seen: [1]");
+        assert_eq!(
+            at,
+            "`at`: value is not of the types \"string\", \"null\", \"integer\"; seen: [1]"
+        );
         let shape = wrong(json!({"shape": {"kind": "box", "width": "3", "height": 1}}));
         assert_eq!(shape, "`shape.width`: value is not of type \"number\"; seen: \"3\"");
     }
 
     #[test]
     fn a_complaint_is_short_whatever_was_given() {
-        let check = SchemaCheck::new(&json!({"type": "object", "properties": {"name": {"type": "array"}}})).unwrap();
+        let check =
+            SchemaCheck::new(&json!({"type": "object", "properties": {"name": {"type": "array"}}}))
+                .unwrap();
         let problem = check.check(&json!({"name": "é".repeat(100_000)})).unwrap_err();
         assert!(problem.len() < 300, "{} bytes", problem.len());
     }

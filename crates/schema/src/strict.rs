@@ -219,8 +219,13 @@ pub fn with_integers(text: &str) -> Option<String> {
                 at += 1;
             }
             b'-' | b'0'..=b'9' => {
-                let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
-                let end = at + bytes[at..].iter().position(|byte| !is_part(byte)).unwrap_or(bytes.len() - at);
+                let is_part =
+                    |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+                let end = at
+                    + bytes[at..]
+                        .iter()
+                        .position(|byte| !is_part(byte))
+                        .unwrap_or(bytes.len() - at);
                 if let Some(integer) = as_integer(&text[at..end]) {
                     out.push_str(&text[copied..at]);
                     out.push_str(&integer);
@@ -265,14 +270,21 @@ mod tests {
 
     #[test]
     fn one_text_and_each_key_once() {
-        for text in
-            ["{}", " [1, {\"a\": {\"a\": null}}, {\"a\": 1.5}] ", "\"x\"", "true", r#"{"a": {"b": 1}, "b": -2}"#]
-        {
+        for text in [
+            "{}",
+            " [1, {\"a\": {\"a\": null}}, {\"a\": 1.5}] ",
+            "\"x\"",
+            "true",
+            r#"{"a": {"b": 1}, "b": -2}"#,
+        ] {
             check(text).unwrap();
         }
         for (text, message) in [
             (r#"{"a": 1, "a": 1}"#, "`a` is given twice; give it once at line 1 column 12"),
-            (r#"[{"x": [{"a": 1, "b": 2, "\u0061": 3}]}]"#, "`a` is given twice; give it once at line 1 column 33"),
+            (
+                r#"[{"x": [{"a": 1, "b": 2, "\u0061": 3}]}]"#,
+                "`a` is given twice; give it once at line 1 column 33",
+            ),
             ("{} {}", "trailing characters at line 1 column 4"),
             ("{", "EOF while parsing an object at line 1 column 1"),
         ] {

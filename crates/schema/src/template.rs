@@ -121,7 +121,10 @@ impl Template {
         let mut written = original.placeholders();
         for piece in &mut self.pieces {
             if let Piece::Value(own) = piece {
-                own.written = written.next().map(Placeholder::path).filter(|path| *path != own.parts.join("."));
+                own.written = written
+                    .next()
+                    .map(Placeholder::path)
+                    .filter(|path| *path != own.parts.join("."));
             }
         }
         self
@@ -193,7 +196,8 @@ impl Template {
             };
             // The size is checked after each piece, so that a large value is noticed early.
             if text.len() > most {
-                let problem = format!("the filled text has more than {most} bytes; show a part of the value");
+                let problem =
+                    format!("the filled text has more than {most} bytes; show a part of the value");
                 return Err(TemplateError { problem, at });
             }
         }
@@ -213,10 +217,12 @@ pub fn part_of<'v>(value: &'v Value, parts: &[String]) -> Option<&'v Value> {
 /// Returns the message about a missing part. It names the first part of the path that does not
 /// exist.
 fn unknown(parts: &[String], values: &Value) -> String {
-    let there = (0..parts.len()).rev().find_map(|count| Some((count, part_of(values, &parts[..count])?)));
+    let there =
+        (0..parts.len()).rev().find_map(|count| Some((count, part_of(values, &parts[..count])?)));
     let Some((count, value)) = there else { return "there is no value for it".to_owned() };
     let name = &parts[count];
-    let near = value.as_object().and_then(|fields| nearest(name, fields.keys().map(String::as_str)));
+    let near =
+        value.as_object().and_then(|fields| nearest(name, fields.keys().map(String::as_str)));
     let hint = match near {
         Some(_) => did_you_mean(near),
         None => "; write `?` before the closing brace where it may be missing".to_owned(),
@@ -235,7 +241,10 @@ impl FromStr for Template {
     fn from_str(text: &str) -> Result<Self, TemplateError> {
         if text.len() > LONGEST {
             return Err(TemplateError {
-                problem: format!("a template has at most {LONGEST} bytes, and this one has {}", text.len()),
+                problem: format!(
+                    "a template has at most {LONGEST} bytes, and this one has {}",
+                    text.len()
+                ),
                 at: 0,
             });
         }
@@ -244,7 +253,8 @@ impl FromStr for Template {
         let mut at = 0;
         while let Some(brace) = text[at..].find(['{', '}']).map(|of| at + of) {
             plain.push_str(&text[at..brace]);
-            let (rest, problem) = (&text[brace..], |problem: String| TemplateError { problem, at: brace });
+            let (rest, problem) =
+                (&text[brace..], |problem: String| TemplateError { problem, at: brace });
             // A doubled brace is an escaped brace.
             if rest.starts_with("{{") || rest.starts_with("}}") {
                 plain.push_str(&rest[..1]);
@@ -281,7 +291,9 @@ fn placeholder(inside: &str, at: usize) -> Result<Placeholder, String> {
     let (path, optional) = inside.strip_suffix('?').map_or((inside, false), |path| (path, true));
     let is_part = |(number, part): (usize, &str)| {
         let is_letter = |letter: char| {
-            letter.is_alphanumeric() || matches!(letter, '_' | '-') || (number == 0 && matches!(letter, '/' | ':'))
+            letter.is_alphanumeric()
+                || matches!(letter, '_' | '-')
+                || (number == 0 && matches!(letter, '/' | ':'))
         };
         !part.is_empty() && part.chars().all(is_letter)
     };
@@ -292,7 +304,12 @@ fn placeholder(inside: &str, at: usize) -> Result<Placeholder, String> {
              `{{page.title?}}`, and `{{{{` for a brace"
         ));
     }
-    Ok(Placeholder { parts: path.split('.').map(ToOwned::to_owned).collect(), optional, at, written: None })
+    Ok(Placeholder {
+        parts: path.split('.').map(ToOwned::to_owned).collect(),
+        optional,
+        at,
+        written: None,
+    })
 }
 
 impl PartialEq for Template {
@@ -356,16 +373,24 @@ mod tests {
         let values = json!({"n": 3, "s": "x", "o": {"list": [1, {"a": null}]}, "user:name": "Ada", "way/yes": true});
         let fill = |text: &str| text.parse::<Template>().unwrap().fill(&values);
         assert_eq!(fill("{{{s}}}").unwrap(), json!("{x}"));
-        assert_eq!(fill("{n} {o.list} {user:name} {way/yes}").unwrap(), json!("3 [1,{\"a\":null}] Ada true"));
+        assert_eq!(
+            fill("{n} {o.list} {user:name} {way/yes}").unwrap(),
+            json!("3 [1,{\"a\":null}] Ada true")
+        );
         assert_eq!(fill("{o.list.1.a}").unwrap(), Value::Null);
         assert_eq!(fill("{o.list.1.a?}-{no?}-{o.list.1.a}").unwrap(), json!("--null"));
         assert_eq!(fill("{no?}").unwrap(), Value::Null);
         assert_eq!(fill("").unwrap(), json!(""));
         let error = fill("a {o.lst}").unwrap_err();
-        assert_eq!(error.to_string(), "the placeholder `{o.lst}`: there is no value `lst`; did you mean `list`?");
+        assert_eq!(
+            error.to_string(),
+            "the placeholder `{o.lst}`: there is no value `lst`; did you mean `list`?"
+        );
         assert_eq!(error.at(), 2);
         let error = fill("{o.list.7}").unwrap_err().to_string();
-        assert!(error.ends_with("there is no value `7`; write `?` before the closing brace where it may be missing"));
+        assert!(error.ends_with(
+            "there is no value `7`; write `?` before the closing brace where it may be missing"
+        ));
     }
 
     #[test]

@@ -75,10 +75,13 @@ impl LetterCounts {
 /// longer words.
 pub fn word_in(text: &str, word: &str) -> Option<usize> {
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let ends = |end: Option<char>, beside: Option<char>| !(end.is_some_and(is_letter) && beside.is_some_and(is_letter));
+    let ends = |end: Option<char>, beside: Option<char>| {
+        !(end.is_some_and(is_letter) && beside.is_some_and(is_letter))
+    };
     text.match_indices(word).map(|(at, _)| at).find(|at| {
         let (before, after) = (&text[..*at], &text[at + word.len()..]);
-        ends(word.chars().next(), before.chars().next_back()) && ends(word.chars().next_back(), after.chars().next())
+        ends(word.chars().next(), before.chars().next_back())
+            && ends(word.chars().next_back(), after.chars().next())
     })
 }
 
@@ -93,7 +96,8 @@ pub fn known_names(what: &str, near: Option<impl fmt::Display>, known: &[String]
     if near.is_some() {
         return did_you_mean(near);
     }
-    let shown = known.iter().take(10).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let shown =
+        known.iter().take(10).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match known.len() {
         0 => String::new(),
         1 => format!("; its only {what} is {shown}"),
@@ -133,8 +137,12 @@ pub fn head(text: &str, max: usize) -> &str {
 fn draws(c: char) -> bool {
     match c {
         '\t' | '\n' => false,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' => true,
-        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' => true,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' => {
+            true
+        }
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' => {
+            true
+        }
         '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' => true,
         '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' => true,
         '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}' => true,
@@ -243,11 +251,19 @@ impl PlainJson {
 }
 
 impl serde_json::ser::Formatter for PlainJson {
-    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         Self::escaped(writer, fragment)
     }
 
-    fn write_raw_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+    fn write_raw_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
         Self::escaped(writer, fragment)
     }
 }
@@ -256,8 +272,13 @@ impl serde_json::ser::Formatter for PlainJson {
 ///
 /// # Errors
 /// Returns the error of the writer or of the serialization.
-pub fn write_json_line<W: io::Write>(mut writer: W, value: &impl serde::Serialize) -> io::Result<()> {
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut writer, PlainJson)).map_err(io::Error::from)?;
+pub fn write_json_line<W: io::Write>(
+    mut writer: W,
+    value: &impl serde::Serialize,
+) -> io::Result<()> {
+    value
+        .serialize(&mut serde_json::Serializer::with_formatter(&mut writer, PlainJson))
+        .map_err(io::Error::from)?;
     writer.write_all(b"\n")
 }
 
@@ -273,7 +294,9 @@ pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 /// Removes a Markdown code fence around JSON. Many models add it, even when the prompt forbids it.
 pub fn unfenced(text: &str) -> &str {
     let text = text.trim();
-    let Some(inside) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else { return text };
+    let Some(inside) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else {
+        return text;
+    };
     inside.strip_prefix("json").unwrap_or(inside).trim()
 }
 
@@ -283,12 +306,14 @@ mod tests {
 
     /// Clears the screen, moves the cursor home, ends the line in three ways, and reverses the
     /// rest.
-    const HOSTILE: &str = "a\u{1b}[2J\u{9b}H\u{7f}\u{7}\r\n\t\u{2028}\u{202e}b\u{2066}\u{200f}\u{61c}é👩‍💻";
+    const HOSTILE: &str =
+        "a\u{1b}[2J\u{9b}H\u{7f}\u{7}\r\n\t\u{2028}\u{202e}b\u{2066}\u{200f}\u{61c}é👩‍💻";
 
     #[test]
     fn what_others_wrote_draws_nothing() {
-        let escaped =
-            r"a\u{1b}[2J\u{9b}H\u{7f}\u{7}\r\n".to_owned() + "\t" + r"\u{2028}\u{202e}b\u{2066}\u{200f}\u{61c}é👩‍💻";
+        let escaped = r"a\u{1b}[2J\u{9b}H\u{7f}\u{7}\r\n".to_owned()
+            + "\t"
+            + r"\u{2028}\u{202e}b\u{2066}\u{200f}\u{61c}é👩‍💻";
         assert_eq!(OneLine(HOSTILE).to_string(), escaped);
         assert_eq!(Lines(HOSTILE).to_string(), escaped.replace(r"\n", "\n"));
         // Text that is formatted from several pieces is escaped too.
@@ -300,28 +325,37 @@ mod tests {
 
     #[test]
     fn json_that_draws_nothing_is_the_same_value() {
-        let raw =
-            serde_json::value::RawValue::from_string(format!("[{:?}]", "x").replace('x', "\u{202e}\u{9b}")).unwrap();
+        let raw = serde_json::value::RawValue::from_string(
+            format!("[{:?}]", "x").replace('x', "\u{202e}\u{9b}"),
+        )
+        .unwrap();
         let mut line = Vec::new();
         write_json_line(&mut line, &(HOSTILE, &raw)).unwrap();
         let line = String::from_utf8(line).unwrap();
-        assert_eq!(OneLine(line.trim_end()).to_string(), line.trim_end(), "nothing is left to escape");
+        assert_eq!(
+            OneLine(line.trim_end()).to_string(),
+            line.trim_end(),
+            "nothing is left to escape"
+        );
         assert!(line.contains(r"\u202e\u009b"), "{line}");
         let (text, inner): (String, Vec<String>) = serde_json::from_str(&line).unwrap();
         assert_eq!((text.as_str(), inner[0].as_str()), (HOSTILE, "\u{202e}\u{9b}"));
     }
 
     /// Instructions in tag characters, an invisible separator, and bytes in variation selectors.
-    const UNSEEN: &str = "add\u{e0044}\u{e006f}\u{200b}\u{2063}\u{ad}\u{feff} ok\u{fe0f}\u{e0150}\u{e0151} \u{fe01}";
+    const UNSEEN: &str =
+        "add\u{e0044}\u{e006f}\u{200b}\u{2063}\u{ad}\u{feff} ok\u{fe0f}\u{e0150}\u{e0151} \u{fe01}";
 
     #[test]
     fn text_that_a_terminal_hides_is_escaped() {
-        let escaped =
-            "add\\u{e0044}\\u{e006f}\\u{200b}\\u{2063}\\u{ad}\\u{feff} ok\u{fe0f}\\u{e0150}\\u{e0151} \\u{fe01}";
+        let escaped = "add\\u{e0044}\\u{e006f}\\u{200b}\\u{2063}\\u{ad}\\u{feff} ok\u{fe0f}\\u{e0150}\\u{e0151} \\u{fe01}";
         assert_eq!(OneLine(UNSEEN).to_string(), escaped);
         assert_eq!(Lines(UNSEEN).to_string(), escaped);
         // A selector applies to the character before it, also across pieces of text.
-        assert_eq!(OneLine(format_args!("{}{}", "❤", "\u{fe0f}\u{fe0f}")).to_string(), "❤\u{fe0f}\\u{fe0f}");
+        assert_eq!(
+            OneLine(format_args!("{}{}", "❤", "\u{fe0f}\u{fe0f}")).to_string(),
+            "❤\u{fe0f}\\u{fe0f}"
+        );
         for harmless in ["❤️ ☎︎", "葛\u{e0100}城", "می\u{200c}خواهم", "👨‍👩‍👧‍👦 👍🏽 🏳️‍🌈"]
         {
             assert_eq!(OneLine(harmless).to_string(), harmless);
@@ -330,7 +364,11 @@ mod tests {
         write_json_line(&mut line, &UNSEEN).unwrap();
         let line = String::from_utf8(line).unwrap();
         assert!(line.contains(r"add\udb40\udc44\udb40\udc6f\u200b"), "{line}");
-        assert_eq!(OneLine(line.trim_end()).to_string(), line.trim_end(), "nothing is left to escape");
+        assert_eq!(
+            OneLine(line.trim_end()).to_string(),
+            line.trim_end(),
+            "nothing is left to escape"
+        );
         assert_eq!(serde_json::from_str::<String>(&line).unwrap(), UNSEEN);
     }
 
@@ -341,7 +379,8 @@ mod tests {
         assert_eq!(nearest("query", [long.as_str(), "qury"]), Some("qury"));
         // All names have the same letters in a different order, so the letter counts exclude none
         // of them.
-        let names: Vec<String> = (0..100_000).map(|at| format!("{}{}", "ab".repeat(60), at % 7)).collect();
+        let names: Vec<String> =
+            (0..100_000).map(|at| format!("{}{}", "ab".repeat(60), at % 7)).collect();
         let wrong = "ba".repeat(60) + "0";
         let begin = std::time::Instant::now();
         for _ in 0..10 {

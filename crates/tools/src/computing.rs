@@ -47,7 +47,9 @@ struct Calculation {
 pub fn calculate() -> FnTool {
     let about = "Computes one line of arithmetic: + - * / % ^, parentheses, pi, e, and functions such as sqrt, round, min, \
                  max, sum, mean, median, ln and exp.";
-    let tool = FnTool::new("calculate", about, |_cx, asked: Calculation| std::future::ready(calculated(&asked)));
+    let tool = FnTool::new("calculate", about, |_cx, asked: Calculation| {
+        std::future::ready(calculated(&asked))
+    });
     tool.policy(ToolPolicy::default().effects(Effects::None))
 }
 
@@ -58,7 +60,9 @@ fn calculated(asked: &Calculation) -> Result<Value, ToolError> {
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and within 2^53")]
         return Ok(Value::from(value as i64));
     }
-    Number::from_f64(value).map(Value::from).ok_or_else(|| ToolError::new("the result is not a number"))
+    Number::from_f64(value)
+        .map(Value::from)
+        .ok_or_else(|| ToolError::new("the result is not a number"))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -128,14 +132,17 @@ struct TextCount {
 pub fn text() -> FnTool {
     let about = "Counts the characters, words and lines of a text, changes its case, trims it, replaces or finds a part, \
                  splits it, or takes a slice of it.";
-    let tool = FnTool::new("text", about, |_cx, asked: TextAsked| std::future::ready(worked(&asked)));
+    let tool =
+        FnTool::new("text", about, |_cx, asked: TextAsked| std::future::ready(worked(&asked)));
     tool.policy(ToolPolicy::default().effects(Effects::None))
 }
 
 fn worked(asked: &TextAsked) -> Result<Value, ToolError> {
     let text = asked.text.as_str();
     let sought = || match asked.find.as_deref() {
-        Some("") | None => Err(ToolError::invalid_arguments("`find` is missing or empty; give the part to search for")),
+        Some("") | None => Err(ToolError::invalid_arguments(
+            "`find` is missing or empty; give the part to search for",
+        )),
         Some(sought) => Ok(sought),
     };
     Ok(match asked.operation {
@@ -149,7 +156,9 @@ fn worked(asked: &TextAsked) -> Result<Value, ToolError> {
         TextOperation::Trim => text.trim().into(),
         TextOperation::Replace => {
             let Some(with) = &asked.with else {
-                return Err(ToolError::invalid_arguments("`with` is missing; give the replacement of `find`"));
+                return Err(ToolError::invalid_arguments(
+                    "`with` is missing; give the replacement of `find`",
+                ));
             };
             text.replace(sought()?, with).into()
         }
@@ -177,7 +186,9 @@ fn bounded<T>(parts: impl Iterator<Item = T>) -> Result<Vec<T>, ToolError> {
     // Takes an additional part, to detect that the limit is exceeded.
     let parts: Vec<T> = parts.take(MOST_PARTS + 1).collect();
     match parts.len() > MOST_PARTS {
-        true => Err(ToolError::new(format!("there are more than {MOST_PARTS} parts; take a slice of the text first"))),
+        true => Err(ToolError::new(format!(
+            "there are more than {MOST_PARTS} parts; take a slice of the text first"
+        ))),
         false => Ok(parts),
     }
 }
@@ -194,7 +205,9 @@ mod tests {
 
     #[test]
     fn a_whole_result_is_a_whole_number() {
-        let of = |expression: &str| calculated(&Calculation { expression: expression.to_owned() }).unwrap();
+        let of = |expression: &str| {
+            calculated(&Calculation { expression: expression.to_owned() }).unwrap()
+        };
         assert_eq!(of("6 / 2"), json!(3));
         assert_eq!(of("7 / 2"), json!(3.5));
         assert_eq!(of("2 ^ 60").as_f64(), Some(2_f64.powi(60)));
@@ -202,11 +215,23 @@ mod tests {
 
     #[test]
     fn places_and_lengths_are_characters() {
-        assert_eq!(text(json!({"operation": "find", "text": "über über", "find": "b"})).unwrap(), json!([1, 6]));
-        assert_eq!(text(json!({"operation": "slice", "text": "überall", "from": 1, "length": 3})).unwrap(), "ber");
+        assert_eq!(
+            text(json!({"operation": "find", "text": "über über", "find": "b"})).unwrap(),
+            json!([1, 6])
+        );
+        assert_eq!(
+            text(json!({"operation": "slice", "text": "überall", "from": 1, "length": 3})).unwrap(),
+            "ber"
+        );
         assert_eq!(text(json!({"operation": "slice", "text": "ab", "from": 9})).unwrap(), "");
-        assert_eq!(text(json!({"operation": "split", "text": "a, b", "find": ", "})).unwrap(), json!(["a", "b"]));
-        assert_eq!(text(json!({"operation": "replace", "text": "a-b", "find": "-", "with": ""})).unwrap(), "ab");
+        assert_eq!(
+            text(json!({"operation": "split", "text": "a, b", "find": ", "})).unwrap(),
+            json!(["a", "b"])
+        );
+        assert_eq!(
+            text(json!({"operation": "replace", "text": "a-b", "find": "-", "with": ""})).unwrap(),
+            "ab"
+        );
         assert_eq!(text(json!({"operation": "upper", "text": "straße"})).unwrap(), "STRASSE");
     }
 
@@ -216,7 +241,8 @@ mod tests {
         assert_eq!(problem.message(), "`find` is missing or empty; give the part to search for");
         let problem = text(json!({"operation": "replace", "text": "a", "find": "a"})).unwrap_err();
         assert_eq!(problem.message(), "`with` is missing; give the replacement of `find`");
-        let problem = text(json!({"operation": "split", "text": "a".repeat(2000), "find": "a"})).unwrap_err();
+        let problem =
+            text(json!({"operation": "split", "text": "a".repeat(2000), "find": "a"})).unwrap_err();
         assert!(problem.message().starts_with("there are more than 1000 parts"), "{problem}");
     }
 }

@@ -40,13 +40,18 @@ struct Asked {
 #[doc(alias = "ConditionTool")]
 pub fn condition() -> FnTool {
     let about = "Says whether a condition holds: a line of CEL over the variables that you give.";
-    let tool = FnTool::new("condition", about, |_cx, asked: Asked| std::future::ready(holds(asked)));
+    let tool =
+        FnTool::new("condition", about, |_cx, asked: Asked| std::future::ready(holds(asked)));
     tool.policy(ToolPolicy::default().effects(Effects::None))
 }
 
 fn holds(Asked { expression, variables }: Asked) -> Result<bool, ToolError> {
-    let expression: Expression = expression.parse().map_err(|error| ToolError::from_error(&error))?;
-    match expression.evaluate(&Value::Object(variables)).map_err(|error| ToolError::from_error(&error))? {
+    let expression: Expression =
+        expression.parse().map_err(|error| ToolError::from_error(&error))?;
+    match expression
+        .evaluate(&Value::Object(variables))
+        .map_err(|error| ToolError::from_error(&error))?
+    {
         Value::Bool(holds) => Ok(holds),
         other => Err(ToolError::new(format!(
             "the value of `{expression}` is `{other}`, neither `true` nor `false`; compare it"

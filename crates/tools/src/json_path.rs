@@ -52,7 +52,10 @@ impl BoundedPath {
     /// A message, if the text is not a query, is too long, or may cause too much work.
     pub(crate) fn parse(path: &str) -> Result<Self, String> {
         if path.len() > LONGEST {
-            return Err(format!("a query has at most {LONGEST} bytes, and this one has {}", path.len()));
+            return Err(format!(
+                "a query has at most {LONGEST} bytes, and this one has {}",
+                path.len()
+            ));
         }
         let shape = QueryShape::new(path);
         if shape.wide > MOST_WIDE {
@@ -67,12 +70,16 @@ impl BoundedPath {
             ));
         }
         if shape.depth > MOST_DEPTH {
-            return Err(format!("the brackets of a query are nested more than {MOST_DEPTH} levels deep; nest fewer"));
+            return Err(format!(
+                "the brackets of a query are nested more than {MOST_DEPTH} levels deep; nest fewer"
+            ));
         }
         let shown = head(path, SHOWN);
         let read = |text: &str| {
             JsonPath::parse(text).map_err(|error| {
-                format!("`{shown}` is not a JSONPath query: {error}; write one such as `$.rows[0].name`")
+                format!(
+                    "`{shown}` is not a JSONPath query: {error}; write one such as `$.rows[0].name`"
+                )
             })
         };
         let query = read(path)?;
@@ -142,7 +149,8 @@ impl BoundedPath {
             }
             places = next;
         }
-        let copied = places.iter().map(|place| work.size(place).bytes()).fold(0, u64::saturating_add);
+        let copied =
+            places.iter().map(|place| work.size(place).bytes()).fold(0, u64::saturating_add);
         let most = MOST_COPIED.max(whole.bytes());
         if copied > most {
             return Err(too_large(format!(
@@ -337,7 +345,8 @@ mod tests {
             "$..*..*",
             "$['name'][*][*]",
         ] {
-            let path = BoundedPath::parse(path).unwrap_or_else(|problem| panic!("{path}: {problem}"));
+            let path =
+                BoundedPath::parse(path).unwrap_or_else(|problem| panic!("{path}: {problem}"));
             assert_eq!(path.matches(&data).unwrap(), path.query.query(&data).all(), "{path:?}");
         }
     }

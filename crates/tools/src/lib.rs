@@ -29,7 +29,8 @@ pub use agentflow_http::AddressGuard;
 
 #[cfg(feature = "api")]
 pub use self::api::{
-    Alert, ApiAccess, ApiAuth, ApiParameter, ApiTool, ApiToolError, GraphqlTool, OpenApi, Paging, ParameterPlace,
+    Alert, ApiAccess, ApiAuth, ApiParameter, ApiTool, ApiToolError, GraphqlTool, OpenApi, Paging,
+    ParameterPlace,
 };
 pub use self::computing::{calculate, text};
 pub use self::condition_tool::condition;

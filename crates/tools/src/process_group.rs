@@ -16,7 +16,9 @@ impl ProcessGroup {
     /// can be reused for another group.
     pub fn kill(&mut self) {
         #[cfg(unix)]
-        if let Some(group) = self.0.take().and_then(|id| rustix::process::Pid::from_raw(id.try_into().ok()?)) {
+        if let Some(group) =
+            self.0.take().and_then(|id| rustix::process::Pid::from_raw(id.try_into().ok()?))
+        {
             // The group may already be empty.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }

@@ -187,7 +187,8 @@ impl Programs {
         let program = self.find(&asked.program)?;
         let mut running = Running::start(self, program, &asked)?;
         let child = &mut running.child;
-        let (stdout, stderr, stdin) = (child.stdout.take(), child.stderr.take(), child.stdin.take());
+        let (stdout, stderr, stdin) =
+            (child.stdout.take(), child.stderr.take(), child.stdin.take());
         let write = async {
             if let (Some(mut stdin), Some(text)) = (stdin, &asked.input) {
                 // A program may exit without reading its input, so a failed write is not an error.
@@ -216,12 +217,18 @@ impl Programs {
             status
         };
         match status {
-            Ok(Ok(status)) => Ok(Ended { status: status.code(), output: output.text(), errors: errors.text() }),
-            Ok(Err(error)) => Err(ToolError::new(format!("`{}` cannot be waited for: {error}", program.name))),
+            Ok(Ok(status)) => {
+                Ok(Ended { status: status.code(), output: output.text(), errors: errors.text() })
+            }
+            Ok(Err(error)) => {
+                Err(ToolError::new(format!("`{}` cannot be waited for: {error}", program.name)))
+            }
             Err(_) => {
                 let (said, name) = (format!("{}{}", output.text(), errors.text()), &program.name);
-                let problem =
-                    format!("`{name}` did not end within {:?} and was killed; it wrote: {said}", self.timeout);
+                let problem = format!(
+                    "`{name}` did not end within {:?} and was killed; it wrote: {said}",
+                    self.timeout
+                );
                 Err(ToolError::with_status(ToolStatus::Timeout, problem))
             }
         }
@@ -258,12 +265,18 @@ impl Running {
         let name = &program.name;
         if asked.arguments.len() > MOST_ARGUMENTS {
             let count = asked.arguments.len();
-            let problem = format!("a call has at most {MOST_ARGUMENTS} arguments, and this one has {count}");
+            let problem =
+                format!("a call has at most {MOST_ARGUMENTS} arguments, and this one has {count}");
             return Err(ToolError::invalid_arguments(problem));
         }
-        let cannot = |error: io::Error| ToolError::new(format!("`{name}` cannot be started: {error}"));
-        let limited =
-            programs.max_memory.map(|bytes| limited(&program.path, bytes)).transpose().map_err(cannot)?.flatten();
+        let cannot =
+            |error: io::Error| ToolError::new(format!("`{name}` cannot be started: {error}"));
+        let limited = programs
+            .max_memory
+            .map(|bytes| limited(&program.path, bytes))
+            .transpose()
+            .map_err(cannot)?
+            .flatten();
         let is_limited = limited.is_some();
         let mut command = limited.unwrap_or_else(|| Command::new(&program.path));
         command.args(&program.first).args(&asked.arguments).current_dir(&programs.folder);
@@ -277,7 +290,9 @@ impl Running {
         let running = Self { group: ProcessGroup::from_leader(child.id()), child };
         if let Some(bytes) = programs.max_memory.filter(|_| !is_limited) {
             running.limit(bytes).map_err(|error| {
-                ToolError::new(format!("the memory of `{name}` cannot be limited, so it was killed: {error}"))
+                ToolError::new(format!(
+                    "the memory of `{name}` cannot be limited, so it was killed: {error}"
+                ))
             })?;
         }
         Ok(running)
@@ -286,7 +301,10 @@ impl Running {
     #[cfg(target_os = "linux")]
     fn limit(&self, bytes: u64) -> io::Result<()> {
         use rustix::process::{Pid, Resource, Rlimit, prlimit};
-        let Some(process) = self.child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) else { return Ok(()) };
+        let Some(process) = self.child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?))
+        else {
+            return Ok(());
+        };
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         prlimit(Some(process), Resource::As, limit)?;
         Ok(())
@@ -303,7 +321,10 @@ impl Running {
 #[cfg(target_os = "linux")]
 fn limited(path: &Path, bytes: u64) -> io::Result<Option<Command>> {
     use rustix::process::{Resource, getrlimit};
-    let Some(limiter) = LIMITERS.into_iter().map(Path::new).find(|limiter| limiter.is_file()) else { return Ok(None) };
+    let Some(limiter) = LIMITERS.into_iter().map(Path::new).find(|limiter| limiter.is_file())
+    else {
+        return Ok(None);
+    };
     // Check the path first: for a missing program, the limiter would start and write its own error
     // to the program's output.
     std::fs::metadata(path)?;
@@ -358,7 +379,8 @@ impl Kept {
         match self.left_out {
             0 => String::from_utf8_lossy(&[self.first, last].concat()).into_owned(),
             left_out => {
-                let (first, last) = (String::from_utf8_lossy(&self.first), String::from_utf8_lossy(&last));
+                let (first, last) =
+                    (String::from_utf8_lossy(&self.first), String::from_utf8_lossy(&last));
                 format!("{first}\n[{left_out} bytes are left out]\n{last}")
             }
         }
@@ -369,7 +391,10 @@ impl Kept {
 impl fmt::Debug for Programs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.programs.iter().map(|program| program.name.as_str()).collect();
-        f.debug_struct("Programs").field("folder", &self.folder).field("programs", &names).finish_non_exhaustive()
+        f.debug_struct("Programs")
+            .field("folder", &self.folder)
+            .field("programs", &names)
+            .finish_non_exhaustive()
     }
 }
 

@@ -104,7 +104,10 @@ impl Storage {
     /// # Errors
     /// The list is empty, or one of the folders is not below the storage, is not a folder, is
     /// reached through a link, or cannot be opened.
-    pub fn writable<P: AsRef<Path>>(mut self, folders: impl IntoIterator<Item = P>) -> io::Result<Self> {
+    pub fn writable<P: AsRef<Path>>(
+        mut self,
+        folders: impl IntoIterator<Item = P>,
+    ) -> io::Result<Self> {
         // An iterator may be empty, so remember if it returned a folder: no folder must not mean
         // "everything".
         let mut writable = WritableFolders::default();
@@ -134,12 +137,17 @@ impl Storage {
         let mut tools = self.reading_tools();
         let writes = ToolPolicy::default().effects(Effects::Write);
         let only = self.writable.as_ref();
-        let only = only.map_or_else(String::new, |only| format!(" Only below {} may files be written.", only.names()));
+        let only = only.map_or_else(String::new, |only| {
+            format!(" Only below {} may files be written.", only.names())
+        });
         let about = "Writes a file of the storage: the text becomes all that is in it. Missing folders are made.";
         let write = self.tool("storage_write", &format!("{about}{only}"), Self::write);
         tools.push(write.policy(writes.clone().idempotent()));
-        let about = "Adds text at the end of a file of the storage, which is made when it is missing.";
-        tools.push(self.tool("storage_append", &format!("{about}{only}"), Self::append).policy(writes));
+        let about =
+            "Adds text at the end of a file of the storage, which is made when it is missing.";
+        tools.push(
+            self.tool("storage_append", &format!("{about}{only}"), Self::append).policy(writes),
+        );
         tools
     }
 
@@ -147,14 +155,20 @@ impl Storage {
     pub fn reading_tools(&self) -> Vec<FnTool> {
         let reads = || ToolPolicy::default().effects(Effects::Read);
         let list = "Lists a folder of the storage: names, kinds and sizes in bytes, in the order of the names.";
-        let read = "Reads a text file of the storage, or a part of it: from a byte on, so many bytes.";
+        let read =
+            "Reads a text file of the storage, or a part of it: from a byte on, so many bytes.";
         vec![
             self.tool("storage_list", list, Self::list).policy(reads()),
             self.tool("storage_read", read, Self::read).policy(reads()),
         ]
     }
 
-    fn tool<A, O>(&self, name: &str, about: &str, does: fn(&Self, A) -> Result<O, ToolError>) -> FnTool
+    fn tool<A, O>(
+        &self,
+        name: &str,
+        about: &str,
+        does: fn(&Self, A) -> Result<O, ToolError>,
+    ) -> FnTool
     where
         A: serde::de::DeserializeOwned + JsonSchema + Send + 'static,
         O: ToolReturn + Send + 'static,
@@ -166,14 +180,17 @@ impl Storage {
                 // File system calls block. A blocking task is not cancelled, so a started write is
                 // completed.
                 let done = tokio::task::spawn_blocking(move || does(&storage, arguments)).await;
-                done.unwrap_or_else(|error| Err(ToolError::new(format!("the storage was not asked: {error}"))))
+                done.unwrap_or_else(|error| {
+                    Err(ToolError::new(format!("the storage was not asked: {error}")))
+                })
             }
         })
     }
 
     fn list(&self, Listed { path }: Listed) -> Result<Listing, ToolError> {
         let path = if path.is_empty() { "." } else { &path };
-        let entries = self.folder.read_dir(within(path)?).map_err(|error| refused(path, &error, "folder"))?;
+        let entries =
+            self.folder.read_dir(within(path)?).map_err(|error| refused(path, &error, "folder"))?;
         let mut all = Vec::new();
         let mut more = false;
         for entry in entries {
@@ -193,7 +210,9 @@ impl Storage {
     fn read(&self, ReadPart { path, from, bytes }: ReadPart) -> Result<String, ToolError> {
         let mut options = OpenOptions::new();
         let (mut file, length) =
-            file(&self.folder, within(&path)?, &path, options.read(true), |error| refused(&path, error, "file"))?;
+            file(&self.folder, within(&path)?, &path, options.read(true), |error| {
+                refused(&path, error, "file")
+            })?;
         let from = from.unwrap_or(0);
         // Never read past the end that the file had when it was opened.
         let wanted = bytes.unwrap_or(length.saturating_sub(from)).min(length.saturating_sub(from));
@@ -229,7 +248,8 @@ impl Storage {
         // A random name, so that concurrent writers of the same file do not share it.
         let unfinished = format!("{UNFINISHED}{:016x}", fastrand::u64(..));
         let written = || {
-            let mut file = parent.open_with(&unfinished, OpenOptions::new().write(true).create_new(true))?;
+            let mut file =
+                parent.open_with(&unfinished, OpenOptions::new().write(true).create_new(true))?;
             file.write_all(content.as_bytes())?;
             file.sync_all()?;
             parent.rename(&unfinished, &parent, &name)?;
@@ -254,11 +274,16 @@ impl Storage {
         parent(folder, place).map_err(|error| self.refused_write(&path, &error))?;
         let mut options = OpenOptions::new();
         let refused = |error: &io::Error| self.refused_write(&path, error);
-        let (mut file, length) = file(folder, place, &path, options.append(true).create(true), refused)?;
+        let (mut file, length) =
+            file(folder, place, &path, options.append(true).create(true), refused)?;
         self.fits(&path, length + content.len() as u64)?;
         let done = file.write_all(content.as_bytes()).and_then(|()| file.sync_all());
         done.map_err(|error| refused(&error))?;
-        Ok(format!("{} bytes added to `{path}`, which has {} now", content.len(), length + content.len() as u64))
+        Ok(format!(
+            "{} bytes added to `{path}`, which has {} now",
+            content.len(),
+            length + content.len() as u64
+        ))
     }
 
     /// Returns the folder handle for writing a path, and the rest of the path.
@@ -395,7 +420,9 @@ fn file(
     let about = file.metadata().map_err(|error| refused(&error))?;
     match about.is_file() {
         true => Ok((file, about.len())),
-        false => Err(ToolError::new(format!("`{path}` is not a file; `storage_list` shows what is there"))),
+        false => Err(ToolError::new(format!(
+            "`{path}` is not a file; `storage_list` shows what is there"
+        ))),
     }
 }
 
@@ -403,26 +430,37 @@ fn file(
 fn within(path: &str) -> Result<&Path, ToolError> {
     let place = Path::new(path);
     let is_name = |name: &std::ffi::OsStr| !name.to_string_lossy().starts_with(UNFINISHED);
-    match place.components().all(|part| !matches!(part, Component::Normal(name) if !is_name(name))) {
+    match place.components().all(|part| !matches!(part, Component::Normal(name) if !is_name(name)))
+    {
         true if !path.is_empty() && !path.contains('\0') => Ok(place),
-        true => Err(ToolError::new("a path has at least one letter and no zero byte; give one such as `notes/a.txt`")),
-        false => Err(ToolError::new(format!("`{path}` is a name of the storage's own; give another one"))),
+        true => Err(ToolError::new(
+            "a path has at least one letter and no zero byte; give one such as `notes/a.txt`",
+        )),
+        false => Err(ToolError::new(format!(
+            "`{path}` is a name of the storage's own; give another one"
+        ))),
     }
 }
 
 fn outside(path: &str) -> ToolError {
-    ToolError::new(format!("`{path}` leads out of the storage; give a path within it, such as `notes/a.txt`"))
+    ToolError::new(format!(
+        "`{path}` leads out of the storage; give a path within it, such as `notes/a.txt`"
+    ))
 }
 
 /// Converts an error of the operating system to a message for the model.
 fn refused(path: &str, error: &io::Error, what: &str) -> ToolError {
     match error.kind() {
-        ErrorKind::NotFound => {
-            ToolError::new(format!("the storage has no {what} `{path}`; `storage_list` shows what is there"))
-        }
+        ErrorKind::NotFound => ToolError::new(format!(
+            "the storage has no {what} `{path}`; `storage_list` shows what is there"
+        )),
         ErrorKind::PermissionDenied if is_escape(error) => outside(path),
-        ErrorKind::NotADirectory => ToolError::new(format!("a part of `{path}` is a file and not a folder")),
-        ErrorKind::IsADirectory => ToolError::new(format!("`{path}` is a folder; name a file in it")),
+        ErrorKind::NotADirectory => {
+            ToolError::new(format!("a part of `{path}` is a file and not a folder"))
+        }
+        ErrorKind::IsADirectory => {
+            ToolError::new(format!("`{path}` is a folder; name a file in it"))
+        }
         _ => ToolError::new(format!("the {what} `{path}` cannot be used: {error}")),
     }
 }

@@ -47,7 +47,8 @@ struct Asked {
 pub fn transform() -> FnTool {
     let about = "Takes parts out of JSON by a JSONPath query (RFC 9535): one match is the answer, several are a list, none \
                  is null.";
-    let tool = FnTool::new("transform", about, |_cx, asked: Asked| std::future::ready(found(&asked)));
+    let tool =
+        FnTool::new("transform", about, |_cx, asked: Asked| std::future::ready(found(&asked)));
     tool.policy(ToolPolicy::default().effects(Effects::None))
 }
 

@@ -40,7 +40,8 @@ impl WritableFolders {
 
     /// Returns the names of the folders for a message.
     pub(super) fn names(&self) -> String {
-        let names: Vec<_> = self.0.iter().map(|(name, _)| format!("`{}`", name.display())).collect();
+        let names: Vec<_> =
+            self.0.iter().map(|(name, _)| format!("`{}`", name.display())).collect();
         names.join(", ")
     }
 }
@@ -48,8 +49,9 @@ impl WritableFolders {
 /// Splits a path into its names.
 fn names(folder: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
     let parts = folder.components().filter(|part| !matches!(part, Component::CurDir));
-    let names: Option<Vec<_>> =
-        parts.map(|part| if let Component::Normal(name) = part { Some(name) } else { None }).collect();
+    let names: Option<Vec<_>> = parts
+        .map(|part| if let Component::Normal(name) = part { Some(name) } else { None })
+        .collect();
     names.filter(|names| !names.is_empty()).ok_or_else(|| {
         let problem = format!(
             "`{}` is not a folder below the storage; write its path from there, without `..`, such as `src`",
@@ -60,7 +62,9 @@ fn names(folder: &Path) -> io::Result<Vec<&std::ffi::OsStr>> {
 }
 
 fn said(folder: &Path, error: &io::Error) -> io::Error {
-    let problem =
-        format!("`{}` is not a folder that may be written, without a link on its way: {error}", folder.display());
+    let problem = format!(
+        "`{}` is not a folder that may be written, without a link on its way: {error}",
+        folder.display()
+    );
     io::Error::new(error.kind(), problem)
 }

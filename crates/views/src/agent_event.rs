@@ -106,7 +106,10 @@ impl AgentEvents {
             author: self.author(path, kind),
             invocation_id: Some(event.run_id.to_string()),
             // The root is the run itself, which is not a branch.
-            branch: path.parent().filter(|parent| !parent.is_root()).map(|parent| parent.to_string()),
+            branch: path
+                .parent()
+                .filter(|parent| !parent.is_root())
+                .map(|parent| parent.to_string()),
             ..AgentEvent::default()
         };
         match kind {
@@ -192,9 +195,15 @@ impl AgentEvent {
             self.artifact_delta.insert(artifact.name.to_string(), artifact.version.into());
         }
         // `exit_loop` sets a reserved key of the state, which is not shown in `state_delta`.
-        self.escalate = saved.is_some_and(|saved| saved.changes().any(|(key, value)| key == EXIT && value.is_some()));
-        for (key, value) in saved.into_iter().flat_map(SavedByStep::changes).filter(|(key, _)| !is_reserved(key)) {
-            let value = value.and_then(|value| serde_json::from_str(value.as_str()).ok()).unwrap_or_default();
+        self.escalate = saved.is_some_and(|saved| {
+            saved.changes().any(|(key, value)| key == EXIT && value.is_some())
+        });
+        for (key, value) in
+            saved.into_iter().flat_map(SavedByStep::changes).filter(|(key, _)| !is_reserved(key))
+        {
+            let value = value
+                .and_then(|value| serde_json::from_str(value.as_str()).ok())
+                .unwrap_or_default();
             self.state_delta.insert(key.to_owned(), value);
         }
     }
@@ -216,7 +225,9 @@ fn called(call: &ToolCall) -> Map<String, Value> {
 
 fn answered(result: &ToolResult) -> Map<String, Value> {
     let response = json_of(&result.output);
-    object(json!({"id": result.call_id, "name": result.name, "status": result.status, "response": response}))
+    object(
+        json!({"id": result.call_id, "name": result.name, "status": result.status, "response": response}),
+    )
 }
 
 fn object(value: Value) -> Map<String, Value> {

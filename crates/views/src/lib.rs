@@ -25,8 +25,8 @@ pub use self::agent_event::{AgentEvent, AgentEvents, final_text};
 pub use self::screen_event::{ScreenEvent, ScreenEvents};
 pub use self::task_chunk::{TaskChunkKind, TaskChunks, TaskContent, TaskStreamChunk};
 pub use self::task_request::{
-    TaskAgent, TaskAgentConfig, TaskExecution, TaskFramework, TaskRequest, TaskRequestError, TaskRequestMessage,
-    TaskRole, TaskStart, TaskText, TaskTextPart, TaskUser,
+    TaskAgent, TaskAgentConfig, TaskExecution, TaskFramework, TaskRequest, TaskRequestError,
+    TaskRequestMessage, TaskRole, TaskStart, TaskText, TaskTextPart, TaskUser,
 };
 pub use self::task_result::{TaskMessage, TaskResult, TaskStatus};
 

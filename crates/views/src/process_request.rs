@@ -30,7 +30,12 @@ impl ProcessedRequest for TaskRequest {
     }
 }
 
-async fn run_task(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc<str>) -> Result<TaskResult> {
+async fn run_task(
+    runtime: &Runtime,
+    start: TaskStart,
+    id: &RunId,
+    caller: &Arc<str>,
+) -> Result<TaskResult> {
     if let Some(session) = &start.session {
         let owner = runtime.session(session).await?.caller;
         if owner.as_ref() != Some(caller) {
@@ -62,7 +67,11 @@ async fn run_task(runtime: &Runtime, start: TaskStart, id: &RunId, caller: &Arc<
 }
 
 /// Returns the run of a task that the same caller sent before.
-async fn existing_run(runtime: &Runtime, id: &RunId, caller: &Arc<str>) -> Result<Option<RunHandle<Encoded>>> {
+async fn existing_run(
+    runtime: &Runtime,
+    id: &RunId,
+    caller: &Arc<str>,
+) -> Result<Option<RunHandle<Encoded>>> {
     match runtime.run_record(id).await?.caller {
         Some(owner) if owner == *caller => runtime.attach(id).await.map(Some),
         _ => Ok(None),

@@ -66,28 +66,40 @@ impl ScreenEvent {
     pub fn of(event: &Event) -> Option<Self> {
         let node_id = || event.path.to_string();
         let (name, data) = match &event.kind {
-            EventKind::NodeStarted { attempt, .. } => ("node_start", json!({"node_id": node_id(), "attempt": attempt})),
+            EventKind::NodeStarted { attempt, .. } => {
+                ("node_start", json!({"node_id": node_id(), "attempt": attempt}))
+            }
             EventKind::NodeCompleted { output, .. } => {
                 ("node_complete", json!({"node_id": node_id(), "output": output}))
             }
-            EventKind::NodeFailed { attempt, error } => {
-                ("node_failed", json!({"node_id": node_id(), "error": error.message, "attempt": attempt}))
+            EventKind::NodeFailed { attempt, error } => (
+                "node_failed",
+                json!({"node_id": node_id(), "error": error.message, "attempt": attempt}),
+            ),
+            EventKind::NodeSkipped { reason } => {
+                ("node_skipped", json!({"node_id": node_id(), "reason": reason}))
             }
-            EventKind::NodeSkipped { reason } => ("node_skipped", json!({"node_id": node_id(), "reason": reason})),
             EventKind::NodeRetrying { attempt, error, delay_ms } => (
                 "node_retrying",
                 json!({"node_id": node_id(), "attempt": attempt, "error": error.message, "delay_ms": delay_ms}),
             ),
             EventKind::ApprovalRequested(request) => {
                 let id = request.id_at(&event.path);
-                ("awaiting_approval", json!({"node_id": node_id(), "id": id, "comment": request.message}))
+                (
+                    "awaiting_approval",
+                    json!({"node_id": node_id(), "id": id, "comment": request.message}),
+                )
             }
             EventKind::ApprovalResolved { answer, by } => {
                 ("approval_resolved", json!({"node_id": node_id(), "answer": answer, "by": by}))
             }
             EventKind::RunCompleted(completed) => match &**completed {
-                RunCompleted::Workflow(workflow) => ("workflow_complete", json!({"output": workflow.output})),
-                RunCompleted::Agent(answer) => ("workflow_complete", json!({"output": answer.text()})),
+                RunCompleted::Workflow(workflow) => {
+                    ("workflow_complete", json!({"output": workflow.output}))
+                }
+                RunCompleted::Agent(answer) => {
+                    ("workflow_complete", json!({"output": answer.text()}))
+                }
                 _ => ("workflow_complete", json!({"output": null})),
             },
             EventKind::RunFailed { error } => ("workflow_failed", json!({"error": error.message})),
@@ -109,7 +121,14 @@ impl ScreenEvent {
 
     /// Returns true if the event is not one of the five events that every client knows.
     pub fn is_added(&self) -> bool {
-        !matches!(self.name, "node_start" | "awaiting_approval" | "node_complete" | "node_failed" | "workflow_complete")
+        !matches!(
+            self.name,
+            "node_start"
+                | "awaiting_approval"
+                | "node_complete"
+                | "node_failed"
+                | "workflow_complete"
+        )
     }
 }
 
@@ -141,7 +160,9 @@ impl ScreenEvents {
             EventKind::NodeStarted { .. } | EventKind::ApprovalRequested(_) => {
                 self.begun.insert(event.path.clone());
             }
-            EventKind::NodeCompleted { .. } | EventKind::NodeFailed { .. } if !self.begun.remove(&event.path) => {
+            EventKind::NodeCompleted { .. } | EventKind::NodeFailed { .. }
+                if !self.begun.remove(&event.path) =>
+            {
                 return None;
             }
             _ => {}
@@ -160,7 +181,9 @@ impl ScreenEvents {
     fn is_of_state(&self, Event { path, kind, .. }: &Event) -> bool {
         let saves = |kind: &EventKind| kind.saved().is_some();
         match kind {
-            EventKind::RunStarted(_) | EventKind::RunCompleted(_) | EventKind::RunResumed { .. } => true,
+            EventKind::RunStarted(_)
+            | EventKind::RunCompleted(_)
+            | EventKind::RunResumed { .. } => true,
             // A step that runs again discards the values that its earlier attempt saved.
             kind if kind.shape().edge == Edge::Opens => {
                 self.saved.iter().any(|before| before.path == *path && saves(&before.kind))

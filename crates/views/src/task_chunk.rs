@@ -109,7 +109,9 @@ impl TaskChunks {
         let text = |text: &str| TaskContent::Text(text.to_owned());
         let (chunk_type, content) = match &event.kind {
             EventKind::RunStarted(started) => (TaskChunkKind::Processing, text(started.name())),
-            EventKind::ModelDelta(ModelDelta::Text(piece)) => (TaskChunkKind::Response, text(piece)),
+            EventKind::ModelDelta(ModelDelta::Text(piece)) => {
+                (TaskChunkKind::Response, text(piece))
+            }
             // The questions have their own chunks. The state from which a waiting tool continues is
             // internal.
             EventKind::ModelDelta(_) | EventKind::ToolWaiting(_) => return None,

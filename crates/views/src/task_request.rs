@@ -393,9 +393,11 @@ impl TaskRequest {
         // serde would accept duplicate keys and use one of the values silently.
         strict::check(text).map_err(|error| problem(error.to_string()))?;
         let mut json = serde_json::Deserializer::from_str(text);
-        serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
-            path if path == "." => problem(error.inner().to_string()),
-            path => problem(format!("`{path}`: {}", error.inner())),
+        serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            match error.path().to_string() {
+                path if path == "." => problem(error.inner().to_string()),
+                path => problem(format!("`{path}`: {}", error.inner())),
+            }
         })
     }
 
@@ -416,9 +418,12 @@ impl TaskRequest {
             (Some(_), Some(_)) => {
                 return Err(wrong("agent_config", "there is an `agent_id`, too; give one of them"));
             }
-            (None, None) => return Err(wrong("agent_id", "it names no agent; give one, or an `agent_config`")),
+            (None, None) => {
+                return Err(wrong("agent_id", "it names no agent; give one, or an `agent_config`"));
+            }
         };
-        let session = self.session_id.as_deref().map(|id| checked_id("session_id", id)).transpose()?;
+        let session =
+            self.session_id.as_deref().map(|id| checked_id("session_id", id)).transpose()?;
         // The tags from `metadata` come first. `check` has refused the keys that are set below.
         let tags = self.metadata.iter().map(|(key, value)| match value {
             Value::String(text) => (key.clone(), text.clone()),
@@ -427,7 +432,9 @@ impl TaskRequest {
         let mut request = RunRequest::new(self.asked()?)
             .run_id(RunId::new(checked_id("task_id", &self.task_id)?))
             .session(session.map_or_else(Session::begin, Session::existing));
-        request = tags.fold(request, |request, (key, value)| request.tag(key, value)).tag("task_type", &self.task_type);
+        request = tags
+            .fold(request, |request, (key, value)| request.tag(key, value))
+            .tag("task_type", &self.task_type);
         if let Some(config) = &self.agent_config {
             request = request.tag("agent_type", &config.agent_type).tag("agent_name", &config.name);
         }
@@ -444,12 +451,16 @@ impl TaskRequest {
 
     /// Returns the messages before `description`, and `description` as the last message.
     fn asked(&self) -> Result<Vec<Message>, TaskRequestError> {
-        let mut messages = self.messages.iter().map(TaskRequestMessage::message).collect::<Result<Vec<_>, _>>()?;
+        let mut messages =
+            self.messages.iter().map(TaskRequestMessage::message).collect::<Result<Vec<_>, _>>()?;
         match (self.description.trim().is_empty(), self.messages.last().map(|last| last.role)) {
             (false, _) => messages.push(Message::user(&*self.description)),
             (true, Some(TaskRole::User)) => {}
             (true, _) => {
-                return Err(wrong("description", "nothing is asked; write it, or end `messages` with one of `user`"));
+                return Err(wrong(
+                    "description",
+                    "nothing is asked; write it, or end `messages` with one of `user`",
+                ));
             }
         }
         Ok(messages)
@@ -463,16 +474,39 @@ impl TaskRequest {
             "the store has the session; name it by `session_id`",
         )?;
         left_out("execution_context", self.execution_context.as_ref(), "the run makes its own")?;
-        empty("available_tools", &self.available_tools, "the agent has its tools, and a task brings none")?;
-        empty("available_knowledge", &self.available_knowledge, "the agent has its own, and a task brings none")?;
+        empty(
+            "available_tools",
+            &self.available_tools,
+            "the agent has its tools, and a task brings none",
+        )?;
+        empty(
+            "available_knowledge",
+            &self.available_knowledge,
+            "the agent has its own, and a task brings none",
+        )?;
         if OWN_TAGS.iter().any(|tag| self.metadata.contains_key(*tag)) {
             let own = OWN_TAGS.map(|tag| format!("`{tag}`")).join(", ");
-            return Err(wrong("metadata", &format!("the tags {own} say what other fields do; give these another key")));
+            return Err(wrong(
+                "metadata",
+                &format!("the tags {own} say what other fields do; give these another key"),
+            ));
         }
         if let Some(user) = &self.user_context {
-            left_out("user_context.session_token", user.session_token.as_ref(), "the program checks it")?;
-            left_out("user_context.permissions", user.permissions.as_ref(), "what a run may do, the program grants")?;
-            left_out("user_context.preferences", user.preferences.as_ref(), "they are in the user's state and memory")?;
+            left_out(
+                "user_context.session_token",
+                user.session_token.as_ref(),
+                "the program checks it",
+            )?;
+            left_out(
+                "user_context.permissions",
+                user.permissions.as_ref(),
+                "what a run may do, the program grants",
+            )?;
+            left_out(
+                "user_context.preferences",
+                user.preferences.as_ref(),
+                "they are in the user's state and memory",
+            )?;
         }
         Ok(())
     }
@@ -483,7 +517,10 @@ impl TaskExecution {
     fn applied_to(&self, mut request: RunRequest) -> Result<RunRequest, TaskRequestError> {
         match self.timeout {
             Some(0) => {
-                return Err(wrong("execution_config.timeout", "it is 0; give the seconds that the run may take"));
+                return Err(wrong(
+                    "execution_config.timeout",
+                    "it is 0; give the seconds that the run may take",
+                ));
             }
             Some(seconds) => request = request.timeout(Duration::from_secs(seconds)),
             None => {}
@@ -495,10 +532,18 @@ impl TaskExecution {
                     request = request.with(retry(retries));
                 }
             }
-            _ => return Err(wrong("execution_config.max_retries", "more than 100 retries; give at most 100")),
+            _ => {
+                return Err(wrong(
+                    "execution_config.max_retries",
+                    "more than 100 retries; give at most 100",
+                ));
+            }
         }
         for (name, value) in &self.framework_settings {
-            let limit = value.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0);
+            let limit = value
+                .as_u64()
+                .and_then(|number| u32::try_from(number).ok())
+                .filter(|number| *number > 0);
             request = match (name.as_str(), limit) {
                 ("max_steps", Some(limit)) => request.max_steps(limit),
                 ("max_llm_calls", Some(limit)) => request.max_llm_calls(limit),
@@ -524,8 +569,10 @@ impl TaskExecution {
             "INFO" => Ok(request),
             level if LEVELS.contains(&level) => Ok(request.tag("log_level", level)),
             _ => {
-                let problem =
-                    format!("no such level; give one of {}", LEVELS.map(|level| format!("`{level}`")).join(", "));
+                let problem = format!(
+                    "no such level; give one of {}",
+                    LEVELS.map(|level| format!("`{level}`")).join(", ")
+                );
                 Err(wrong("execution_config.log_level", &problem))
             }
         }
@@ -534,8 +581,16 @@ impl TaskExecution {
 
 impl TaskAgentConfig {
     fn agent(&self) -> Result<Agent, TaskRequestError> {
-        empty("agent_config.tools", &self.tools, "the program gives tools to the agent, and a task brings none")?;
-        left_out("agent_config.adk_config", self.adk_config.as_ref(), "it is for another framework")?;
+        empty(
+            "agent_config.tools",
+            &self.tools,
+            "the program gives tools to the agent, and a task brings none",
+        )?;
+        left_out(
+            "agent_config.adk_config",
+            self.adk_config.as_ref(),
+            "it is for another framework",
+        )?;
         let name = checked_id("agent_config.agent_id", &self.agent_id)?;
         if let Err(error) = self.model.parse::<ModelRef>() {
             return Err(wrong("agent_config.model", &error.to_string()));
@@ -550,7 +605,11 @@ impl TaskAgentConfig {
 
 impl TaskRequestMessage {
     fn message(&self) -> Result<Message, TaskRequestError> {
-        empty("messages.tool_calls", self.tool_calls.as_deref().unwrap_or_default(), "the calls of a run are its own")?;
+        empty(
+            "messages.tool_calls",
+            self.tool_calls.as_deref().unwrap_or_default(),
+            "the calls of a run are its own",
+        )?;
         left_out(
             "messages.name",
             self.name.as_ref(),
@@ -562,7 +621,11 @@ impl TaskRequestMessage {
                 for part in parts {
                     let others = [&part.function_call, &part.file_reference, &part.image_reference];
                     let other = others.into_iter().flatten().next();
-                    left_out("messages.content", other, "a task brings texts; save files where a tool finds them")?;
+                    left_out(
+                        "messages.content",
+                        other,
+                        "a task brings texts; save files where a tool finds them",
+                    )?;
                 }
                 parts.iter().map(|part| part.text.as_str()).collect()
             }

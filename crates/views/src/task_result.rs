@@ -119,8 +119,11 @@ impl TaskResult {
         if is_of_agent(events) {
             let conversation = Conversation::from_events(events);
             let author = result.agent_id.as_deref();
-            result.messages =
-                conversation.messages().iter().map(|one| TaskMessage::from_message(one, author)).collect();
+            result.messages = conversation
+                .messages()
+                .iter()
+                .map(|one| TaskMessage::from_message(one, author))
+                .collect();
         }
         Some(result)
     }
@@ -171,7 +174,9 @@ impl TaskResult {
 }
 
 fn is_of_agent(events: &[Event]) -> bool {
-    events.iter().any(|event| matches!(&event.kind, EventKind::RunStarted(started) if started.agent().is_some()))
+    events.iter().any(
+        |event| matches!(&event.kind, EventKind::RunStarted(started) if started.agent().is_some()),
+    )
 }
 
 fn object(output: &Encoded) -> Option<Map<String, Value>> {

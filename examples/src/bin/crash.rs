@@ -103,7 +103,10 @@ async fn main() -> ExitCode {
 type Done<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 async fn runtime(file: &Path, doomed: bool) -> Result<Runtime> {
-    Ok(Runtime::builder().store(SqliteStore::open(file).await?).resource(StallsForever(doomed)).build())
+    Ok(Runtime::builder()
+        .store(SqliteStore::open(file).await?)
+        .resource(StallsForever(doomed))
+        .build())
 }
 
 /// Runs the child process until it is killed.
@@ -154,7 +157,8 @@ async fn crash_and_resume(file: PathBuf) -> Done {
     }
     println!("the order: {}", handle.result().await?);
     let names = |status: NodeStatus| {
-        let names = before.iter().filter(|node| node.status == status && !undecided.contains(&node.name));
+        let names =
+            before.iter().filter(|node| node.status == status && !undecided.contains(&node.name));
         names.map(|node| &*node.name).collect::<Vec<_>>().join(", ")
     };
     println!("not repeated: {}", names(NodeStatus::Success));

@@ -54,8 +54,7 @@ fn said(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-const NOTES: &str =
-    "- src/payment.rs: what becomes of a negative amount?\n- tests/payment.rs: is the zero among the cases?\n";
+const NOTES: &str = "- src/payment.rs: what becomes of a negative amount?\n- tests/payment.rs: is the zero among the cases?\n";
 
 #[test]
 fn a_person_has_the_last_word() {
@@ -66,10 +65,17 @@ fn a_person_has_the_last_word() {
         (&[], "too risky\n", "not merged: 2 files changed: too risky\n"),
     ] {
         let (code, stdout, stderr) = said(&code_review(arguments, typed));
-        assert_eq!((code, stdout), (Some(0), format!("{outcome}{NOTES}")), "{arguments:?}: {stderr}");
+        assert_eq!(
+            (code, stdout),
+            (Some(0), format!("{outcome}{NOTES}")),
+            "{arguments:?}: {stderr}"
+        );
         assert!(stderr.contains("issues: 1\n"), "{stderr}");
         assert!(stderr.contains("calls search_incidents {\"part\":\"payment\"}"), "{stderr}");
-        assert!(stderr.contains("summary: \"a change to payments, 3 lines more and 1 less\""), "{stderr}");
+        assert!(
+            stderr.contains("summary: \"a change to payments, 3 lines more and 1 less\""),
+            "{stderr}"
+        );
         assert!(stderr.contains("approval: {\"decision\":"), "{stderr}");
     }
 }
@@ -135,17 +141,31 @@ fn repository() -> PathBuf {
 fn the_readme_shows_this_workflow_and_its_picture() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let picture = said(&code_review(&["--graph"], "")).1;
-    assert!(readme.contains(&format!("```mermaid\n{picture}```\n")), "the README's picture is not:\n{picture}");
-    let source = fs::read_to_string(repository().join("examples/src/bin/code_review/flow.rs")).unwrap();
+    assert!(
+        readme.contains(&format!("```mermaid\n{picture}```\n")),
+        "the README's picture is not:\n{picture}"
+    );
+    let source =
+        fs::read_to_string(repository().join("examples/src/bin/code_review/flow.rs")).unwrap();
     let body = source.split("pub(crate) async fn review").nth(1).unwrap();
     let dense = |text: &str| -> String { text.split_whitespace().collect() };
-    assert!(dense(&readme).contains(&format!("asyncfnreview{}", dense(body))), "the README's workflow is not:\n{body}");
+    assert!(
+        dense(&readme).contains(&format!("asyncfnreview{}", dense(body))),
+        "the README's workflow is not:\n{body}"
+    );
 }
 
 #[test]
 fn the_message_in_the_readme_is_the_compilers() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
-    let shown = readme.split("```text\nerror[E0277]").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let told = fs::read_to_string(repository().join("tests/tests/ui/workflow_output_not_serializable.stderr")).unwrap();
+    let shown = readme
+        .split("```text\nerror[E0277]")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .unwrap();
+    let told = fs::read_to_string(
+        repository().join("tests/tests/ui/workflow_output_not_serializable.stderr"),
+    )
+    .unwrap();
     assert!(told.contains(shown.trim_end()), "the README's message is not:\n{told}");
 }

@@ -15,7 +15,11 @@ fn it_repairs_the_folder_and_reaches_nothing_else() {
     assert!(answers[0].contains(r#"["src/sum.sh","tests/all.sh"]"#), "{said}");
     assert!(answers[2].contains(r#""output":"failed: 2 + 3 is -1\n""#), "{said}");
     assert!(answers[3].contains("`../secret` leads out of the storage"), "{said}");
-    assert!(answers[4].contains("`tests/all.sh` may not be written; files may be written below `src` alone"), "{said}");
+    assert!(
+        answers[4]
+            .contains("`tests/all.sh` may not be written; files may be written below `src` alone"),
+        "{said}"
+    );
     assert!(answers[5].contains("`$1 * $2` is not in `src/sum.sh` exactly once"), "{said}");
     assert!(answers[3..6].iter().all(|line| !line.starts_with("  success")), "{said}");
     assert!(answers[7].contains(r#""output":"ok: 2 + 3\n""#), "{said}");

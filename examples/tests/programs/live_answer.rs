@@ -12,8 +12,7 @@ use agentflow::serde_json::{self, Value, json};
 /// Longest wait for a part of a response.
 const LIMIT: Duration = Duration::from_secs(60);
 
-const ANSWER: &str =
-    "The tide comes in. It lifts the boats, one by one. Then it goes, and leaves them where they were.";
+const ANSWER: &str = "The tide comes in. It lifts the boats, one by one. Then it goes, and leaves them where they were.";
 
 struct Program {
     process: Child,
@@ -35,11 +34,19 @@ impl Program {
     }
 
     /// Sends a request. Returns the status and a reader of the body.
-    fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, BufReader<TcpStream>) {
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> (u16, BufReader<TcpStream>) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.0\r\ncontent-type: application/json\r\ncontent-length: {length}");
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\ncontent-type: application/json\r\ncontent-length: {length}"
+        );
         write!(stream, "{head}\r\n{headers}\r\n{body}").unwrap();
         let mut reader = BufReader::new(stream);
         let mut status = String::new();
@@ -55,7 +62,8 @@ impl Program {
 
     fn ask(&self, agent: &str) -> (u16, Value) {
         let question = json!({"text": "Tell me about the tide."}).to_string();
-        let (status, mut reader) = self.send("POST", &format!("/agents/{agent}/questions"), "", &question);
+        let (status, mut reader) =
+            self.send("POST", &format!("/agents/{agent}/questions"), "", &question);
         let mut body = String::new();
         reader.read_to_string(&mut body).unwrap();
         (status, serde_json::from_str(&body).unwrap())
@@ -115,7 +123,8 @@ fn an_answer_continues_where_a_lost_connection_ended() {
     assert!(ANSWER.contains(&text) && text.len() < ANSWER.len(), "the model is writing: {text:?}");
     // The connection is lost, and the browser reconnects with the id of its last event.
     drop(reader);
-    let (_, mut reader) = program.send("GET", &path, &format!("last-event-id: {}\r\n", second.id), "");
+    let (_, mut reader) =
+        program.send("GET", &path, &format!("last-event-id: {}\r\n", second.id), "");
     let mut last = second.id;
     let end = loop {
         let event = next_event(&mut reader).expect("an end");

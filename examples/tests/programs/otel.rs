@@ -35,7 +35,10 @@ async fn seen(agent: Agent, content: bool) -> Seen {
     let (spans, metrics) = (InMemorySpanExporter::default(), InMemoryMetricExporter::default());
     let telemetry = Telemetry::new(spans.clone(), metrics.clone());
     let guard = telemetry.subscriber().set_default();
-    let runtime = Runtime::builder().sink(MetricsSink::new(&telemetry.meter())).trace_content(content).build();
+    let runtime = Runtime::builder()
+        .sink(MetricsSink::new(&telemetry.meter()))
+        .trace_content(content)
+        .build();
     let result = agent.runtime(&runtime).run("Do I need an umbrella in Oslo?").await;
     assert!(result.is_err() || result.unwrap().output().contains("Yes. It rains in Oslo."));
     drop(guard);
@@ -56,14 +59,20 @@ fn points(metrics: &InMemoryMetricExporter) -> BTreeMap<String, (u64, f64)> {
         .flat_map(|scope| scope.metrics())
     {
         let mut add = |attributes: Vec<String>, count: u64, sum: f64| {
-            points.insert(format!("{}[{}] {}", metric.name(), metric.unit(), attributes.join(" ")), (count, sum));
+            points.insert(
+                format!("{}[{}] {}", metric.name(), metric.unit(), attributes.join(" ")),
+                (count, sum),
+            );
         };
         match metric.data() {
             AggregatedMetrics::F64(MetricData::Histogram(all)) => {
-                all.data_points().for_each(|point| add(shown(point.attributes()), point.count(), point.sum()));
+                all.data_points()
+                    .for_each(|point| add(shown(point.attributes()), point.count(), point.sum()));
             }
             AggregatedMetrics::U64(MetricData::Histogram(all)) => {
-                all.data_points().for_each(|point| add(shown(point.attributes()), point.count(), point.sum() as f64));
+                all.data_points().for_each(|point| {
+                    add(shown(point.attributes()), point.count(), point.sum() as f64);
+                });
             }
             other => panic!("{other:?}"),
         }
@@ -103,7 +112,10 @@ async fn spans_are_those_of_the_conventions() {
     let chats = seen.spans("chat stand-in");
     assert_eq!(chats.len(), 2);
     for chat in &chats {
-        assert_eq!((chat.parent_span_id, &chat.span_kind), (agent.span_context.span_id(), &SpanKind::Client));
+        assert_eq!(
+            (chat.parent_span_id, &chat.span_kind),
+            (agent.span_context.span_id(), &SpanKind::Client)
+        );
         assert_eq!(value(chat, "gen_ai.operation.name"), Some(&"chat".into()));
         assert_eq!(value(chat, "gen_ai.provider.name"), Some(&"example".into()));
         assert_eq!(value(chat, "gen_ai.request.model"), Some(&"stand-in".into()));
@@ -127,10 +139,22 @@ async fn spans_are_those_of_the_conventions() {
 async fn contents_are_there_when_they_are_asked_for() {
     let seen = seen(agent::forecaster(), true).await;
     let chats = seen.spans("chat stand-in");
-    assert_eq!(json_of(chats[0], "gen_ai.system_instructions")[0]["content"], "Look at the weather before you answer.");
-    assert_eq!(json_of(chats[0], "gen_ai.input.messages")[0]["parts"][0]["content"], "Do I need an umbrella in Oslo?");
-    assert_eq!(json_of(chats[0], "gen_ai.output.messages")[0]["parts"][0]["arguments"]["city"], "Oslo");
-    assert_eq!(json_of(chats[1], "gen_ai.input.messages")[2]["parts"][0]["response"], "It rains in Oslo.");
+    assert_eq!(
+        json_of(chats[0], "gen_ai.system_instructions")[0]["content"],
+        "Look at the weather before you answer."
+    );
+    assert_eq!(
+        json_of(chats[0], "gen_ai.input.messages")[0]["parts"][0]["content"],
+        "Do I need an umbrella in Oslo?"
+    );
+    assert_eq!(
+        json_of(chats[0], "gen_ai.output.messages")[0]["parts"][0]["arguments"]["city"],
+        "Oslo"
+    );
+    assert_eq!(
+        json_of(chats[1], "gen_ai.input.messages")[2]["parts"][0]["response"],
+        "It rains in Oslo."
+    );
     let tool = seen.spans("execute_tool weather")[0];
     assert_eq!(json_of(tool, "gen_ai.tool.call.result"), "It rains in Oslo.");
 }
@@ -150,7 +174,8 @@ async fn failures_are_errors() {
         assert!(matches!(span.status, Status::Error { .. }), "{span:?}");
         assert_eq!(value(span, "error.type"), Some(&kind.into()));
     }
-    let failed: Vec<&String> = seen.metrics.keys().filter(|name| name.contains("error.type=")).collect();
+    let failed: Vec<&String> =
+        seen.metrics.keys().filter(|name| name.contains("error.type=")).collect();
     assert_eq!(
         failed,
         [
@@ -171,7 +196,8 @@ async fn metrics_are_those_of_the_conventions() {
     let seen = seen(agent::forecaster(), false).await;
     let chat = "gen_ai.operation.name=chat gen_ai.provider.name=example gen_ai.request.model=stand-in \
                 gen_ai.response.model=stand-in-1";
-    let counts: BTreeMap<&str, u64> = seen.metrics.iter().map(|(name, (count, _))| (name.as_str(), *count)).collect();
+    let counts: BTreeMap<&str, u64> =
+        seen.metrics.iter().map(|(name, (count, _))| (name.as_str(), *count)).collect();
     let expected = [
         (
             "agentflow.tool.output_size[By] gen_ai.operation.name=execute_tool gen_ai.tool.name=weather \
@@ -221,8 +247,7 @@ async fn every_kind_of_run_is_measured_once() {
         ("c", 9, "draft", "agent.failed", error.clone()),
         ("c", 9, "", "run.failed", error),
     ] {
-        let event =
-            json!({"run_id": run, "seq": 1, "time": seconds * 1000, "path": path, "name": name, "payload": payload});
+        let event = json!({"run_id": run, "seq": 1, "time": seconds * 1000, "path": path, "name": name, "payload": payload});
         sink.emit(&serde_json::from_value(event).unwrap());
     }
     telemetry.flush().unwrap();
@@ -258,19 +283,28 @@ async fn counts_that_no_model_reaches_do_not_overflow() {
     }
     drop(guard);
     telemetry.flush().unwrap();
-    let tokens = points(&metrics).into_iter().filter(|(name, _)| name.starts_with("gen_ai.client.token.usage"));
+    let tokens = points(&metrics)
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("gen_ai.client.token.usage"));
     let tokens: Vec<(u64, f64)> = tokens.map(|(_, point)| point).collect();
     assert_eq!(tokens, [(2, 2_000_000_000.0), (2, 14.0)]);
 }
 
 #[test]
 fn the_program_prints_spans_and_metrics() {
-    let output = Command::new(env!("CARGO_BIN_EXE_otel")).env_remove("AGENTFLOW_MODEL").arg("Bergen").output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_otel"))
+        .env_remove("AGENTFLOW_MODEL")
+        .arg("Bergen")
+        .output()
+        .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "Yes. It rains in Bergen.\n");
-    for said in ["span invoke_agent forecaster", "span chat stand-in", "metric gen_ai.client.token.usage: 2 times, 40"]
-    {
+    for said in [
+        "span invoke_agent forecaster",
+        "span chat stand-in",
+        "metric gen_ai.client.token.usage: 2 times, 40",
+    ] {
         assert!(errors.contains(said), "{errors}");
     }
     assert!(!errors.contains("Bergen"), "{errors}");

@@ -36,12 +36,17 @@ fn what_a_page_shows_is_printed() {
         let page = fs::read_to_string(pages().join(format!("{name}.md"))).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(program);
-        let output = command.current_dir(folder.path()).env_remove("AGENTFLOW_MODEL").output().unwrap();
+        let output =
+            command.current_dir(folder.path()).env_remove("AGENTFLOW_MODEL").output().unwrap();
         assert!(output.status.success(), "{name}: {output:?}");
         let printed = String::from_utf8(output.stdout).unwrap();
         assert_eq!(block(&page, "It prints:"), Some(&*printed), "pages/{name}.md says otherwise");
         if let Some(said) = block(&page, "On standard error it says:") {
-            assert_eq!(said, String::from_utf8(output.stderr).unwrap(), "pages/{name}.md says otherwise");
+            assert_eq!(
+                said,
+                String::from_utf8(output.stderr).unwrap(),
+                "pages/{name}.md says otherwise"
+            );
         }
     }
 }
@@ -49,7 +54,9 @@ fn what_a_page_shows_is_printed() {
 #[test]
 fn no_page_shows_what_nobody_holds_it_to() {
     let shows = |name: &str| fs::read_to_string(pages().join(name)).unwrap().contains("It prints:");
-    let entries = fs::read_dir(pages()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let entries = fs::read_dir(pages())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut shown: Vec<String> = entries.filter(|name| shows(name)).collect();
     shown.sort();
     assert_eq!(shown, PROGRAMS.map(|(name, _)| format!("{name}.md")));

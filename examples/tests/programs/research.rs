@@ -12,7 +12,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(test: &str) -> Self {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("research-{test}-{}", std::process::id()));
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("research-{test}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -64,11 +65,20 @@ fn citations(answer: &str) -> Vec<Citation> {
     let pairs = lines.windows(2).filter(|pair| pair[0].starts_with("- \""));
     pairs
         .map(|pair| {
-            let quote = pair[0].strip_prefix("- \"").and_then(|rest| rest.strip_suffix('"')).unwrap().to_owned();
+            let quote = pair[0]
+                .strip_prefix("- \"")
+                .and_then(|rest| rest.strip_suffix('"'))
+                .unwrap()
+                .to_owned();
             let place = pair[1].trim().split(" (on: ").next().unwrap();
             let (path, lines) = place.rsplit_once(':').unwrap();
             let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
-            Citation { quote, path: path.to_owned(), first: first.parse().unwrap(), last: last.parse().unwrap() }
+            Citation {
+                quote,
+                path: path.to_owned(),
+                first: first.parse().unwrap(),
+                last: last.parse().unwrap(),
+            }
         })
         .collect()
 }
@@ -78,7 +88,10 @@ fn citations(answer: &str) -> Vec<Citation> {
 fn check(citation: &Citation, root: &Path) {
     let text = String::from_utf8_lossy(&fs::read(root.join(&citation.path)).unwrap()).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    assert!(1 <= citation.first && citation.first <= citation.last && citation.last <= lines.len(), "{citation:?}");
+    assert!(
+        1 <= citation.first && citation.first <= citation.last && citation.last <= lines.len(),
+        "{citation:?}"
+    );
     let mut rest = citation.quote.as_str();
     for (at, line) in lines[citation.first - 1..citation.last].iter().enumerate() {
         // The quotation may start within the first line and end within the last one. Lines in
@@ -93,7 +106,9 @@ fn check(citation: &Citation, root: &Path) {
                 _ => None,
             });
         rest = common
-            .unwrap_or_else(|| panic!("line {} has nothing of it: {citation:?}", citation.first + at))
+            .unwrap_or_else(|| {
+                panic!("line {} has nothing of it: {citation:?}", citation.first + at)
+            })
             .trim_start();
     }
     assert_eq!(rest, "", "{citation:?}");
@@ -137,18 +152,29 @@ fn sentences_over_several_lines_are_quoted_whole() {
     );
     let answer = answer("When does the gate open?", &folder.0);
     let citations = citations(&answer);
-    assert_eq!(citations[0].quote, "The gate opens only when two keys are turned at once. Then it closes.");
-    assert_eq!((&*citations[0].path, citations[0].first, citations[0].last), ("guide/deep/er/rules.md", 3, 5));
+    assert_eq!(
+        citations[0].quote,
+        "The gate opens only when two keys are turned at once. Then it closes."
+    );
+    assert_eq!(
+        (&*citations[0].path, citations[0].first, citations[0].last),
+        ("guide/deep/er/rules.md", 3, 5)
+    );
     assert!(answer.contains("(on: Rules)"), "{answer}");
     check(&citations[0], &folder.0);
 }
 
 #[test]
 fn one_file_instead_of_a_folder() {
-    let folder = Folder::new("file").with("a.txt", "The door is green.\n").with("b.txt", "The door is red.\n");
+    let folder = Folder::new("file")
+        .with("a.txt", "The door is green.\n")
+        .with("b.txt", "The door is red.\n");
     let answer = answer("What colour is the door?", &folder.0.join("b.txt"));
     assert!(answer.contains("The door is red.") && !answer.contains("green"), "{answer}");
-    assert!(answer.contains("b.txt:1") && answer.contains("Nowhere in the documents: colour"), "{answer}");
+    assert!(
+        answer.contains("b.txt:1") && answer.contains("Nowhere in the documents: colour"),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -163,14 +189,19 @@ fn what_is_no_document_is_left_out() {
     #[cfg(unix)]
     {
         let outside = Folder::new("outside").with("secret.txt", "The door is secret.");
-        std::os::unix::fs::symlink(outside.0.join("secret.txt"), folder.0.join("link.txt")).unwrap();
+        std::os::unix::fs::symlink(outside.0.join("secret.txt"), folder.0.join("link.txt"))
+            .unwrap();
         std::os::unix::fs::symlink(&folder.0, folder.0.join("loop")).unwrap();
         let answer = answer("Where is the door?", &folder.0);
         assert!(!answer.contains("secret"), "{answer}");
     }
     let answer = answer("Where is the door?", &folder.0);
     let citations = citations(&answer);
-    assert_eq!(citations.iter().map(|citation| &*citation.path).collect::<Vec<_>>(), ["ok.txt"], "{answer}");
+    assert_eq!(
+        citations.iter().map(|citation| &*citation.path).collect::<Vec<_>>(),
+        ["ok.txt"],
+        "{answer}"
+    );
     check(&citations[0], &folder.0);
 }
 
@@ -185,7 +216,9 @@ fn nothing_found_is_said() {
 #[test]
 fn a_folder_without_text_and_a_wrong_path_are_errors() {
     let folder = Folder::new("empty").with("a.bin", b"\0\0");
-    for (place, problem) in [(folder.0.clone(), "1 files were skipped"), (folder.0.join("nowhere"), "nowhere: ")] {
+    for (place, problem) in
+        [(folder.0.clone(), "1 files were skipped"), (folder.0.join("nowhere"), "nowhere: ")]
+    {
         let output = research("What is a door?", &place);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{errors}");
@@ -240,7 +273,11 @@ fn ctrl_c_closes_the_connection_and_says_so() {
     let folder = Folder::new("interrupt").with("a.txt", "The door is green.\n");
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut program = Command::new(env!("CARGO_BIN_EXE_research"))
-        .args(["--base-url", &format!("http://{}/v1", server.local_addr().unwrap()), "What is green?"])
+        .args([
+            "--base-url",
+            &format!("http://{}/v1", server.local_addr().unwrap()),
+            "What is green?",
+        ])
         .arg(&folder.0)
         .env("AGENTFLOW_MODEL", "openai-chat/x")
         .stdout(Stdio::piped())
@@ -250,7 +287,9 @@ fn ctrl_c_closes_the_connection_and_says_so() {
     let (mut connection, _) = server.accept().unwrap();
     let mut received = [0; 1];
     connection.read_exact(&mut received).unwrap();
-    assert!(Command::new("kill").args(["-INT", &program.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-INT", &program.id().to_string()]).status().unwrap().success()
+    );
     wait_until("the program to end", || program.try_wait().unwrap());
     let output = program.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);

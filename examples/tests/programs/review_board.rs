@@ -23,7 +23,8 @@ async fn reviewed(proposal: &str) -> (Report, BTreeMap<String, usize>, String) {
     let run = runtime.start(review_board::workflow(), proposal.to_owned()).await.unwrap();
     let report = run.result().await.unwrap();
     check_events(&run.recorded()).unwrap();
-    let handoffs = run.recorded().iter().filter(|event| event.kind.name() == "agent.handoff").count();
+    let handoffs =
+        run.recorded().iter().filter(|event| event.kind.name() == "agent.handoff").count();
     // An unmet criterion leads to a handoff to the owner, who answers.
     assert_eq!(handoffs, usize::from(!report.unmet.is_empty()));
     let mut worked = BTreeMap::new();
@@ -32,7 +33,12 @@ async fn reviewed(proposal: &str) -> (Report, BTreeMap<String, usize>, String) {
     }
     let text = runtime.artifact(run.run_id(), "report.md", None).await.unwrap().unwrap();
     assert!(
-        runtime.run_state(run.run_id()).await.unwrap().iter().all(|(_, value)| value.to_string().contains("Unmet"))
+        runtime
+            .run_state(run.run_id())
+            .await
+            .unwrap()
+            .iter()
+            .all(|(_, value)| value.to_string().contains("Unmet"))
     );
     (report, worked, text.text().unwrap().to_owned())
 }
@@ -48,8 +54,14 @@ async fn what_failed_goes_back_until_the_criteria_are_met() {
     assert_eq!(report.accepted.len(), 2);
     assert!(report.accepted.iter().all(|work| work.opinion.in_favour), "{report:?}");
     assert!(report.unmet.is_empty());
-    assert_eq!(worked, counts(&[("opinion-research.txt", 2), ("opinion-coding.txt", 2), ("report.md", 1)]));
-    assert_eq!(report.artifacts, ["opinion-research.txt v2", "opinion-coding.txt v2", "report.md v1"]);
+    assert_eq!(
+        worked,
+        counts(&[("opinion-research.txt", 2), ("opinion-coding.txt", 2), ("report.md", 1)])
+    );
+    assert_eq!(
+        report.artifacts,
+        ["opinion-research.txt v2", "opinion-coding.txt v2", "report.md v1"]
+    );
     assert_eq!(
         text,
         "accepted: all criteria are met\n\n\
@@ -64,11 +76,17 @@ async fn what_no_round_reaches_is_in_the_report() {
     let (report, worked, _) = reviewed(TODAY).await;
     assert!(!report.decision.accept);
     assert_eq!(report.decision.why, "an opinion was not good enough");
-    let unmet: Vec<_> = report.unmet.iter().map(|unmet| (unmet.by, &*unmet.criterion, &*unmet.why)).collect();
+    let unmet: Vec<_> =
+        report.unmet.iter().map(|unmet| (unmet.by, &*unmet.criterion, &*unmet.why)).collect();
     let reason = "it says what would change its mind";
     assert_eq!(unmet, [(Specialist::Qa, reason, "it says nothing of that")]);
     // Accepted opinions are not requested again, and the number of rounds is limited.
-    let expected = [("opinion-research.txt", 2), ("opinion-qa.txt", 3), ("opinion-coding.txt", 2), ("report.md", 1)];
+    let expected = [
+        ("opinion-research.txt", 2),
+        ("opinion-qa.txt", 3),
+        ("opinion-coding.txt", 2),
+        ("report.md", 1),
+    ];
     assert_eq!(worked, counts(&expected));
 }
 
@@ -98,7 +116,9 @@ fn the_program_prints_the_report_and_continues_with_a_stored_one() {
         assert_eq!(code, Some(0), "{stderr}");
         assert!(stdout.starts_with("accepted: all criteria are met\n"), "{stdout}");
         assert!(
-            stdout.ends_with("made of: opinion-research.txt v2, opinion-coding.txt v2, report.md v1\n"),
+            stdout.ends_with(
+                "made of: opinion-research.txt v2, opinion-coding.txt v2, report.md v1\n"
+            ),
             "{stdout}"
         );
     }

@@ -60,7 +60,11 @@ impl Service {
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let head = "host: localhost\r\nconnection: close\r\na2a-version: 1.0\r\ncontent-type: application/json\r\n";
         let length = body.len();
-        write!(stream, "{method} {path} HTTP/1.1\r\n{head}{header}content-length: {length}\r\n\r\n{body}").unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\n{head}{header}content-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
         stream
     }
 
@@ -82,7 +86,8 @@ impl Drop for Service {
 fn answer(mut stream: TcpStream) -> (String, Value) {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("half an answer: {text:?}"));
+    let (head, body) =
+        text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("half an answer: {text:?}"));
     let status = head.lines().next().unwrap().split(' ').nth(1).unwrap().to_owned();
     (status, serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {text}")))
 }
@@ -103,19 +108,26 @@ fn it_answers_its_health_check_and_its_tasks() {
     assert_eq!(service.ask("GET", "/healthz", ""), ("200".to_owned(), json!({"status": "ok"})));
     let (status, card) = service.ask("GET", "/.well-known/agent-card.json", "");
     assert_eq!((&*status, &card["skills"][0]["id"]), ("200", &json!("digest")));
-    let (status, task) = service.ask("POST", "/message:send", &message("m1", "the tide comes in", 0));
-    assert_eq!((&*status, result_of(&task)), ("200", &json!({"words": 4, "longest": "comes"})), "{task}");
+    let (status, task) =
+        service.ask("POST", "/message:send", &message("m1", "the tide comes in", 0));
+    assert_eq!(
+        (&*status, result_of(&task)),
+        ("200", &json!({"words": 4, "longest": "comes"})),
+        "{task}"
+    );
     // As the container's health check requests it.
-    let check =
-        |address: &str| Command::new(env!("CARGO_BIN_EXE_service")).args(["--check", address]).output().unwrap();
+    let check = |address: &str| {
+        Command::new(env!("CARGO_BIN_EXE_service")).args(["--check", address]).output().unwrap()
+    };
     assert!(check(&service.address).status.success());
     let address = service.address.clone();
     service.signal("INT");
     assert!(service.end().status.success());
     assert_eq!(check(&address).status.code(), Some(1));
-    for (arguments, problem) in
-        [(&["--lsten"][..], "there is no option --lsten"), (&["--listen", "8080"], "`8080` is not an address")]
-    {
+    for (arguments, problem) in [
+        (&["--lsten"][..], "there is no option --lsten"),
+        (&["--listen", "8080"], "`8080` is not an address"),
+    ] {
         let output = Command::new(env!("CARGO_BIN_EXE_service")).args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&output.stderr).contains(problem), "{output:?}");
@@ -135,7 +147,11 @@ fn sigterm_interrupts_no_request() {
     wait_until("the task to begin", || begun().then_some(()));
     service.signal("TERM");
     let (status, task) = answer(asked);
-    assert_eq!((&*status, result_of(&task)), ("200", &json!({"words": 2, "longest": "words"})), "{task}");
+    assert_eq!(
+        (&*status, result_of(&task)),
+        ("200", &json!({"words": 2, "longest": "words"})),
+        "{task}"
+    );
     let output = service.end();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
@@ -151,10 +167,16 @@ fn an_address_beyond_loopback_needs_a_token() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [["--listen", "0.0.0.0:0"], ["--tools", "0.0.0.0:0"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_service"));
-        let output = command.args(arguments).env_remove("SERVICE_TOKEN").current_dir(folder.path()).output().unwrap();
+        let output = command
+            .args(arguments)
+            .env_remove("SERVICE_TOKEN")
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(
-            !output.status.success() && said.contains("other machines reach 0.0.0.0:0; set SERVICE_TOKEN"),
+            !output.status.success()
+                && said.contains("other machines reach 0.0.0.0:0; set SERVICE_TOKEN"),
             "{said}"
         );
     }
@@ -180,7 +202,9 @@ fn the_files_for_containers_fit_the_program() {
     };
     assert_eq!(docker.lines().filter(|line| line.starts_with("FROM ")).count(), 2);
     assert_ne!(line("USER "), "USER root");
-    let words = |line: &str| -> Vec<String> { serde_json::from_str(&line[line.find('[').unwrap()..]).unwrap() };
+    let words = |line: &str| -> Vec<String> {
+        serde_json::from_str(&line[line.find('[').unwrap()..]).unwrap()
+    };
     // The container file uses arguments that the program accepts.
     let health = words(line("HEALTHCHECK "));
     assert_eq!((&*health[0], &*health[1], &*health[2]), ("service", "--check", "127.0.0.1:8080"));
@@ -195,11 +219,22 @@ fn the_files_for_containers_fit_the_program() {
     assert_eq!(line("EXPOSE "), "EXPOSE 8080");
     assert!(line("RUN cargo build").contains("--bin service"));
     let compose = fs::read_to_string(folder.join("compose.yaml")).unwrap();
-    for says in
-        ["dockerfile: examples/src/bin/service/Dockerfile", "127.0.0.1:8080:8080", "read_only: true", "cap_drop: [ALL]"]
-    {
+    for says in [
+        "dockerfile: examples/src/bin/service/Dockerfile",
+        "127.0.0.1:8080:8080",
+        "read_only: true",
+        "cap_drop: [ALL]",
+    ] {
         assert!(compose.contains(says), "{says}");
     }
-    let grace: u64 = compose.split("stop_grace_period: ").nth(1).unwrap().split('s').next().unwrap().parse().unwrap();
+    let grace: u64 = compose
+        .split("stop_grace_period: ")
+        .nth(1)
+        .unwrap()
+        .split('s')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!(grace > 9, "the service may need nine seconds to end");
 }

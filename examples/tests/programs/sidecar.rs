@@ -20,7 +20,11 @@ struct Service {
 impl Service {
     fn start(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_service"));
-        command.args(arguments).envs(environment.iter().copied()).current_dir(folder).stdout(Stdio::piped());
+        command
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .current_dir(folder)
+            .stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -34,7 +38,12 @@ impl Service {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let head = "host: localhost\r\nconnection: close\r\na2a-version: 1.0\r\ncontent-type: application/json\r\n\
                     authorization: Bearer sesame-street\r\n";
-        write!(stream, "{method} {path} HTTP/1.1\r\n{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\n{head}content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         let (_, body) = text.split_once("\r\n\r\n").unwrap();
@@ -57,10 +66,12 @@ fn the_tools_of_the_container_beside_it_are_called() {
     let own = ["--listen", "127.0.0.1:0"];
     let service = Service::start(folder.path(), &own, &[("MCP_URL", &tools.url), token]);
     let card = service.ask("GET", "/.well-known/agent-card.json", "");
-    let skills: Vec<&Value> = card["skills"].as_array().unwrap().iter().map(|skill| &skill["id"]).collect();
+    let skills: Vec<&Value> =
+        card["skills"].as_array().unwrap().iter().map(|skill| &skill["id"]).collect();
     assert_eq!(skills, ["counted_elsewhere", "digest"]);
     let part = json!({"data": {"input": "the tide comes in"}});
-    let message = json!({"message": {"messageId": "1", "role": "ROLE_USER", "parts": [part]}}).to_string();
+    let message =
+        json!({"message": {"messageId": "1", "role": "ROLE_USER", "parts": [part]}}).to_string();
     let task = service.ask("POST", "/a2a/counted_elsewhere/message:send", &message);
     assert_eq!(task["task"]["status"]["state"], json!("TASK_STATE_COMPLETED"), "{task}");
     assert!(task["task"]["artifacts"][0].to_string().contains('4'), "{task}");
@@ -71,10 +82,14 @@ fn the_tools_of_the_container_beside_it_are_called() {
     assert_eq!(card["skills"].as_array().unwrap().len(), 1, "{card}");
     drop(service);
     // The service starts without its sidecar, and a task that needs it reports the missing server.
-    let service = Service::start(folder.path(), &[own[0], own[1], "--mcp", "http://127.0.0.1:1/mcp"], &[]);
+    let service =
+        Service::start(folder.path(), &[own[0], own[1], "--mcp", "http://127.0.0.1:1/mcp"], &[]);
     let task = service.ask("POST", "/a2a/counted_elsewhere/message:send", &message);
     assert_eq!(task["task"]["status"]["state"], json!("TASK_STATE_FAILED"), "{task}");
-    assert!(task.to_string().contains("the MCP server `sidecar` could not be connected to"), "{task}");
+    assert!(
+        task.to_string().contains("the MCP server `sidecar` could not be connected to"),
+        "{task}"
+    );
 }
 
 #[test]
@@ -95,8 +110,17 @@ fn the_profile_fits_the_program() {
     assert!(!tools.contains("ports:"), "its port is one of the network that the containers share");
     // A target folder has gigabytes and would be copied into the build image.
     let ignored = fs::read_to_string(folder.join("Dockerfile.dockerignore")).unwrap();
-    assert!(["**/target", ".git", "**/*.db"].iter().all(|pattern| ignored.lines().any(|line| line == *pattern)));
+    assert!(
+        ["**/target", ".git", "**/*.db"]
+            .iter()
+            .all(|pattern| ignored.lines().any(|line| line == *pattern))
+    );
     let usage = Command::new(env!("CARGO_BIN_EXE_service")).arg("--help").output().unwrap();
     let usage = String::from_utf8(usage.stdout).unwrap();
-    assert!(usage.contains("--tools ADDRESS") && usage.contains("--mcp URL") && usage.contains("MCP_URL"), "{usage}");
+    assert!(
+        usage.contains("--tools ADDRESS")
+            && usage.contains("--mcp URL")
+            && usage.contains("MCP_URL"),
+        "{usage}"
+    );
 }

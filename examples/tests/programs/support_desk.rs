@@ -83,7 +83,8 @@ fn ask(address: &str, method: &str, path: &str, headers: &str, body: &str) -> io
     stream.read_to_string(&mut answer)?;
     let lost = || io::Error::other(format!("half an answer: {answer:?}"));
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(lost)?;
-    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    let field =
+        |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     if field("content-length").is_some_and(|length| length != body.len().to_string()) {
         return Err(lost());
     }
@@ -97,7 +98,13 @@ fn get(address: &str, path: &str) -> io::Result<Reply> {
 
 fn write_letter(address: &str, customer: &str, key: &str, text: &str) -> io::Result<Reply> {
     let path = format!("/customers/{customer}/letters");
-    ask(address, "POST", &path, &format!("idempotency-key: {key}\r\n"), &json!({"text": text}).to_string())
+    ask(
+        address,
+        "POST",
+        &path,
+        &format!("idempotency-key: {key}\r\n"),
+        &json!({"text": text}).to_string(),
+    )
 }
 
 fn decide(address: &str, decision: &Value) -> io::Result<Reply> {
@@ -150,8 +157,14 @@ fn a_customer_writes_and_a_person_decides() {
 
     assert_eq!(write_letter(&here, "ada", "1", "Where is order 7?").unwrap().status, 202);
     assert_eq!(answer_of(&here, "ada.1"), "Your parcel is at the customs office. (letter 1)");
-    assert_eq!(write_letter(&here, "ada", "2", "I want my money back for order 3.").unwrap().status, 202);
-    assert_eq!(answer_of(&here, "ada.2"), "Your parcel is on its way. We pay back 1900 cents. (letter 2)");
+    assert_eq!(
+        write_letter(&here, "ada", "2", "I want my money back for order 3.").unwrap().status,
+        202
+    );
+    assert_eq!(
+        answer_of(&here, "ada.2"),
+        "Your parcel is on its way. We pay back 1900 cents. (letter 2)"
+    );
 
     // A large amount waits for a person, also across a restart.
     write_letter(&here, "ada", "3", "A refund for order 8, please.").unwrap();
@@ -166,11 +179,17 @@ fn a_customer_writes_and_a_person_decides() {
         all.as_object_mut().unwrap().extend(decision.as_object().unwrap().clone());
         all
     };
-    let wrong = decide(&here, &decision(json!({"decision": "granted", "arguments": {"order": 8, "cents": "all"}})));
+    let wrong = decide(
+        &here,
+        &decision(json!({"decision": "granted", "arguments": {"order": 8, "cents": "all"}})),
+    );
     assert_eq!(wrong.unwrap().status, 422);
     let half = decision(json!({"decision": "granted", "arguments": {"order": 8, "cents": 6000}}));
     assert_eq!(decide(&here, &half).unwrap().status, 204);
-    assert_eq!(answer_of(&here, "ada.3"), "Your parcel is lost. We pay back 6000 cents. (letter 3)");
+    assert_eq!(
+        answer_of(&here, "ada.3"),
+        "Your parcel is lost. We pay back 6000 cents. (letter 3)"
+    );
     assert_eq!(decide(&here, &half).unwrap().status, 409, "answered once");
 
     write_letter(&here, "bob", "1", "A refund for order 11, please.").unwrap();
@@ -186,11 +205,19 @@ fn a_customer_writes_and_a_person_decides() {
 
     // The events of the run, from the start and from a position.
     let events = get(&here, "/runs/ada.3/events").unwrap().body;
-    for name in ["node_start", "awaiting_approval", "approval_resolved", "node_complete", "workflow_complete"] {
+    for name in [
+        "node_start",
+        "awaiting_approval",
+        "approval_resolved",
+        "node_complete",
+        "workflow_complete",
+    ] {
         assert!(events.contains(&format!("event: {name}\n")), "{name}: {events}");
     }
     let last = events.lines().filter_map(|line| line.strip_prefix("id: ")).next_back().unwrap();
-    let rest = ask(&here, "GET", "/runs/ada.3/events", &format!("last-event-id: {last}\r\n"), "").unwrap().body;
+    let rest = ask(&here, "GET", "/runs/ada.3/events", &format!("last-event-id: {last}\r\n"), "")
+        .unwrap()
+        .body;
     assert!(!rest.contains("event: "), "{rest}");
 }
 
@@ -215,7 +242,8 @@ fn write_letters(customer: u64, here: &dyn Fn() -> String, killed_enough: &Atomi
         letter += 1;
         let text = format!("I want my money back for order {}.", order_of(customer, letter));
         wait_for("the receipt of a letter", || {
-            let reply = write_letter(&here(), &format!("c{customer}"), &letter.to_string(), &text).ok()?;
+            let reply =
+                write_letter(&here(), &format!("c{customer}"), &letter.to_string(), &text).ok()?;
             assert_eq!(reply.status, 202, "{}", reply.body);
             Some(())
         });
@@ -267,9 +295,13 @@ fn on_sigterm_it_leaves_a_run_that_waits_and_ends_well_although_somebody_follows
     assert!(said.contains("1 runs are left for the next process"), "{said}");
     let desk = Desk::open(folder.path());
     let question = first_question(&desk.address);
-    let yes = json!({"run": "ada.1", "path": question["path"], "by": "grace", "decision": "granted"});
+    let yes =
+        json!({"run": "ada.1", "path": question["path"], "by": "grace", "decision": "granted"});
     assert_eq!(decide(&desk.address, &yes).unwrap().status, 204);
-    assert_eq!(answer_of(&desk.address, "ada.1"), "Your parcel is lost. We pay back 12900 cents. (letter 1)");
+    assert_eq!(
+        answer_of(&desk.address, "ada.1"),
+        "Your parcel is lost. We pay back 12900 cents. (letter 1)"
+    );
 }
 
 #[test]
@@ -298,24 +330,32 @@ fn killed_at_fifty_moments_it_pays_each_refund_once() {
             *desk = Desk::open(folder.path());
         }
         killed_enough.store(true, Ordering::SeqCst);
-        let letters: Vec<(u64, u64)> = customers.into_iter().map(|customer| customer.join().unwrap()).collect();
+        let letters: Vec<(u64, u64)> =
+            customers.into_iter().map(|customer| customer.join().unwrap()).collect();
         for (customer, count) in &letters {
-            (1..=*count).for_each(|letter| drop(answer_of(&here(), &format!("c{customer}.{letter}"))));
+            (1..=*count)
+                .for_each(|letter| drop(answer_of(&here(), &format!("c{customer}.{letter}"))));
         }
         all_answered.store(true, Ordering::SeqCst);
         person.join().unwrap();
         letters
     });
 
-    let orders = letters.iter().flat_map(|(customer, count)| (1..=*count).map(|letter| order_of(*customer, letter)));
+    let orders = letters
+        .iter()
+        .flat_map(|(customer, count)| (1..=*count).map(|letter| order_of(*customer, letter)));
     let expected: Vec<(u64, u64)> = orders.map(|order| (order, paid_for(order))).collect();
     println!("{} letters", expected.len());
     assert_eq!(payments(folder.path()), expected);
     for (customer, count) in letters {
         let history = get(&here(), &format!("/customers/c{customer}/history")).unwrap().json();
-        let told: Vec<&str> = history.as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap()).collect();
+        let told: Vec<&str> =
+            history.as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap()).collect();
         let from = count.saturating_sub(100) + 1;
-        assert_eq!(told, (from..=count).map(|letter| format!("c{customer}.{letter}")).collect::<Vec<_>>());
+        assert_eq!(
+            told,
+            (from..=count).map(|letter| format!("c{customer}.{letter}")).collect::<Vec<_>>()
+        );
         let last = answer_of(&here(), &format!("c{customer}.{count}"));
         let paid = format!("We pay back {} cents.", paid_for(order_of(customer, count)));
         assert!(last.contains(&paid), "{last}");

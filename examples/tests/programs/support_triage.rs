@@ -31,7 +31,8 @@ fn letters_are_sorted_and_answered() {
     assert!(lines[1].contains("ticket B-"), "{said}");
     assert!(lines[3].contains("ticket F-"), "{said}");
     assert!(lines[5].ends_with("We look into it: Do you ship to Norway?"), "{said}");
-    let picture = printed(folder.path(), &["workflow", "show", "support_triage", "--format", "mermaid"]);
+    let picture =
+        printed(folder.path(), &["workflow", "show", "support_triage", "--format", "mermaid"]);
     assert!(picture.contains("create_ticket"), "{picture}");
 }
 
@@ -39,11 +40,23 @@ fn letters_are_sorted_and_answered() {
 fn a_letter_that_nobody_is_sure_of_waits_for_a_person() {
     let folder = tempfile::tempdir().unwrap();
     let input = r#"{"input": "Hello there."}"#;
-    let run = ["workflow", "run", "support_triage", "--input", input, "--store", "runs.db", "--run-id", "letter"];
-    let mut waits = command(folder.path(), &run).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let run = [
+        "workflow",
+        "run",
+        "support_triage",
+        "--input",
+        input,
+        "--store",
+        "runs.db",
+        "--run-id",
+        "letter",
+    ];
+    let mut waits =
+        command(folder.path(), &run).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let approve = ["runs", "approve", "letter", "gate", "--store", "runs.db", "--by", "ada"];
     // Answers the question as soon as it is asked.
-    let asked = (0..600).any(|_| program(folder.path(), &approve).status.success() || has_ended(&mut waits));
+    let asked = (0..600)
+        .any(|_| program(folder.path(), &approve).status.success() || has_ended(&mut waits));
     assert!(asked, "nobody was asked");
     wait_until("the run to end", || waits.try_wait().unwrap());
     let answer = String::from_utf8(waits.wait_with_output().unwrap().stdout).unwrap();

@@ -6,7 +6,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn program(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_web_research")).args(arguments).current_dir(folder).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_web_research"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap()
 }
 
 /// Returns the report, and the message about concurrent fetches.
@@ -15,7 +19,10 @@ fn report(arguments: &[&str]) -> (String, String) {
     let output = program(folder.path(), arguments);
     assert!(output.status.success(), "{output:?}");
     let text = fs::read_to_string(folder.path().join("report.md")).unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("report.md has {} bytes\n", text.len()));
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        format!("report.md has {} bytes\n", text.len())
+    );
     (text, String::from_utf8(output.stderr).unwrap())
 }
 
@@ -41,10 +48,21 @@ fn each_citation_is_true() {
             let (said, number) = note.strip_prefix("- ").unwrap().rsplit_once(" [").unwrap();
             let number: usize = number.trim_end_matches(']').parse().unwrap();
             let source = sources.lines().nth(number - 1).unwrap();
-            let url =
-                source.strip_prefix(&format!("{number}. [")).unwrap().split_once("](").unwrap().1.trim_end_matches(')');
+            let url = source
+                .strip_prefix(&format!("{number}. ["))
+                .unwrap()
+                .split_once("](")
+                .unwrap()
+                .1
+                .trim_end_matches(')');
             // The sentence is on the page of its source.
-            let page = pages.split(&format!("\"{url}\"")).nth(1).unwrap().split("https://").next().unwrap();
+            let page = pages
+                .split(&format!("\"{url}\""))
+                .nth(1)
+                .unwrap()
+                .split("https://")
+                .next()
+                .unwrap();
             assert!(page.contains(said), "{note}: {page}");
         }
     }

@@ -25,7 +25,10 @@ async fn types_that_do_not_fit_are_reported_where_the_document_is_used() {
     assert!(matches!(error, Error::Build { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("--> included/misfit.yaml:5:21"), "{text}");
-    assert!(text.contains("an argument of the tool `included_count`, `text`: string is expected"), "{text}");
+    assert!(
+        text.contains("an argument of the tool `included_count`, `text`: string is expected"),
+        "{text}"
+    );
     let catalogue = runtime.catalogue().await;
     assert!(catalogue.problems().iter().any(|problem| problem.to_string() == text));
     assert!(catalogue.get(EntryKind::Workflow, "included_misfit").is_err());

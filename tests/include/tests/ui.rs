@@ -16,7 +16,10 @@ mod blessed;
 
 /// Prints the reason for skipping the test. Panics if `AGENTFLOW_NO_SKIP` is set.
 fn skipped(why: impl std::fmt::Display) {
-    assert!(std::env::var_os("AGENTFLOW_NO_SKIP").is_none(), "skipped although AGENTFLOW_NO_SKIP is set: {why}");
+    assert!(
+        std::env::var_os("AGENTFLOW_NO_SKIP").is_none(),
+        "skipped although AGENTFLOW_NO_SKIP is set: {why}"
+    );
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 

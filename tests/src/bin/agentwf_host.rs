@@ -195,7 +195,10 @@ async fn take_back(thing: String, output: String) -> bool {
 
 /// Lends, signs, and finds that a file is missing.
 #[workflow]
-async fn deal(cx: &Context, file: String) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+async fn deal(
+    cx: &Context,
+    file: String,
+) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     let lent = lend("a pen".to_owned()).await;
     let signed = sign(cx, lent).await?;
     #[after(signed)]
@@ -224,18 +227,28 @@ impl Model for Parrot {
         let said = last.map(|message| message.text().into_owned()).unwrap_or_default();
         let call = |tool: &str, argument: &str, value: &str| {
             let arguments = agentflow::serde_json::json!({argument: value}).to_string();
-            Message::new(Role::Assistant, vec![Part::ToolCall(Arc::new(ToolCall::new("call_1", tool, arguments)))])
+            Message::new(
+                Role::Assistant,
+                vec![Part::ToolCall(Arc::new(ToolCall::new("call_1", tool, arguments)))],
+            )
         };
-        let message = match (said.split_once(' '), last.and_then(|message| message.results().next())) {
-            (_, Some(result)) => Message::assistant(result.text()),
-            (Some(("shred", what)), None) => call("shred", "what", what),
-            (Some(("await", file)), None) => call("await_file", "file", file),
-            (None, None) if said == "recall" => {
-                let user = request.messages.messages().iter().filter(|message| message.role() == Role::User);
-                Message::assistant(user.map(|message| message.text()).collect::<Vec<_>>().join(", "))
-            }
-            (_, None) => Message::assistant(said),
-        };
+        let message =
+            match (said.split_once(' '), last.and_then(|message| message.results().next())) {
+                (_, Some(result)) => Message::assistant(result.text()),
+                (Some(("shred", what)), None) => call("shred", "what", what),
+                (Some(("await", file)), None) => call("await_file", "file", file),
+                (None, None) if said == "recall" => {
+                    let user = request
+                        .messages
+                        .messages()
+                        .iter()
+                        .filter(|message| message.role() == Role::User);
+                    Message::assistant(
+                        user.map(|message| message.text()).collect::<Vec<_>>().join(", "),
+                    )
+                }
+                (_, None) => Message::assistant(said),
+            };
         let answer = ModelResponse::new(message);
         ModelStream::new(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(answer)))]))
     }
@@ -251,7 +264,8 @@ fn main() -> std::process::ExitCode {
         note(&ended.unwrap_or_else(|error| error.to_string()));
         return std::process::ExitCode::SUCCESS;
     }
-    let host = Runtime::builder()
-        .model_provider("parrot", |model, _| Ok(Arc::new(Parrot(ModelInfo::new(model.provider(), model.model())))));
+    let host = Runtime::builder().model_provider("parrot", |model, _| {
+        Ok(Arc::new(Parrot(ModelInfo::new(model.provider(), model.model()))))
+    });
     agentflow::cli::run_from(host)
 }

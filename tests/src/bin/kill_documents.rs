@@ -37,10 +37,16 @@ fn add(effects: Arc<PathBuf>) -> FnTool {
     let body = move |cx: Context, arguments: Value| {
         let effects = Arc::clone(&effects);
         async move {
-            let sum = arguments["a"].as_u64().unwrap_or_default() + arguments["b"].as_u64().unwrap_or_default();
-            let mut file = OpenOptions::new().create(true).append(true).open(&*effects).expect("the file opens");
+            let sum = arguments["a"].as_u64().unwrap_or_default()
+                + arguments["b"].as_u64().unwrap_or_default();
+            let mut file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&*effects)
+                .expect("the file opens");
             // A single write, so that a kill never leaves half a line.
-            file.write_all(format!("add {} {} {sum}\n", cx.run_id(), cx.path()).as_bytes()).expect("it is written");
+            file.write_all(format!("add {} {} {sum}\n", cx.run_id(), cx.path()).as_bytes())
+                .expect("it is written");
             tokio::time::sleep(Duration::from_millis(2)).await;
             Ok::<_, String>(json!(sum))
         }
@@ -52,9 +58,11 @@ fn add(effects: Arc<PathBuf>) -> FnTool {
 /// its nodes calls the inner one. The second version lacks the last node.
 fn write(folder: &Path, version: usize) {
     let adds = VERSIONS[version];
-    let mut outer = "name: sums\noutput: n6\nnodes:\n  - {name: n0, does: {value: {value: 0}}}\n".to_owned();
+    let mut outer =
+        "name: sums\noutput: n6\nnodes:\n  - {name: n0, does: {value: {value: 0}}}\n".to_owned();
     for node in 1..=NODES {
-        let last = if version == 1 && node == 3 { "n1".to_owned() } else { format!("n{}", node - 1) };
+        let last =
+            if version == 1 && node == 3 { "n1".to_owned() } else { format!("n{}", node - 1) };
         if version == 1 && node == 2 {
             continue;
         }
@@ -81,7 +89,9 @@ async fn runtime(effects: &str, folder: &Path, store: SqliteStore) -> Runtime {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [store, effects, folder] = arguments.as_slice() else { panic!("kill-documents STORE EFFECTS FOLDER") };
+    let [store, effects, folder] = arguments.as_slice() else {
+        panic!("kill-documents STORE EFFECTS FOLDER")
+    };
     let folder = Path::new(folder);
     fs::create_dir_all(folder).expect("there is a folder");
     let store = SqliteStore::open(store).await?;
@@ -98,7 +108,8 @@ async fn main() -> Result<()> {
             let _ = runtime.start_named("sums", json!({})).run_id(old.clone()).await?;
             // Documents are also replaced while the run is executed.
             write(folder, 1);
-            let reloaded = runtime.reload_documents().await.unwrap_or_else(|error| panic!("{error}"));
+            let reloaded =
+                runtime.reload_documents().await.unwrap_or_else(|error| panic!("{error}"));
             assert!(reloaded.errors.is_empty() && reloaded.changed.len() == 2, "{reloaded:?}");
             runtime
         }

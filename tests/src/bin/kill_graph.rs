@@ -91,7 +91,8 @@ async fn kill_graph_price(count: u64) -> Result<u64> {
 }
 
 fn graph(arm: &str) -> Graph {
-    let tool = |name: &str, with: Value| json!({"kind": "tool", "name": name, "with": {"object": with}});
+    let tool =
+        |name: &str, with: Value| json!({"kind": "tool", "name": name, "with": {"object": with}});
     let call = |name: &str, with: Value| json!({"call": tool(name, with)});
     let ship = |what: &str| call("shop.ship", json!({"what": {"value": what}}));
     let graph = json!({
@@ -179,13 +180,15 @@ async fn main() -> Result<()> {
     let id = RunId::new("run");
     let run = match runtime.start_named("order", &input).run_id(id.clone()).await {
         Ok(run) => run,
-        Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => match ended(&store, &id).await? {
-            Some(output) => {
-                print(&problem, &output);
-                return Ok(());
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {
+            match ended(&store, &id).await? {
+                Some(output) => {
+                    print(&problem, &output);
+                    return Ok(());
+                }
+                None => runtime.resume(&id).await?,
             }
-            None => runtime.resume(&id).await?,
-        },
+        }
         Err(error) => return Err(error),
     };
     let mut events = run.events();
@@ -210,7 +213,9 @@ fn print(problem: &str, output: &Encoded) {
 async fn ended(store: &SqliteStore, id: &RunId) -> Result<Option<Encoded>> {
     let events = store.read(id, 0, usize::MAX).await?;
     Ok(events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::RunCompleted(completed) => completed.workflow().map(|workflow| workflow.output.clone()),
+        EventKind::RunCompleted(completed) => {
+            completed.workflow().map(|workflow| workflow.output.clone())
+        }
         _ => None,
     }))
 }

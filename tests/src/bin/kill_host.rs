@@ -79,23 +79,29 @@ impl agentflow::store::StoreLayer for FileStore {
 
 /// Records an effect as a line in a file, so that the test can count effects later.
 fn effect(file: &Path, cx: &Context) -> Step<()> {
-    let write =
-        || OpenOptions::new().create(true).append(true).open(file)?.write_all(format!("{}\n", cx.path()).as_bytes());
+    let write = || {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(file)?
+            .write_all(format!("{}\n", cx.path()).as_bytes())
+    };
     write().map_err(|error| error.to_string())
 }
 
 fn flow(effects: &Path) -> Workflow<(u32,), u32> {
-    let step = |b: &mut agentflow::workflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
-        let file: PathBuf = effects.to_owned();
-        b.node(node, (reads,), move |cx, (n,)| {
-            let file = file.clone();
-            async move {
-                effect(&file, &cx)?;
-                tokio::time::sleep(Duration::from_millis(3)).await;
-                Step::Ok(n + 1)
-            }
-        })
-    };
+    let step =
+        |b: &mut agentflow::workflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
+            let file: PathBuf = effects.to_owned();
+            b.node(node, (reads,), move |cx, (n,)| {
+                let file = file.clone();
+                async move {
+                    effect(&file, &cx)?;
+                    tokio::time::sleep(Duration::from_millis(3)).await;
+                    Step::Ok(n + 1)
+                }
+            })
+        };
     let built = Workflow::build("killed", ["n"], |b, (n,)| {
         let mut last = n;
         for at in 0..6 {
@@ -131,7 +137,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(record) if ended(&record) => {
             let events = store.read(&run, 0, usize::MAX).await?;
             let output = events.iter().rev().find_map(|event| match &event.kind {
-                agentflow::event::EventKind::RunCompleted(completed) => Some(completed.workflow()?.output.clone()),
+                agentflow::event::EventKind::RunCompleted(completed) => {
+                    Some(completed.workflow()?.output.clone())
+                }
                 _ => None,
             });
             println!("{}", output.ok_or("the run has no output")?);

@@ -51,7 +51,11 @@ async fn book(cx: &Context, effects: Inject<Effects>, n: u64) -> std::result::Re
 
 /// Notes a thing that the agent found out.
 #[tool]
-async fn note(cx: &Context, effects: Inject<Effects>, text: String) -> std::result::Result<String, String> {
+async fn note(
+    cx: &Context,
+    effects: Inject<Effects>,
+    text: String,
+) -> std::result::Result<String, String> {
     effect(&effects.0, &format!("note {}", cx.path()));
     tokio::time::sleep(Duration::from_millis(1)).await;
     Ok(text)
@@ -165,7 +169,9 @@ fn print(output: &str) {
 async fn ended(store: &SqliteStore, id: &RunId) -> Result<Option<String>> {
     let events = store.read(id, 0, usize::MAX).await?;
     let last = events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::RunCompleted(completed) => completed.workflow().map(|workflow| workflow.output.clone()),
+        EventKind::RunCompleted(completed) => {
+            completed.workflow().map(|workflow| workflow.output.clone())
+        }
         _ => None,
     });
     Ok(last.map(|output| output.decode().expect("the output is text")))

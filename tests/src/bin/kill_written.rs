@@ -26,7 +26,8 @@ struct Effects(PathBuf);
 #[tool]
 async fn written_grow(cx: &Context, text: String) -> std::result::Result<String, String> {
     let effects = cx.resource::<Effects>().ok_or("nobody said where effects are written")?;
-    let mut file = OpenOptions::new().create(true).append(true).open(&effects.0).expect("the file opens");
+    let mut file =
+        OpenOptions::new().create(true).append(true).open(&effects.0).expect("the file opens");
     // A single write, so that a kill never leaves half a line.
     file.write_all(format!("grow {}\n", cx.path()).as_bytes()).expect("it is written");
     tokio::time::sleep(Duration::from_millis(2)).await;
@@ -34,7 +35,10 @@ async fn written_grow(cx: &Context, text: String) -> std::result::Result<String,
 }
 
 #[workflow]
-async fn grown(cx: &Context, input: String) -> std::result::Result<String, Box<dyn std::error::Error + Send + Sync>> {
+async fn grown(
+    cx: &Context,
+    input: String,
+) -> std::result::Result<String, Box<dyn std::error::Error + Send + Sync>> {
     let n1 = written_grow(cx, format!("1 {input}")).await?;
     let n2 = written_grow(cx, format!("2 {n1}")).await?;
     let n3 = written_grow(cx, format!("3 {n2}")).await?;
@@ -72,17 +76,22 @@ fn graph() -> Value {
         let call = json!({"call": {"kind": "tool", "name": "written_grow", "with": with}});
         json!({"name": format!("n{at}"), "does": call, "saves": {format!("n{at}"): ""}})
     };
-    let nodes: Vec<Value> = [json!({"name": "input", "kind": "input"})].into_iter().chain((1..=6).map(node)).collect();
+    let nodes: Vec<Value> =
+        [json!({"name": "input", "kind": "input"})].into_iter().chain((1..=6).map(node)).collect();
     json!({"name": "written", "output": "n6", "nodes": nodes})
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [way, store, effects] = arguments.as_slice() else { panic!("kill-written WAY STORE EFFECTS") };
+    let [way, store, effects] = arguments.as_slice() else {
+        panic!("kill-written WAY STORE EFFECTS")
+    };
     let store = SqliteStore::open(store).await?;
     let builder = Runtime::builder().store(store.clone()).resource(Effects(effects.into()));
-    let document = |written: Value| Document::read("written.json", written.to_string()).expect("it has no mistakes");
+    let document = |written: Value| {
+        Document::read("written.json", written.to_string()).expect("it has no mistakes")
+    };
     let (builder, hash) = match way.as_str() {
         "code" => (builder, String::new()),
         "operators" => {
@@ -101,7 +110,9 @@ async fn main() -> Result<()> {
     };
     let (runtime, id) = (builder.build(), RunId::new("run"));
     let run = match store.record(&id).await? {
-        Some(record) if record.status.has_ended() => return print(&runtime.output(&id).await?, &hash),
+        Some(record) if record.status.has_ended() => {
+            return print(&runtime.output(&id).await?, &hash);
+        }
         Some(_) => runtime.resume(&id).await?,
         None => {
             let name = if way == "code" { "grown" } else { "written" };
@@ -120,7 +131,11 @@ async fn main() -> Result<()> {
     print(&run.result().await?, &hash)
 }
 
-#[expect(clippy::print_stdout, clippy::unnecessary_wraps, reason = "this program prints the outcome of its run")]
+#[expect(
+    clippy::print_stdout,
+    clippy::unnecessary_wraps,
+    reason = "this program prints the outcome of its run"
+)]
 fn print(output: &agentflow::value::Encoded, hash: &str) -> Result<()> {
     println!("{output} {hash}");
     Ok(())

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use agentflow::message::{Part, Role, ToolCall};
 use agentflow::model::openai_chat::OpenAiChat;
-use agentflow::model::{ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, OutputSchema};
+use agentflow::model::{
+    ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, OutputSchema,
+};
 use agentflow::prelude::*;
 use agentflow::tool::ToolManifest;
 use futures_util::StreamExt;
@@ -31,17 +33,25 @@ impl Model for Obliged {
     }
 
     fn stream(&self, mut request: ModelRequest) -> ModelStream {
-        let tool = request.tools.definitions().first().map(|tool| (tool.name.to_string(), tool.parameters.clone()));
+        let tool = request
+            .tools
+            .definitions()
+            .first()
+            .map(|tool| (tool.name.to_string(), tool.parameters.clone()));
         request.tools = ToolManifest::default();
         let last = request.messages.last();
-        let is_asked = last.is_some_and(|last| last.role() == Role::User && last.text().starts_with("Throw away"));
-        let Some((name, parameters)) = tool.filter(|_| is_asked) else { return self.0.stream(request) };
+        let is_asked = last
+            .is_some_and(|last| last.role() == Role::User && last.text().starts_with("Throw away"));
+        let Some((name, parameters)) = tool.filter(|_| is_asked) else {
+            return self.0.stream(request);
+        };
         request.output = Some(Arc::new(OutputSchema::new(&name, parameters)));
         let called = move |event: Result<ModelEvent, ModelError>| {
             let call = match event {
                 Ok(ModelEvent::Completed(written)) => {
                     let arguments = written.message.text().into_owned();
-                    let call = Part::ToolCall(Arc::new(ToolCall::new("call_1", name.as_str(), arguments)));
+                    let call =
+                        Part::ToolCall(Arc::new(ToolCall::new("call_1", name.as_str(), arguments)));
                     let message = Message::new(Role::Assistant, vec![call]);
                     Some(Ok(ModelEvent::Completed(Box::new(ModelResponse::new(message)))))
                 }
@@ -56,7 +66,8 @@ impl Model for Obliged {
 
 fn main() -> std::process::ExitCode {
     let host = Runtime::builder().model_provider("local", |model, _| {
-        let address = std::env::var("AGENTFLOW_LOCAL").map_err(|_| "AGENTFLOW_LOCAL is not set".to_owned())?;
+        let address = std::env::var("AGENTFLOW_LOCAL")
+            .map_err(|_| "AGENTFLOW_LOCAL is not set".to_owned())?;
         let model = OpenAiChat::builder(model.model()).base_url(address).build();
         Ok(Arc::new(Obliged(model.map_err(|error| error.to_string())?)))
     });

@@ -33,7 +33,8 @@ fn main() -> Result<()> {
         serve(calls);
         return Ok(());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         match *arguments {
             ["start", store, calls, form] => {
@@ -75,7 +76,8 @@ async fn wait(runtime: &Runtime) -> Result<()> {
     loop {
         let questions = runtime.approvals(RunFilter::new()).await?;
         if !questions.is_empty() {
-            let paths: Vec<String> = questions.iter().map(|question| question.path.to_string()).collect();
+            let paths: Vec<String> =
+                questions.iter().map(|question| question.path.to_string()).collect();
             println!("asked {}", paths.join(" "));
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -84,7 +86,8 @@ async fn wait(runtime: &Runtime) -> Result<()> {
 
 async fn host(store: &str, calls: &str, form: &str) -> Result<Runtime> {
     let program = std::env::current_exe().expect("a running program has a path");
-    let flights = McpClient::stdio("flights", program.to_str().expect("it is a text")).args(["serve", calls]);
+    let flights =
+        McpClient::stdio("flights", program.to_str().expect("it is a text")).args(["serve", calls]);
     let flights = flights.build().expect("its name is one");
     let store = SqliteStore::open(store).await?;
     let runtime = Runtime::builder().store(store).toolset(flights.clone());
@@ -99,7 +102,9 @@ async fn host(store: &str, calls: &str, form: &str) -> Result<Runtime> {
     };
     let to = |city: &str| ("mcp__flights__book", json!({"to": city}));
     Ok(match form {
-        "agent" => runtime.agent(&Agent::new(booking(vec![to("Oslo")])).tools(flights).name("booking")).build(),
+        "agent" => runtime
+            .agent(&Agent::new(booking(vec![to("Oslo")])).tools(flights).name("booking"))
+            .build(),
         "two" => {
             let model = booking(vec![to("Oslo"), to("Rome")]);
             runtime.agent(&Agent::new(model).tools(flights).name("booking")).build()
@@ -128,7 +133,11 @@ async fn host(store: &str, calls: &str, form: &str) -> Result<Runtime> {
 /// Runs the MCP server on standard input and output.
 fn serve(calls: &str) {
     let note = |line: &str| {
-        let mut calls = std::fs::File::options().create(true).append(true).open(calls).expect("the folder is there");
+        let mut calls = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(calls)
+            .expect("the folder is there");
         calls.write_all(format!("{line}\n").as_bytes()).expect("there is room");
     };
     for line in std::io::stdin().lock().lines() {

@@ -50,10 +50,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
             calls.iter().filter_map(call).collect()
         }
         None if scenario == "json-schema-2020-12-preservation" => {
-            vec![("json_schema_echo".to_owned(), json!({"schema": schema_of("json_schema_2020_12_tool")}))]
+            vec![(
+                "json_schema_echo".to_owned(),
+                json!({"schema": schema_of("json_schema_2020_12_tool")}),
+            )]
         }
         None => {
-            let names = catalogue.of_kind(EntryKind::Tool).filter_map(|tool| tool.name.strip_prefix(PREFIX));
+            let names = catalogue
+                .of_kind(EntryKind::Tool)
+                .filter_map(|tool| tool.name.strip_prefix(PREFIX));
             names.map(|name| (name.to_owned(), example(&schema_of(name)))).collect()
         }
     };
@@ -70,9 +75,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
                         eprintln!("{}", question.message);
                         let schema: Value = question.answer.decode()?;
                         let given = example(&schema["anyOf"][0]);
-                        runtime.answer(run.run_id(), &event.path.to_string(), &given, "the suite").await?;
+                        runtime
+                            .answer(run.run_id(), &event.path.to_string(), &given, "the suite")
+                            .await?;
                     }
-                    EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
+                    EventKind::ToolCompleted { result, .. }
+                    | EventKind::ToolFailed { result, .. } => {
                         eprintln!("{name}: {} {}", result.status, result.text());
                     }
                     _ => {}
@@ -91,8 +99,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
 fn authorization(context: &Value) -> McpAuthorization {
     let authorization = McpAuthorization::browser("http://127.0.0.1:8765/callback", sent_back_to);
     let authorization = authorization.client_document(DOCUMENT).when_needed();
-    match (context["issuer"].as_str(), context["client_id"].as_str(), context["client_secret"].as_str()) {
-        (Some(issuer), Some(id), secret) => authorization.client(issuer, id, secret.map(Secret::new)),
+    match (
+        context["issuer"].as_str(),
+        context["client_id"].as_str(),
+        context["client_secret"].as_str(),
+    ) {
+        (Some(issuer), Some(id), secret) => {
+            authorization.client(issuer, id, secret.map(Secret::new))
+        }
         _ => authorization,
     }
 }

@@ -1,7 +1,11 @@
 //! A misbehaving MCP server; the first argument selects the fault. It does not use an MCP library,
 //! and only client tests run it.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it speaks with its client over them")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it speaks with its client over them"
+)]
 
 use std::io::{BufRead, Write};
 use std::process::{Command, Stdio, exit};
@@ -18,7 +22,10 @@ fn main() {
             std::thread::sleep(Duration::from_secs(60));
         },
         "crash" => {
-            eprintln!("cannot open the database with {}", std::env::var("PEER_KEY").unwrap_or_default());
+            eprintln!(
+                "cannot open the database with {}",
+                std::env::var("PEER_KEY").unwrap_or_default()
+            );
             exit(3);
         }
         "noise" => println!("a banner\n{{\"not\": \"a message\"}}"),
@@ -38,7 +45,10 @@ fn main() {
             }
             "tools/call" => {
                 if let Some(folder) = &folder {
-                    let mut calls = std::fs::File::options().create(true).append(true).open(format!("{folder}/calls"));
+                    let mut calls = std::fs::File::options()
+                        .create(true)
+                        .append(true)
+                        .open(format!("{folder}/calls"));
                     calls
                         .as_mut()
                         .map(|calls| calls.write_all(b"called\n"))
@@ -51,12 +61,21 @@ fn main() {
                         let names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
                         result(&json!(names).to_string())
                     }
-                    "echo" => json!({"result": {"content": [], "structuredContent": message["params"]["arguments"]}}),
-                    "tells" => result(&format!("my key is {}", std::env::var("PEER_KEY").unwrap_or_default())),
+                    "echo" => {
+                        json!({"result": {"content": [], "structuredContent": message["params"]["arguments"]}})
+                    }
+                    "tells" => result(&format!(
+                        "my key is {}",
+                        std::env::var("PEER_KEY").unwrap_or_default()
+                    )),
                     // Leaves a child process behind that does not hold its streams.
                     "parent" => {
                         let mut child = Command::new(std::env::current_exe().expect("a program"));
-                        let child = child.arg("mute").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                        let child = child
+                            .arg("mute")
+                            .stdin(Stdio::null())
+                            .stdout(Stdio::null())
+                            .stderr(Stdio::null());
                         result(&child.spawn().expect("a child").id().to_string())
                     }
                     _ => result("done"),

@@ -63,7 +63,9 @@ async fn send(effects: Inject<EffectFile>, text: String) -> Result<String> {
 }
 
 /// What it costs.
-#[derive(agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema)]
+#[derive(
+    agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema,
+)]
 #[serde(crate = "agentflow::serde")]
 #[schemars(crate = "agentflow::schemars")]
 struct Quote {
@@ -101,7 +103,11 @@ async fn order(cx: &Context, n: u64) -> Result<String> {
     let filed = file(cx, price).await?;
     let paid = pay(cx.inject()?, price).await?;
     let approval = gate!("send it?", paid).await?;
-    let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+    let text = format!(
+        "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+        bill.total,
+        approval.is_granted()
+    );
     let sent = send(cx.inject()?, text).await?;
     Ok(sent)
 }

@@ -23,12 +23,15 @@ where
 }
 
 fn add() -> FnTool {
-    tool("add", |_, args| async move { Ok(json!(args["a"].as_i64().unwrap_or(0) + args["b"].as_i64().unwrap_or(0))) })
+    tool("add", |_, args| async move {
+        Ok(json!(args["a"].as_i64().unwrap_or(0) + args["b"].as_i64().unwrap_or(0)))
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_without_tools() {
-    let model = ScriptedModel::new([Turn::text("Hello.").expect_system("Be short.").expect_last("Hi")]);
+    let model =
+        ScriptedModel::new([Turn::text("Hello.").expect_system("Be short.").expect_last("Hi")]);
     let result = Agent::new(model.clone()).instruct("Be short.").run("Hi").await.unwrap();
     assert_eq!(result.output(), "Hello.");
     assert_eq!(result.steps(), 1);
@@ -58,7 +61,8 @@ async fn a_tool_and_then_an_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn the_conversation_continues() {
-    let model = ScriptedModel::new([Turn::text("Ada."), Turn::text("You said Ada.").expect_messages(3)]);
+    let model =
+        ScriptedModel::new([Turn::text("Ada."), Turn::text("You said Ada.").expect_messages(3)]);
     let agent = Agent::new(model.clone());
     let first = agent.run("Name somebody.").await.unwrap();
     let mut conversation = first.conversation().clone();
@@ -71,7 +75,12 @@ async fn the_conversation_continues() {
 async fn instructions_are_sent_once_however_often_a_conversation_continues() {
     let model = ScriptedModel::new([
         Turn::text("1").expect_conversation(["system: Count.", "user: go"]),
-        Turn::text("2").expect_conversation(["system: Count.", "user: go", "assistant: 1", "user: on"]),
+        Turn::text("2").expect_conversation([
+            "system: Count.",
+            "user: go",
+            "assistant: 1",
+            "user: on",
+        ]),
         Turn::text("3").expect_conversation([
             "system: Count down.",
             "user: go",
@@ -83,10 +92,14 @@ async fn instructions_are_sent_once_however_often_a_conversation_continues() {
     ]);
     let agent = Agent::new(model.clone()).instruct("Count.");
     let mut conversation = Conversation::from("go");
-    for (agent, next) in [(agent.clone(), "on"), (agent.clone(), "back"), (agent.instruct("Count down."), "")] {
+    for (agent, next) in
+        [(agent.clone(), "on"), (agent.clone(), "back"), (agent.instruct("Count down."), "")]
+    {
         let run = agent.start(conversation).unwrap();
         let result = run.result().await.unwrap();
-        assert!(result.conversation().messages().iter().all(|message| message.role() != Role::System));
+        assert!(
+            result.conversation().messages().iter().all(|message| message.role() != Role::System)
+        );
         assert_eq!(run.conversation(), *result.conversation());
         conversation = result.conversation().clone();
         conversation.push(Message::user(next));
@@ -141,21 +154,42 @@ async fn every_way_a_call_can_fail_is_a_result_for_the_model() {
         })
         .policy(ToolPolicy::default().timeout(Duration::from_secs(2)))
         .into(),
-        tool("huge", |_, _| async { Ok(json!("x".repeat(100))) }).policy(ToolPolicy::default().max_output(50)).into(),
-        tool("secret", |_, _| async { Ok(json!("key")) }).policy(ToolPolicy::default().scopes(["vault"])).into(),
+        tool("huge", |_, _| async { Ok(json!("x".repeat(100))) })
+            .policy(ToolPolicy::default().max_output(50))
+            .into(),
+        tool("secret", |_, _| async { Ok(json!("key")) })
+            .policy(ToolPolicy::default().scopes(["vault"]))
+            .into(),
         Panics(Arc::new(ToolDefinition::new("panics", "", json!({"type": "object"})))).into(),
     ];
     let model = ScriptedModel::new([
         Turn::call("fails", json!({})),
         Turn::call("slow", json!({})).expect_failure("fails", ToolStatus::Error, "out of paper"),
         Turn::call("huge", json!({})).expect_failure("slow", ToolStatus::Timeout, "within 2s"),
-        Turn::call("secret", json!({})).expect_failure("huge", ToolStatus::OutputTooLarge, "102 bytes"),
-        Turn::call("panics", json!({})).expect_failure("secret", ToolStatus::Unauthorized, "`vault`"),
+        Turn::call("secret", json!({})).expect_failure(
+            "huge",
+            ToolStatus::OutputTooLarge,
+            "102 bytes",
+        ),
+        Turn::call("panics", json!({})).expect_failure(
+            "secret",
+            ToolStatus::Unauthorized,
+            "`vault`",
+        ),
         Turn::call("hug", json!({})).expect_failure("panics", ToolStatus::Panicked, "boom"),
-        Turn::raw_call("fails", "{not json").expect_failure("hug", ToolStatus::NotFound, "did you mean `huge`?"),
-        Turn::text("I give up.").expect_failure("fails", ToolStatus::InvalidArguments, "key must be a string"),
+        Turn::raw_call("fails", "{not json").expect_failure(
+            "hug",
+            ToolStatus::NotFound,
+            "did you mean `huge`?",
+        ),
+        Turn::text("I give up.").expect_failure(
+            "fails",
+            ToolStatus::InvalidArguments,
+            "key must be a string",
+        ),
     ]);
-    let agent = Agent::new(model.clone()).tools(tools).settings(Limits::default().max_tool_failures(20));
+    let agent =
+        Agent::new(model.clone()).tools(tools).settings(Limits::default().max_tool_failures(20));
     let result = agent.run("try").await.unwrap();
     assert_eq!(result.output(), "I give up.");
     check_events(&result.events()).unwrap();
@@ -164,17 +198,39 @@ async fn every_way_a_call_can_fail_is_a_result_for_the_model() {
 
 #[tokio::test(start_paused = true)]
 async fn granted_scopes_open_tools() {
-    let secret = || tool("secret", |_, _| async { Ok(json!("42")) }).policy(ToolPolicy::default().scopes(["vault"]));
-    let script =
-        || ScriptedModel::new([Turn::call("secret", json!({})), Turn::text("ok").expect_result("secret", "42")]);
-    Agent::new(script()).tools([secret()]).settings(AgentSettings::new().grant(["vault"])).run("go").await.unwrap();
-    Agent::new(script()).tools([secret()]).run(RunRequest::new("go").grant(["vault"])).await.unwrap();
+    let secret = || {
+        tool("secret", |_, _| async { Ok(json!("42")) })
+            .policy(ToolPolicy::default().scopes(["vault"]))
+    };
+    let script = || {
+        ScriptedModel::new([
+            Turn::call("secret", json!({})),
+            Turn::text("ok").expect_result("secret", "42"),
+        ])
+    };
+    Agent::new(script())
+        .tools([secret()])
+        .settings(AgentSettings::new().grant(["vault"]))
+        .run("go")
+        .await
+        .unwrap();
+    Agent::new(script())
+        .tools([secret()])
+        .run(RunRequest::new("go").grant(["vault"]))
+        .await
+        .unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_needs_approval_is_not_called_without() {
-    let refund = || tool("refund", |_, _| async { Ok(json!("sent")) }).policy(ToolPolicy::default().approve());
-    let refused = Turn::text("I may not.").expect_failure("refund", ToolStatus::Unauthorized, "nobody has agreed");
+    let refund = || {
+        tool("refund", |_, _| async { Ok(json!("sent")) }).policy(ToolPolicy::default().approve())
+    };
+    let refused = Turn::text("I may not.").expect_failure(
+        "refund",
+        ToolStatus::Unauthorized,
+        "nobody has agreed",
+    );
     let model = ScriptedModel::new([Turn::call("refund", json!({})), refused]);
     Agent::new(model.clone())
         .tools([refund()])
@@ -183,8 +239,10 @@ async fn a_tool_that_needs_approval_is_not_called_without() {
         .await
         .unwrap();
     model.finish();
-    let model =
-        ScriptedModel::new([Turn::call("refund", json!({})), Turn::text("Done.").expect_result("refund", "sent")]);
+    let model = ScriptedModel::new([
+        Turn::call("refund", json!({})),
+        Turn::text("Done.").expect_result("refund", "sent"),
+    ]);
     let approved = RunRequest::new("go").grant(["approve:refund"]);
     Agent::new(model.clone()).tools([refund()]).run(approved).await.unwrap();
     model.finish();
@@ -207,7 +265,13 @@ async fn tools_of_a_turn_run_together_and_answer_in_order() {
     };
     let waits = || Turn::calls([300, 100, 200, 100, 100].map(|ms| ("wait", json!({"ms": ms}))));
     let in_order = Turn::with(|request| {
-        let results: Vec<_> = request.messages.last().unwrap().results().map(|result| result.output.clone()).collect();
+        let results: Vec<_> = request
+            .messages
+            .last()
+            .unwrap()
+            .results()
+            .map(|result| result.output.clone())
+            .collect();
         assert_eq!(results, ["300", "100", "200", "100", "100"]);
         Turn::text("ok")
     });
@@ -218,9 +282,16 @@ async fn tools_of_a_turn_run_together_and_answer_in_order() {
     // Concurrent lanes: 300 ms, 100 + 200 ms, and 100 + 100 ms.
     assert_eq!(began.elapsed(), Duration::from_millis(300));
     assert_eq!(most.load(Ordering::SeqCst), 3);
-    let paths: Vec<_> =
-        result.events().iter().filter(|e| e.name() == "tool.started").map(|e| e.path.to_string()).collect();
-    assert_eq!(paths, ["tool#1.wait", "tool#1.wait[1]", "tool#1.wait[2]", "tool#1.wait[3]", "tool#1.wait[4]"]);
+    let paths: Vec<_> = result
+        .events()
+        .iter()
+        .filter(|e| e.name() == "tool.started")
+        .map(|e| e.path.to_string())
+        .collect();
+    assert_eq!(
+        paths,
+        ["tool#1.wait", "tool#1.wait[1]", "tool#1.wait[2]", "tool#1.wait[3]", "tool#1.wait[4]"]
+    );
     check_events(&result.events()).unwrap();
     model.finish();
 }
@@ -268,7 +339,10 @@ async fn an_answer_that_was_cut_off_says_so() {
     assert_eq!(*result.stop_reason(), StopReason::Length);
     let model = ScriptedModel::new([Turn::text("").stop_reason(StopReason::Length)]);
     let error = Agent::new(model).run("Tell me a story.").await.unwrap_err();
-    assert!(matches!(error, Error::NoAnswer { ref stop_reason } if stop_reason == "length"), "{error}");
+    assert!(
+        matches!(error, Error::NoAnswer { ref stop_reason } if stop_reason == "length"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +364,10 @@ async fn an_answer_that_was_paused_is_continued() {
     // A provider that pauses every turn reaches the limit.
     let model = ScriptedModel::new([paused(), paused()]);
     let agent = Agent::new(model).settings(Limits::default().max_steps(2));
-    assert!(matches!(agent.run("Find it.").await.unwrap_err(), Error::MaxStepsReached { steps: 2 }));
+    assert!(matches!(
+        agent.run("Find it.").await.unwrap_err(),
+        Error::MaxStepsReached { steps: 2 }
+    ));
 }
 
 #[tokio::test(start_paused = true)]
@@ -299,7 +376,13 @@ async fn calls_without_an_id_of_their_own_get_one() {
         Turn::call("add", json!({"a": 1})).id("same").and_call("add", json!({"a": 2})).id("same"),
         Turn::with(|request| {
             assert_eq!(request.messages.open_calls(), Vec::<&str>::new());
-            let ids: Vec<_> = request.messages.last().unwrap().results().map(|result| result.call_id.clone()).collect();
+            let ids: Vec<_> = request
+                .messages
+                .last()
+                .unwrap()
+                .results()
+                .map(|result| result.call_id.clone())
+                .collect();
             assert_eq!(ids, ["call_1_1", "call_1_2"]);
             Turn::text("ok")
         }),
@@ -310,8 +393,14 @@ async fn calls_without_an_id_of_their_own_get_one() {
 
 #[test]
 fn what_is_wrong_with_an_agent_is_said_when_it_is_built() {
-    let error = Agent::new(ScriptedModel::new([])).name("sums").tools([add(), add()]).build().unwrap_err();
-    assert!(error.to_string().starts_with("the agent `sums` cannot be built: two tools are named `add`"), "{error}");
+    let error =
+        Agent::new(ScriptedModel::new([])).name("sums").tools([add(), add()]).build().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the agent `sums` cannot be built: two tools are named `add`"),
+        "{error}"
+    );
     for (name, says) in [
         ("mystery", "name its provider too"),
         ("nobody/some-model", "no adapter is called `nobody`"),
@@ -364,7 +453,8 @@ async fn bare_names_of_models_lead_to_a_provider_of_the_host() {
 #[tokio::test(start_paused = true)]
 async fn many_runs_of_one_agent_at_once() {
     let model = ScriptedModel::from_fn(|request| {
-        let text = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
+        let text =
+            request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
         Turn::text(text).after(Duration::from_millis(10))
     });
     let agent = Agent::new(model);
@@ -383,7 +473,8 @@ async fn ten_thousand_runs_of_three_steps_at_once() {
     const RUNS: usize = 10_000;
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let model = ScriptedModel::from_fn(|request| {
-        let results = request.messages.messages().iter().flat_map(|message| message.results()).count();
+        let results =
+            request.messages.messages().iter().flat_map(|message| message.results()).count();
         let turn = if results < 2 { Turn::call("count", json!({})) } else { Turn::text("3") };
         turn.after(Duration::from_millis(10))
     });
@@ -420,9 +511,12 @@ fn many(calls: usize) -> Turn {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_has_a_limit_of_calls_and_the_model_sees_it() {
-    for (limits, made) in [(Limits::default(), 128), (Limits::default().max_tool_calls_per_turn(3), 3)] {
+    for (limits, made) in
+        [(Limits::default(), 128), (Limits::default().max_tool_calls_per_turn(3), 3)]
+    {
         let model = ScriptedModel::new([many(130), Turn::text("done")]);
-        let result = Agent::new(model.clone()).settings(limits).tools([add()]).run("go").await.unwrap();
+        let result =
+            Agent::new(model.clone()).settings(limits).tools([add()]).run("go").await.unwrap();
         let results: Vec<_> = result.conversation().messages()[2].results().cloned().collect();
         assert_eq!(results.len(), 130);
         assert!(results[..made].iter().all(|result| result.status == ToolStatus::Success));

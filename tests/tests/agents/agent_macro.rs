@@ -61,8 +61,8 @@ async fn greet(cx: &Context, name: String) -> agentflow::Result<String>;
 
 #[tokio::test]
 async fn text_is_the_answer_and_no_key_is_looked_up() {
-    let turn =
-        Turn::text("Good day, Ada.").expect_conversation(["system: Answer politely.", r#"user: {"name":"Ada"}"#]);
+    let turn = Turn::text("Good day, Ada.")
+        .expect_conversation(["system: Answer politely.", r#"user: {"name":"Ada"}"#]);
     let (runtime, model) = scripted([turn]);
     assert_eq!(greet(&runtime.context(), "Ada".into()).await.unwrap(), "Good day, Ada.");
     model.finish();
@@ -88,14 +88,24 @@ async fn judge(
 
 #[tokio::test]
 async fn placeholders_show_strings_as_they_are_and_all_else_as_json() {
-    let turn = Turn::text(r#"{"level": 3}"#).expect_system("Answer like {\"level\": 3}.").expect_last(
-        "Judge the risk of `Less memory` by Ada (bug_fix), files [\"a.rs\"]:\n\n  \
+    let turn =
+        Turn::text(r#"{"level": 3}"#).expect_system("Answer like {\"level\": 3}.").expect_last(
+            "Judge the risk of `Less memory` by Ada (bug_fix), files [\"a.rs\"]:\n\n  \
              two \"words\" {note} 7 1.5 null bug_fix {\"a\":true}, again two \"words\" {note}.",
-    );
+        );
     let (runtime, model) = scripted([turn]);
     let map = BTreeMap::from([("a", true)]);
-    let answer =
-        judge(&runtime.context(), change(), "two \"words\" {note}", Some(7), 1.5, None, Kind::BugFix, map).await;
+    let answer = judge(
+        &runtime.context(),
+        change(),
+        "two \"words\" {note}",
+        Some(7),
+        1.5,
+        None,
+        Kind::BugFix,
+        map,
+    )
+    .await;
     assert_eq!(answer.unwrap(), Risk { level: 3 });
     model.finish();
 }
@@ -123,7 +133,12 @@ async fn what_no_placeholder_shows_ends_the_users_message() {
 ///
 /// Yesterday's letter: {order.before}
 #[agent]
-async fn judge_letter(cx: &Context, order: Order, letter: String, notes: Vec<String>) -> agentflow::Result<String>;
+async fn judge_letter(
+    cx: &Context,
+    order: Order,
+    letter: String,
+    notes: Vec<String>,
+) -> agentflow::Result<String>;
 
 #[derive(Serialize)]
 struct Order {
@@ -208,7 +223,10 @@ async fn types_are_what_they_are_and_not_what_they_are_called() {
     assert_eq!(aliased(&cx).await.unwrap(), [1, 2]);
     assert_eq!(words(&cx).await.unwrap(), "plain");
     let error = aliased(&cx).await.unwrap_err().0;
-    assert!(error.starts_with("the model gave 3 answers that do not fit the agent's output type"), "{error}");
+    assert!(
+        error.starts_with("the model gave 3 answers that do not fit the agent's output type"),
+        "{error}"
+    );
     model.finish();
 }
 
@@ -237,7 +255,11 @@ async fn values_of_the_application_come_from_the_runtime() {
         outline.reads.iter().map(|key| &**key).collect::<Vec<_>>(),
         ["app:company", "app:limits", "app:unknown"]
     );
-    assert!(outline.to_mermaid().contains("<br/>reads app:company<br/>reads app:limits"), "{}", outline.to_mermaid());
+    assert!(
+        outline.to_mermaid().contains("<br/>reads app:company<br/>reads app:limits"),
+        "{}",
+        outline.to_mermaid()
+    );
 }
 
 struct Incidents(u32);
@@ -286,7 +308,10 @@ async fn tools_and_options_are_the_agents() {
     model.finish();
 
     let definition = with_options::definition();
-    assert_eq!((definition.name(), definition.model()), ("incident-judge", Some("openai/gpt-5-mini")));
+    assert_eq!(
+        (definition.name(), definition.model()),
+        ("incident-judge", Some("openai/gpt-5-mini"))
+    );
     assert_eq!(definition.instruction(), "Judge {service} by its incidents.");
     assert_eq!(&*definition.tools()[0].definition().name, "incidents");
     assert!(definition.source().file.ends_with("agent_macro.rs") && definition.source().line > 100);
@@ -296,13 +321,17 @@ async fn tools_and_options_are_the_agents() {
 async fn a_missing_resource_is_reported_before_the_model_is_asked() {
     let (runtime, model) = scripted([]);
     let error = with_options(&runtime.context(), "x".into()).await.unwrap_err();
-    assert!(error.to_string().contains("these resources are missing: `agents::agent_macro::Incidents`"), "{error}");
+    assert!(
+        error.to_string().contains("these resources are missing: `agents::agent_macro::Incidents`"),
+        "{error}"
+    );
     model.finish();
 }
 
 #[tokio::test]
 async fn the_agents_own_model_comes_before_that_of_all_and_that_before_the_attribute() {
-    let (all, own) = (ScriptedModel::new([Turn::text("all")]), ScriptedModel::new([Turn::text("own")]));
+    let (all, own) =
+        (ScriptedModel::new([Turn::text("all")]), ScriptedModel::new([Turn::text("own")]));
     let refused = |_: &ModelRef, _: &_| Err("nobody should ask".to_owned());
     let runtime = test_runtime().model_provider("anthropic", refused);
     let runtime = runtime.model(all.clone()).agent_model("greet", own.clone()).build();
@@ -311,10 +340,12 @@ async fn the_agents_own_model_comes_before_that_of_all_and_that_before_the_attri
     own.finish();
     all.finish();
     // Without either of them, the model named in the attribute is looked up at the first call.
-    let runtime = test_runtime().model_provider("anthropic", |model, _| Err(format!("looked up {}", model.model())));
+    let runtime = test_runtime()
+        .model_provider("anthropic", |model, _| Err(format!("looked up {}", model.model())));
     let error = greet(&runtime.build().context(), "Ada".into()).await.unwrap_err();
     assert!(error.to_string().ends_with("looked up claude-sonnet-4-5"), "{error}");
-    let error = rest(&test_runtime().build().context(), change(), 1, Kind::BugFix).await.unwrap_err();
+    let error =
+        rest(&test_runtime().build().context(), change(), 1, Kind::BugFix).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "the agent `rest` cannot be built: it has no model; write `model = \"provider/model\"` in its attribute, or give \
@@ -370,7 +401,10 @@ async fn ask_judge(cx: &Context, service: String) -> Result<u8, String> {
 
 #[tokio::test]
 async fn within_a_run_it_is_a_step_of_that_run() {
-    let (_, judge) = scripted([Turn::call("incidents", json!({"service": "api"})), Turn::text(r#"{"level": 8}"#)]);
+    let (_, judge) = scripted([
+        Turn::call("incidents", json!({"service": "api"})),
+        Turn::text(r#"{"level": 8}"#),
+    ]);
     let runtime = test_runtime().model(judge.clone()).build();
     let outer = ScriptedModel::new([
         Turn::call("ask_judge", json!({"service": "api"})),
@@ -404,7 +438,8 @@ async fn within_a_run_it_is_a_step_of_that_run() {
         run.completed "It is risky."
         "#,
     );
-    let started = events.iter().find(|event| event.name() == "agent.started").expect("the judge began");
+    let started =
+        events.iter().find(|event| event.name() == "agent.started").expect("the judge began");
     assert_eq!(started.path.to_string(), "tool#1.ask_judge");
 }
 

@@ -77,34 +77,39 @@ struct Case {
 fn case() -> impl Strategy<Value = Case> {
     let bounds = (1..7_u32, 1..7_u32, 1..6_u32, 1..4_usize);
     let times = (prop_oneof![Just(60_000_u64), 1..150_u64], prop::option::of(0..150_u64));
-    (prop::collection::vec(says(), 0..7), bounds, times, any::<bool>()).prop_map(|(script, bounds, times, streamed)| {
-        let (max_steps, max_llm_calls, max_tool_failures, max_parallel_tools) = bounds;
-        let (timeout, cancel_after) = times;
-        Case {
-            script,
-            max_steps,
-            max_llm_calls,
-            max_tool_failures,
-            max_parallel_tools,
-            timeout,
-            cancel_after,
-            streamed,
-        }
-    })
+    (prop::collection::vec(says(), 0..7), bounds, times, any::<bool>()).prop_map(
+        |(script, bounds, times, streamed)| {
+            let (max_steps, max_llm_calls, max_tool_failures, max_parallel_tools) = bounds;
+            let (timeout, cancel_after) = times;
+            Case {
+                script,
+                max_steps,
+                max_llm_calls,
+                max_tool_failures,
+                max_parallel_tools,
+                timeout,
+                cancel_after,
+                streamed,
+            }
+        },
+    )
 }
 
 /// Builds a tool whose behavior is selected by its argument.
 fn tool(name: &'static str, policy: ToolPolicy) -> FnTool {
     let schema = json!({"type": "object", "properties": {"do": {"type": "string"}, "ms": {"type": "integer"}}});
-    FnTool::dynamic(ToolDefinition::new(name, "Does it.", schema), |_, arguments: Value| async move {
-        tokio::time::sleep(Duration::from_millis(arguments["ms"].as_u64().unwrap_or(0))).await;
-        match arguments["do"].as_str() {
-            Some("panic") => panic!("as it was told"),
-            Some("much") => Ok("x".repeat(1000)),
-            Some("well") => Ok("well".to_owned()),
-            _ => Err("`do` is not one of the things that can be done"),
-        }
-    })
+    FnTool::dynamic(
+        ToolDefinition::new(name, "Does it.", schema),
+        |_, arguments: Value| async move {
+            tokio::time::sleep(Duration::from_millis(arguments["ms"].as_u64().unwrap_or(0))).await;
+            match arguments["do"].as_str() {
+                Some("panic") => panic!("as it was told"),
+                Some("much") => Ok("x".repeat(1000)),
+                Some("well") => Ok("well".to_owned()),
+                _ => Err("`do` is not one of the things that can be done"),
+            }
+        },
+    )
     .policy(policy)
 }
 
@@ -135,10 +140,19 @@ fn turn(says: &Says) -> Turn {
 fn run(case: &Case) -> (Vec<Event>, Result<String, Error>) {
     let script = case.script.clone();
     let model = ScriptedModel::from_fn(move |request: &ModelRequest| {
-        let turns = request.messages.messages().iter().filter(|message| message.role() == Role::Assistant).count();
+        let turns = request
+            .messages
+            .messages()
+            .iter()
+            .filter(|message| message.role() == Role::Assistant)
+            .count();
         script.get(turns).map_or_else(|| Turn::text("done"), turn)
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let limits = Limits::default()
             .max_steps(case.max_steps)
@@ -171,7 +185,9 @@ fn results_in_order(conversation: &Conversation) -> Result<(), TestCaseError> {
     for (at, message) in messages.iter().enumerate() {
         let calls: Vec<&str> = message.tool_calls().map(|call| call.id.as_str()).collect();
         if !calls.is_empty() {
-            let next = messages.get(at + 1).map(|next| next.results().map(|result| result.call_id.as_str()).collect());
+            let next = messages
+                .get(at + 1)
+                .map(|next| next.results().map(|result| result.call_id.as_str()).collect());
             prop_assert_eq!(Some(calls), next);
         }
     }

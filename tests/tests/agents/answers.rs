@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use agentflow::Registry;
 use agentflow::event::{Event, EventKind, EventSink};
-use agentflow::message::{Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus};
+use agentflow::message::{
+    Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus,
+};
 use agentflow::prelude::*;
 use agentflow::tool::{FnTool, ToolError, ToolOutput};
 use agentflow_testing::{ScriptedModel, Turn, check_events, test_runtime, within};
@@ -37,7 +39,10 @@ fn calls_long_text() -> ToolOutput {
 
 #[tool(effects = "none")]
 fn calls_heavy() -> ToolOutput {
-    ToolOutput::media(Media::new("image/png", format!("data:image/png;base64,{}", "A".repeat(ToolContent::MAX_BYTES))))
+    ToolOutput::media(Media::new(
+        "image/png",
+        format!("data:image/png;base64,{}", "A".repeat(ToolContent::MAX_BYTES)),
+    ))
 }
 
 async fn called(tool: &str, arguments: &str) -> ToolResult {
@@ -57,10 +62,18 @@ async fn a_tool_made_at_run_time_says_the_class_of_its_failure() {
 #[tokio::test]
 async fn an_answer_keeps_its_json_beside_what_the_model_reads() {
     let result = called("calls_drawn", r#"{"what": "a cat"}"#).await;
-    assert_eq!((result.status, result.output.as_str()), (ToolStatus::Success, r#"{"drawn":"a cat"}"#));
+    assert_eq!(
+        (result.status, result.output.as_str()),
+        (ToolStatus::Success, r#"{"drawn":"a cat"}"#)
+    );
     assert_eq!(result.text(), "A drawing of a cat.");
-    let [ToolPart::Media(file), ToolPart::Link(link)] = result.parts() else { panic!("{:?}", result.parts()) };
-    assert_eq!((file.mime_type.as_str(), file.url.as_str()), ("image/png", "data:image/png;base64,AQID"));
+    let [ToolPart::Media(file), ToolPart::Link(link)] = result.parts() else {
+        panic!("{:?}", result.parts())
+    };
+    assert_eq!(
+        (file.mime_type.as_str(), file.url.as_str()),
+        ("image/png", "data:image/png;base64,AQID")
+    );
     assert_eq!((link.uri.as_str(), link.name.as_deref()), ("file:///drawings", Some("all")));
     let failed = called("calls_drawn", r#"{"what": ""}"#).await;
     assert_eq!((failed.status, failed.output.as_str()), (ToolStatus::Unauthorized, "say what"));
@@ -72,7 +85,10 @@ async fn an_answer_keeps_its_json_beside_what_the_model_reads() {
 #[tokio::test]
 async fn what_the_model_reads_and_what_is_kept_are_bounded() {
     for (tool, begins) in [
-        ("calls_long_text", "the tool ran, but its answer of 13 bytes is over the limit of 8 bytes"),
+        (
+            "calls_long_text",
+            "the tool ran, but its answer of 13 bytes is over the limit of 8 bytes",
+        ),
         ("calls_heavy", "the tool ran, but the files and links of its answer have 167772"),
     ] {
         let result = called(tool, "{}").await;
@@ -87,12 +103,19 @@ fn results_of_older_journals_are_read() {
     let old = json!({"call_id": "1", "name": "add", "status": "success", "output": "3"});
     let read: ToolResult = serde_json::from_value(old.clone()).unwrap();
     assert_eq!((&*read.text(), read.parts()), ("3", &[][..]));
-    assert_eq!(serde_json::to_value(&read).unwrap(), old, "a plain answer is written as it always was");
+    assert_eq!(
+        serde_json::to_value(&read).unwrap(),
+        old,
+        "a plain answer is written as it always was"
+    );
 }
 
 #[tokio::test]
 async fn an_agent_records_the_whole_answer() {
-    let model = ScriptedModel::new([Turn::call("calls_drawn", json!({"what": "a cat"})), Turn::text("Done.")]);
+    let model = ScriptedModel::new([
+        Turn::call("calls_drawn", json!({"what": "a cat"})),
+        Turn::text("Done."),
+    ]);
     let run = Agent::new(model).tools(tools![calls_drawn]).run("Draw.").await.unwrap();
     let events = run.events();
     check_events(&events).unwrap();
@@ -102,9 +125,11 @@ async fn an_agent_records_the_whole_answer() {
     });
     let recorded = recorded.expect("the call has a result");
     assert_eq!(recorded.parts().len(), 2);
-    let again: ToolResult = serde_json::from_str(&serde_json::to_string(recorded).unwrap()).unwrap();
+    let again: ToolResult =
+        serde_json::from_str(&serde_json::to_string(recorded).unwrap()).unwrap();
     assert_eq!(again, **recorded);
-    let told = run.conversation().messages().iter().find_map(|message| message.results().next().cloned());
+    let told =
+        run.conversation().messages().iter().find_map(|message| message.results().next().cloned());
     assert_eq!(told.as_ref(), Some(recorded));
 }
 
@@ -145,8 +170,10 @@ impl EventSink for Seen {
 async fn progress_is_live_in_order_and_never_recorded() {
     let (wants, plain) = (Seen(Arc::default(), true), Seen(Arc::default(), false));
     let runtime = test_runtime().sink(wants.clone()).sink(plain.clone()).build();
-    let model = ScriptedModel::new([Turn::call("calls_aloud", json!({"to": 3})), Turn::text("Done.")]);
-    let mut stream = Agent::new(model).tools(tools![calls_aloud]).runtime(&runtime).stream("Count.").unwrap();
+    let model =
+        ScriptedModel::new([Turn::call("calls_aloud", json!({"to": 3})), Turn::text("Done.")]);
+    let mut stream =
+        Agent::new(model).tools(tools![calls_aloud]).runtime(&runtime).stream("Count.").unwrap();
     let mut streamed = Vec::new();
     while let Some(event) = within("the next event", stream.next()).await {
         if let EventKind::StepProgress { value } = &event.kind {
@@ -175,8 +202,9 @@ async fn a_streamed_answer_is_shown_piece_by_piece_and_recorded_once() {
     let say = FnTool::streaming("say", "Says something.", |_cx: Context, (): ()| {
         stream::iter(["one, ", "two, ", "three"].map(Ok::<_, std::io::Error>))
     });
-    let fails =
-        FnTool::streaming("fails", "Begins well.", |_cx: Context, (): ()| stream::iter([Ok("one"), Err("no more")]));
+    let fails = FnTool::streaming("fails", "Begins well.", |_cx: Context, (): ()| {
+        stream::iter([Ok("one"), Err("no more")])
+    });
     let model = ScriptedModel::new([
         Turn::calls([("say", json!({})), ("fails", json!({}))]),
         Turn::text("Done.").expect_result("say", "one, two, three").expect_failure(
@@ -190,6 +218,11 @@ async fn a_streamed_answer_is_shown_piece_by_piece_and_recorded_once() {
     model.finish();
     let mut seen = seen.0.lock().unwrap().clone();
     seen.sort();
-    let expected = ["tool#1.fails \"one\"", "tool#1.say \"one, \"", "tool#1.say \"three\"", "tool#1.say \"two, \""];
+    let expected = [
+        "tool#1.fails \"one\"",
+        "tool#1.say \"one, \"",
+        "tool#1.say \"three\"",
+        "tool#1.say \"two, \"",
+    ];
     assert_eq!(seen, expected);
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use agentflow::agent::{Limits, RunRequest};
 use agentflow::event::EventKind;
 use agentflow::middleware::{
-    Flow, Middleware, ModelStep, Price, Prices, Scope, cost_tracker, fallback_models, rate_limit, retry, token_budget,
+    Flow, Middleware, ModelStep, Price, Prices, Scope, cost_tracker, fallback_models, rate_limit,
+    retry, token_budget,
 };
 use agentflow::model::{ModelErrorKind, ModelResponse, ModelSettings, Usage};
 use agentflow::prelude::*;
@@ -73,7 +74,10 @@ fn agent(model: ScriptedModel, max_tokens: Option<u32>) -> Agent {
 }
 
 /// Builds a workflow that starts this many agents at once and returns the result of each.
-fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -> Workflow<(String,), Vec<String>> {
+fn crowd(
+    agents: usize,
+    make: impl Fn(usize) -> Agent + Send + Sync + 'static,
+) -> Workflow<(String,), Vec<String>> {
     let make = Arc::new(make);
     Workflow::build("crowd", ["task"], |b, (task,)| {
         b.node("agents", (task,), move |cx, (task,): (String,)| {
@@ -81,8 +85,10 @@ fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -
             async move {
                 let ended = (0..agents).map(async |at| {
                     let outcome = make(at).run_in(&cx, task.clone()).await;
-                    outcome
-                        .map_or_else(|error| error.kind().as_str().to_owned(), agentflow::run::RunResult::into_output)
+                    outcome.map_or_else(
+                        |error| error.kind().as_str().to_owned(),
+                        agentflow::run::RunResult::into_output,
+                    )
                 });
                 Ok::<_, Error>(join_all(ended).await)
             }
@@ -92,7 +98,8 @@ fn crowd(agents: usize, make: impl Fn(usize) -> Agent + Send + Sync + 'static) -
 }
 
 async fn run(builder: RuntimeBuilder, workflow: &Workflow<(String,), Vec<String>>) -> Vec<String> {
-    let handle: RunHandle<Vec<String>> = builder.build().start(workflow.clone(), "go".to_owned()).await.unwrap();
+    let handle: RunHandle<Vec<String>> =
+        builder.build().start(workflow.clone(), "go".to_owned()).await.unwrap();
     let outcome = handle.result().await.unwrap();
     check_events(&handle.recorded()).unwrap();
     outcome
@@ -109,7 +116,10 @@ async fn the_first_calls_of_parallel_agents_stay_within_a_token_budget() {
     let calls = Arc::new(Calls::default());
     let builder = test_runtime().with(token_budget(400)).with(Counting(Arc::clone(&calls)));
     let outcome = run(builder, &crowd(50, |_| agent(slow(), None))).await;
-    assert_eq!((count(&outcome, "done"), count(&outcome, "Token budget of 400 exceeded.")), (10, 40));
+    assert_eq!(
+        (count(&outcome, "done"), count(&outcome, "Token budget of 400 exceeded.")),
+        (10, 40)
+    );
     assert_eq!((calls.made.load(Ordering::SeqCst), calls.most.load(Ordering::SeqCst)), (10, 1));
 
     // With `max_tokens` a call reserves only its maximum: 40 tokens each.
@@ -147,9 +157,14 @@ async fn the_first_calls_of_parallel_agents_stay_within_a_cost_budget() {
 /// called.
 #[tokio::test(start_paused = true)]
 async fn a_place_is_held_while_other_middleware_waits() {
-    let builder = test_runtime().with(token_budget(100)).with(rate_limit(1, Duration::from_secs(60)));
+    let builder =
+        test_runtime().with(token_budget(100)).with(rate_limit(1, Duration::from_secs(60)));
     let outcome = run(builder, &crowd(10, |_| agent(slow(), None))).await;
-    assert_eq!(count(&outcome, "done"), 3, "two cost 80, and the third one begins below 100: {outcome:?}");
+    assert_eq!(
+        count(&outcome, "done"),
+        3,
+        "two cost 80, and the third one begins below 100: {outcome:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,7 +226,10 @@ impl Middleware for Judge {
         if step.agent() != "judge" {
             // Waits until all agents that fit have started.
             tokio::time::sleep(Duration::from_millis(1)).await;
-            agent(slow(), None).name("judge").run_in(step.context(), "May it? ".repeat(500)).await?;
+            agent(slow(), None)
+                .name("judge")
+                .run_in(step.context(), "May it? ".repeat(500))
+                .await?;
         }
         Ok(Flow::Continue)
     }
@@ -222,7 +240,11 @@ async fn a_call_inside_of_a_call_does_not_wait_for_those_that_wait_for_it() {
     // Two agents fit into the budget at once. A judge reads more and does not fit next to the other
     // agent.
     let builder = test_runtime().with(token_budget(8_500)).with(Judge);
-    let outcome = tokio::time::timeout(Duration::from_secs(60), run(builder, &crowd(4, |_| agent(slow(), None)))).await;
+    let outcome = tokio::time::timeout(
+        Duration::from_secs(60),
+        run(builder, &crowd(4, |_| agent(slow(), None))),
+    )
+    .await;
     assert_eq!(outcome.expect("nobody waits for ever"), ["done"; 4]);
 }
 
@@ -230,22 +252,31 @@ async fn a_call_inside_of_a_call_does_not_wait_for_those_that_wait_for_it() {
 /// has its own reservation.
 #[tokio::test(start_paused = true)]
 async fn every_attempt_has_a_place_of_its_own() {
-    let failing = || ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Overloaded)).named("p", "other");
-    let builder = test_runtime().with(fallback_models([slow()])).with(retry(1)).with(token_budget(400));
+    let failing =
+        || ScriptedModel::from_fn(|_| Turn::fails(ModelErrorKind::Overloaded)).named("p", "other");
+    let builder =
+        test_runtime().with(fallback_models([slow()])).with(retry(1)).with(token_budget(400));
     let workflow = crowd(3, move |_| agent(failing(), None));
     let handle = builder.build().start(workflow, "go".to_owned()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), ["done"; 3]);
-    let retried =
-        handle.recorded().iter().filter(|event| matches!(event.kind, EventKind::ModelRetrying { .. })).count();
+    let retried = handle
+        .recorded()
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::ModelRetrying { .. }))
+        .count();
     assert_eq!(retried, 3 * 2);
 }
 
 /// Runs an agent that spends 40 tokens. Returns its answer or the kind of its error.
 async fn spends_40(runtime: &Runtime, request: RunRequest) -> String {
     let outcome =
-        agent(ScriptedModel::from_fn(|_| Turn::text("done").usage(Usage::new(30, 10))), Some(5)).runtime(runtime);
+        agent(ScriptedModel::from_fn(|_| Turn::text("done").usage(Usage::new(30, 10))), Some(5))
+            .runtime(runtime);
     let outcome = outcome.run(request).await;
-    outcome.map_or_else(|error| error.kind().as_str().to_owned(), agentflow::run::RunResult::into_output)
+    outcome.map_or_else(
+        |error| error.kind().as_str().to_owned(),
+        agentflow::run::RunResult::into_output,
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,17 +285,28 @@ async fn a_token_budget_counts_the_runs_of_a_session_a_caller_a_store_and_a_time
     for (at, scope) in [Scope::Session, Scope::Caller, Scope::App].into_iter().enumerate() {
         let file = SqliteStore::open(folder.path().join(format!("{at}.db"))).await.unwrap();
         let builder = || Runtime::builder().clock(TestClock::new());
-        for builder in [builder().store(MemoryStore::new()), builder().store(HoldsTime::new(file))] {
-            let budget = token_budget(100).scope(scope).window(Duration::from_secs(3_600)).failing();
+        for builder in [builder().store(MemoryStore::new()), builder().store(HoldsTime::new(file))]
+        {
+            let budget =
+                token_budget(100).scope(scope).window(Duration::from_secs(3_600)).failing();
             let runtime = builder.with(budget).build();
             let own = || RunRequest::new("go").session(Session::new("s")).caller("ada");
-            let outcome =
-                [spends_40(&runtime, own()).await, spends_40(&runtime, own()).await, spends_40(&runtime, own()).await];
+            let outcome = [
+                spends_40(&runtime, own()).await,
+                spends_40(&runtime, own()).await,
+                spends_40(&runtime, own()).await,
+            ];
             // The second run ends at 80 tokens. The budget of 100 still allows the third call.
             assert_eq!(outcome, ["done", "done", "done"], "{scope:?}");
             assert_eq!(spends_40(&runtime, own()).await, "budget_exceeded", "{scope:?}");
-            let other = spends_40(&runtime, RunRequest::new("go").session(Session::new("t")).caller("bob")).await;
-            assert_eq!(other, if scope == Scope::App { "budget_exceeded" } else { "done" }, "{scope:?}");
+            let other =
+                spends_40(&runtime, RunRequest::new("go").session(Session::new("t")).caller("bob"))
+                    .await;
+            assert_eq!(
+                other,
+                if scope == Scope::App { "budget_exceeded" } else { "done" },
+                "{scope:?}"
+            );
             tokio::time::sleep(Duration::from_secs(3_601)).await;
             assert_eq!(spends_40(&runtime, own()).await, "done", "{scope:?}");
         }
@@ -275,8 +317,11 @@ async fn a_token_budget_counts_the_runs_of_a_session_a_caller_a_store_and_a_time
     assert_eq!(spends_40(&runtime, "go".into()).await, "done");
     assert_eq!(spends_40(&runtime, "go".into()).await, "done");
     let runtime = test_runtime().with(token_budget(40).scope(Scope::Caller).failing()).build();
-    let outcome = agent(slow(), None).runtime(&runtime).run(RunRequest::new("go").caller("ada")).await;
-    let Err(Error::Middleware { problem, .. }) = outcome else { panic!("there is nothing to count") };
+    let outcome =
+        agent(slow(), None).runtime(&runtime).run(RunRequest::new("go").caller("ada")).await;
+    let Err(Error::Middleware { problem, .. }) = outcome else {
+        panic!("there is nothing to count")
+    };
     assert!(problem.contains("Runtime::builder().store(..)"), "{problem}");
 }
 
@@ -285,7 +330,8 @@ async fn tokens_are_on_the_handle_the_record_and_in_sums() {
     let folder = tempfile::tempdir().unwrap();
     let file = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
     let clock = TestClock::new();
-    let builder = || Runtime::builder().clock(clock.clone()).agent(&agent(slow(), None).name("clerk"));
+    let builder =
+        || Runtime::builder().clock(clock.clone()).agent(&agent(slow(), None).name("clerk"));
     for builder in [builder().store(MemoryStore::new()), builder().store(HoldsTime::new(file))] {
         let runtime = builder.build();
         let mut begun = Vec::new();
@@ -296,8 +342,14 @@ async fn tokens_are_on_the_handle_the_record_and_in_sums() {
             run.result().await.unwrap();
             assert_eq!(run.usage(), Usage::new(30, 10));
             let [row] = &run.spending()[..] else { panic!("one agent and one model") };
-            assert_eq!((&*row.agent, &*row.provider, &*row.model, row.calls), ("clerk", "p", "m", 1));
-            assert_eq!(runtime.run_record(run.run_id()).await.unwrap().usage, Some(Usage::new(30, 10)));
+            assert_eq!(
+                (&*row.agent, &*row.provider, &*row.model, row.calls),
+                ("clerk", "p", "m", 1)
+            );
+            assert_eq!(
+                runtime.run_record(run.run_id()).await.unwrap().usage,
+                Some(Usage::new(30, 10))
+            );
             let attached = runtime.attach(run.run_id()).await.unwrap();
             attached.result().await.unwrap();
             assert_eq!(attached.usage(), Usage::new(30, 10));
@@ -309,8 +361,17 @@ async fn tokens_are_on_the_handle_the_record_and_in_sums() {
         assert_eq!(total(RunFilter::new().caller("bob")).await, 40);
         assert_eq!(total(RunFilter::new().caller("eve")).await, 0);
         assert_eq!(total(RunFilter::new().since(begun[1])).await, 40);
-        assert!(runtime.runs(RunFilter::new()).await.unwrap().iter().all(|run| run.usage == Some(Usage::new(30, 10))));
-        let [row] = &runtime.spending(RunFilter::new()).await.unwrap()[..] else { panic!("one agent and one model") };
+        assert!(
+            runtime
+                .runs(RunFilter::new())
+                .await
+                .unwrap()
+                .iter()
+                .all(|run| run.usage == Some(Usage::new(30, 10)))
+        );
+        let [row] = &runtime.spending(RunFilter::new()).await.unwrap()[..] else {
+            panic!("one agent and one model")
+        };
         assert_eq!((row.calls, row.usage.total_tokens()), (2, 80));
         let prices = Prices::new().model("p/m", Price::per_million(1_000_000.0, 2_000_000.0));
         assert!((prices.cost(std::slice::from_ref(row)) - 100.0).abs() < 1e-9);

@@ -51,7 +51,8 @@ impl Model for Slow {
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let guard = self.connections.enter();
         if request.messages.last().is_some_and(|message| message.role() == Role::User) {
-            let calls = ["a", "b"].map(|id| Part::ToolCall(Arc::new(ToolCall::new(id, "slow", "{}"))));
+            let calls =
+                ["a", "b"].map(|id| Part::ToolCall(Arc::new(ToolCall::new(id, "slow", "{}"))));
             let response = ModelResponse::new(Message::new(Role::Assistant, calls.to_vec()));
             return ModelStream::new(stream::once(async move {
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -87,11 +88,17 @@ fn check_cancelled(events: &[Event]) {
     assert_eq!(names.last(), Some(&"run.cancelled"));
     assert_eq!(names.iter().filter(|name| **name == "run.cancelled").count(), 1);
     for kind in ["model", "tool"] {
-        let started: Vec<_> =
-            events.iter().filter(|event| event.name() == format!("{kind}.started")).map(|event| &event.path).collect();
+        let started: Vec<_> = events
+            .iter()
+            .filter(|event| event.name() == format!("{kind}.started"))
+            .map(|event| &event.path)
+            .collect();
         let ended: Vec<_> = events
             .iter()
-            .filter(|event| [format!("{kind}.completed"), format!("{kind}.failed")].contains(&event.name().to_owned()))
+            .filter(|event| {
+                [format!("{kind}.completed"), format!("{kind}.failed")]
+                    .contains(&event.name().to_owned())
+            })
             .map(|event| &event.path)
             .collect();
         assert_eq!(started, ended, "every {kind} that started has one end");
@@ -130,7 +137,9 @@ fn end_of(events: &[Event], path: &str) -> Option<EventKind> {
         .iter()
         .rev()
         .find(|event| {
-            event.path.to_string() == path && event.name() != "tool.started" && event.name() != "model.started"
+            event.path.to_string() == path
+                && event.name() != "tool.started"
+                && event.name() != "model.started"
         })
         .map(|event| event.kind.clone())
 }
@@ -172,7 +181,10 @@ async fn before_the_first_poll() {
     let recorded = run.recorded();
     let names: Vec<_> = recorded.iter().map(Event::name).collect();
     assert_eq!(names, ["run.started", "run.cancelled"]);
-    assert!(matches!(run.result().await, Err(Error::Cancelled { .. })), "a handle can be asked again");
+    assert!(
+        matches!(run.result().await, Err(Error::Cancelled { .. })),
+        "a handle can be asked again"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,7 +231,9 @@ async fn by_dropping_the_future_the_handle_or_the_stream() {
 #[tokio::test(start_paused = true)]
 async fn the_time_limit_ends_a_run_as_failed() {
     let (connections, tools) = (Alive::default(), Alive::default());
-    let run = agent(&connections, &tools).start(RunRequest::new("go").timeout(Duration::from_millis(600))).unwrap();
+    let run = agent(&connections, &tools)
+        .start(RunRequest::new("go").timeout(Duration::from_millis(600)))
+        .unwrap();
     let error = run.result().await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert_eq!((connections.count(), tools.count()), (0, 0));
@@ -227,7 +241,9 @@ async fn the_time_limit_ends_a_run_as_failed() {
     assert_eq!(events.last().map(Event::name), Some("run.failed"));
     assert_eq!(run.conversation().open_calls(), Vec::<&str>::new());
     let started = events.iter().filter(|event| event.name().ends_with(".started")).count();
-    let ended =
-        events.iter().filter(|event| event.name().ends_with(".completed") || event.name().ends_with(".failed")).count();
+    let ended = events
+        .iter()
+        .filter(|event| event.name().ends_with(".completed") || event.name().ends_with(".failed"))
+        .count();
     assert_eq!(started, ended, "{events:#?}");
 }

@@ -44,7 +44,9 @@ fn double() -> FnTool {
     struct Args {
         n: i64,
     }
-    FnTool::new("double", "Doubles.", |_: Context, args: Args| async move { Ok::<_, String>(2 * args.n) })
+    FnTool::new("double", "Doubles.", |_: Context, args: Args| async move {
+        Ok::<_, String>(2 * args.n)
+    })
 }
 
 /// Compares text with a file of `tests/golden`. `BLESS=1` rewrites the file.
@@ -54,7 +56,10 @@ pub(crate) fn golden(name: &str, text: &str) {
         std::fs::write(&path, text).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, expected, "{name} differs; a stored format changed: raise its version or put it back");
+    assert_eq!(
+        text, expected,
+        "{name} differs; a stored format changed: raise its version or put it back"
+    );
 }
 
 /// Checks the stored form of the journal. If this test fails, existing journals on disk may have
@@ -72,7 +77,8 @@ async fn the_stored_form_is_the_golden_one() {
         Turn::fails(ModelErrorKind::RateLimited),
         Turn::stall(),
     ]);
-    let agent = Agent::new(model).name("sums").instruct("Count.").tools([double()]).runtime(&runtime);
+    let agent =
+        Agent::new(model).name("sums").instruct("Count.").tools([double()]).runtime(&runtime);
     let result = agent.run("Twice 4?").await.unwrap();
     agent.run("Again?").await.unwrap_err();
     let stalled = agent.start("And again?").unwrap();
@@ -80,8 +86,10 @@ async fn the_stored_form_is_the_golden_one() {
     stalled.cancel("nobody waits any more").await.unwrap();
     stalled.result().await.unwrap_err();
     golden("events.jsonl", &written.text());
-    let read: Vec<Event> = written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of_first: Vec<Event> = read.iter().filter(|event| event.run_id == *result.run_id()).cloned().collect();
+    let read: Vec<Event> =
+        written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_first: Vec<Event> =
+        read.iter().filter(|event| event.run_id == *result.run_id()).cloned().collect();
     assert_eq!(of_first, result.events());
     assert_eq!(Conversation::from_events(&of_first), *result.conversation());
 }
@@ -106,14 +114,19 @@ async fn an_old_journal_with_the_instructions_in_its_input_is_resumed() {
     store.create(&run, events[..cut].to_vec()).await.unwrap();
     let said = ["system: Count.", "user: Twice 4?"];
     let model = ScriptedModel::new([Turn::with(move |request| {
-        let first: Vec<String> = request.messages.messages()[..2].iter().map(|one| one.text().into_owned()).collect();
+        let first: Vec<String> =
+            request.messages.messages()[..2].iter().map(|one| one.text().into_owned()).collect();
         assert_eq!(first, said.map(|line| line.split_once(": ").unwrap().1));
-        assert!(request.messages.messages()[1..].iter().all(|message| message.role() != Role::System));
+        assert!(
+            request.messages.messages()[1..].iter().all(|message| message.role() != Role::System)
+        );
         Turn::text("8")
     })]);
     let runtime = test_runtime().store(store).build();
-    let agent = Agent::new(model).name("sums").instruct("Count.").tools([double()]).runtime(&runtime);
-    let result = agent.clone().runtime(&runtime).resume(&run).await.unwrap().result().await.unwrap();
+    let agent =
+        Agent::new(model).name("sums").instruct("Count.").tools([double()]).runtime(&runtime);
+    let result =
+        agent.clone().runtime(&runtime).resume(&run).await.unwrap().result().await.unwrap();
     assert_eq!(result.output(), "8");
     assert_eq!(result.conversation().messages()[0].text(), "Twice 4?");
 }
@@ -172,7 +185,8 @@ async fn who_comes_late_or_never_reads_misses_nothing_recorded() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_listener_there_are_no_deltas() {
-    let model = ScriptedModel::new([Turn::pieces(["a", "b"]).check(|request| assert!(!request.stream))]);
+    let model =
+        ScriptedModel::new([Turn::pieces(["a", "b"]).check(|request| assert!(!request.stream))]);
     let result = Agent::new(model.clone()).run("go").await.unwrap();
     assert!(result.events().iter().all(Event::is_recorded));
     model.finish();
@@ -184,10 +198,18 @@ async fn a_sink_that_wants_deltas_gets_them_in_order() {
     let runtime = test_runtime().sink(JsonlSink::new(written.clone()).with_deltas()).build();
     let model = ScriptedModel::new([Turn::pieces(["a", "b"])]);
     Agent::new(model).runtime(&runtime).run("go").await.unwrap();
-    let events: Vec<Event> = written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<Event> =
+        written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let names: Vec<_> = events.iter().map(Event::name).collect();
-    let expected =
-        ["run.started", "model.started", "model.delta", "model.delta", "model.completed", "run.step", "run.completed"];
+    let expected = [
+        "run.started",
+        "model.started",
+        "model.delta",
+        "model.delta",
+        "model.completed",
+        "run.step",
+        "run.completed",
+    ];
     assert_eq!(names, expected);
 }
 
@@ -207,7 +229,8 @@ async fn a_failure_is_recorded_with_its_class() {
 #[tokio::test(start_paused = true)]
 async fn no_line_of_an_event_draws() {
     let hostile = "a\u{1b}[2J\u{9b}H\r\n\u{7}\u{202e}\u{2028}b";
-    let draws = |text: &str| text.chars().any(|c| c.is_control() || matches!(c, '\u{202e}' | '\u{2028}'));
+    let draws =
+        |text: &str| text.chars().any(|c| c.is_control() || matches!(c, '\u{202e}' | '\u{2028}'));
     let written = Buffer::default();
     let runtime = test_runtime().sink(JsonlSink::new(written.clone()).with_deltas()).build();
     let model = ScriptedModel::new([
@@ -219,7 +242,8 @@ async fn no_line_of_an_event_draws() {
     let mut events = agent.run(hostile).await.unwrap().events().to_vec();
     let failed = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&failed);
-    let runtime = test_runtime().sink(move |event: &Event| sink.lock().unwrap().push(event.clone())).build();
+    let runtime =
+        test_runtime().sink(move |event: &Event| sink.lock().unwrap().push(event.clone())).build();
     agent.runtime(&runtime).run(hostile).await.unwrap_err();
     events.extend(failed.lock().unwrap().drain(..));
     for event in &events {
@@ -231,12 +255,11 @@ async fn no_line_of_an_event_draws() {
     {
         assert!(!draws(line), "{line}");
     }
-    assert!(
-        events
-            .iter()
-            .any(|event| event.line().to_string().contains(r"tool#1.a\u{1b}[2J\u{9b}H\r\n\u{7}\u{202e}\u{2028}b"))
-    );
-    let read: Vec<Value> = written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().any(|event| {
+        event.line().to_string().contains(r"tool#1.a\u{1b}[2J\u{9b}H\r\n\u{7}\u{202e}\u{2028}b")
+    }));
+    let read: Vec<Value> =
+        written.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let started = read.iter().find(|event| event["name"] == "tool.failed").unwrap();
     assert_eq!(started["payload"]["result"]["name"], hostile, "it is the same text in JSON");
 }
@@ -245,7 +268,8 @@ async fn no_line_of_an_event_draws() {
 async fn a_late_listener_receives_deltas_of_a_streamed_run() {
     const PAUSE: Duration = Duration::from_secs(1);
     for streamed in [false, true] {
-        let model = ScriptedModel::new([Turn::pieces(["Te", "a", "."]).after(PAUSE).paced(PAUSE)]).capturing();
+        let model = ScriptedModel::new([Turn::pieces(["Te", "a", "."]).after(PAUSE).paced(PAUSE)])
+            .capturing();
         let runtime = test_runtime().agent(&Agent::new(model.clone()).name("late_chat")).build();
         let request = RunRequest::new("hi");
         let request = if streamed { request.stream() } else { request };
@@ -262,7 +286,10 @@ async fn a_late_listener_receives_deltas_of_a_streamed_run() {
             }
         })
         .await;
-        assert_eq!((model.requests()[0].stream, pieces.as_str()), (streamed, if streamed { "Tea." } else { "" }));
+        assert_eq!(
+            (model.requests()[0].stream, pieces.as_str()),
+            (streamed, if streamed { "Tea." } else { "" })
+        );
     }
 }
 

@@ -9,8 +9,9 @@ use agentflow::agent::Limits;
 use agentflow::event::{AgentCompleted, EventKind};
 use agentflow::message::{Conversation, ToolResult, ToolStatus};
 use agentflow::middleware::{
-    AgentStep, CacheStore, Cost, Flow, Middleware, ModelStep, Price, Prices, Recovery, RunInfo, Scope, ToolStep, cache,
-    circuit_breaker, cost_tracker, fallback_models, rate_limit, redact, retry, token_budget,
+    AgentStep, CacheStore, Cost, Flow, Middleware, ModelStep, Price, Prices, Recovery, RunInfo,
+    Scope, ToolStep, cache, circuit_breaker, cost_tracker, fallback_models, rate_limit, redact,
+    retry, token_budget,
 };
 use agentflow::model::{ModelError, ModelErrorKind, ModelResponse, Usage};
 use agentflow::prelude::*;
@@ -120,8 +121,10 @@ fn events_of<O>(result: &agentflow::run::RunResult<O>) -> Vec<Event> {
 async fn hooks_before_run_inwards_and_hooks_after_outwards() {
     let notes = Notes::default();
     let runtime = test_runtime().with(Spy::new("a", &notes)).with(Spy::new("b", &notes)).build();
-    let model = ScriptedModel::new([Turn::call("look_up", json!({"what": "x"})), Turn::text("done")]);
-    let agent = Agent::new(model).tools(tools![look_up]).runtime(&runtime).with(Spy::new("own", &notes));
+    let model =
+        ScriptedModel::new([Turn::call("look_up", json!({"what": "x"})), Turn::text("done")]);
+    let agent =
+        Agent::new(model).tools(tools![look_up]).runtime(&runtime).with(Spy::new("own", &notes));
     events_of(&agent.run("go").await.unwrap());
     let expected = [
         "a.before_run",
@@ -188,8 +191,10 @@ async fn a_short_circuit_skips_all_that_is_inside_of_it() {
     assert_eq!(events.len(), 2);
     assert_eq!(Conversation::from_events(&events).last().unwrap().text(), "answered");
 
-    let turns =
-        vec![Turn::call("look_up", json!({"what": "x"})).id("c1"), Turn::text("done").expect_result("c1", "answered")];
+    let turns = vec![
+        Turn::call("look_up", json!({"what": "x"})).id("c1"),
+        Turn::text("done").expect_result("c1", "answered"),
+    ];
     let (output, heard, events) = run("before_tool", turns).await;
     assert_eq!(output, "done");
     assert_eq!(heard, ["a.before_tool", "b.before_tool", "a.after_tool"]);
@@ -208,14 +213,22 @@ async fn an_error_hook_may_give_a_replacement() {
         .with(Spy::new("b", &notes).answering("on_model_error"))
         .with(Spy::new("c", &notes))
         .build();
-    let agent = Agent::new(ScriptedModel::new([Turn::fails(ModelErrorKind::Server)])).runtime(&runtime);
+    let agent =
+        Agent::new(ScriptedModel::new([Turn::fails(ModelErrorKind::Server)])).runtime(&runtime);
     let result = agent.run("go").await.unwrap();
     assert_eq!(result.output(), "replaced");
     let mut heard = noted(&notes);
     heard.retain(|note| note.contains("model"));
     assert_eq!(
         heard,
-        ["a.before_model", "b.before_model", "c.before_model", "c.on_model_error", "b.on_model_error", "a.after_model"]
+        [
+            "a.before_model",
+            "b.before_model",
+            "c.before_model",
+            "c.on_model_error",
+            "b.on_model_error",
+            "a.after_model"
+        ]
     );
     // The failure is recorded together with the middleware that answered.
     assert_trace(
@@ -228,9 +241,14 @@ async fn an_error_hook_may_give_a_replacement() {
         "#,
     );
 
-    let runtime =
-        test_runtime().with(Spy::new("a", &notes)).with(Spy::new("b", &notes).answering("on_tool_error")).build();
-    let turns = [Turn::call("broken", json!({})).id("c1"), Turn::text("done").expect_result("c1", "replaced")];
+    let runtime = test_runtime()
+        .with(Spy::new("a", &notes))
+        .with(Spy::new("b", &notes).answering("on_tool_error"))
+        .build();
+    let turns = [
+        Turn::call("broken", json!({})).id("c1"),
+        Turn::text("done").expect_result("c1", "replaced"),
+    ];
     let agent = Agent::new(ScriptedModel::new(turns)).tools(tools![broken]).runtime(&runtime);
     events_of(&agent.run("go").await.unwrap());
     let mut heard = noted(&notes);
@@ -281,8 +299,13 @@ async fn what_hooks_change_is_what_is_sent_and_recorded() {
 #[tokio::test]
 async fn an_error_of_a_hook_ends_the_run_and_leaves_nothing_open() {
     let stop = || Error::Middleware { name: "test".into(), problem: "no".to_owned() };
-    let turns = || [Turn::calls([("look_up", json!({"what": "x"})), ("look_up", json!({"what": "y"}))])];
-    let agent = |turns| Agent::new(ScriptedModel::new(turns)).tools(tools![look_up]).runtime(&test_runtime().build());
+    let turns =
+        || [Turn::calls([("look_up", json!({"what": "x"})), ("look_up", json!({"what": "y"}))])];
+    let agent = |turns| {
+        Agent::new(ScriptedModel::new(turns))
+            .tools(tools![look_up])
+            .runtime(&test_runtime().build())
+    };
     let agents = [
         agent(Vec::new()).with(Hooks::new().before_agent(move |_| Err(stop()))),
         agent(Vec::new()).with(Hooks::new().before_model(move |_| Err(stop()))),
@@ -324,7 +347,12 @@ fn talker(turns: usize, calls: &Arc<AtomicU32>) -> ScriptedModel {
     let calls = Arc::clone(calls);
     ScriptedModel::from_fn(move |request| {
         calls.fetch_add(1, Ordering::SeqCst);
-        let done = request.messages.messages().iter().filter(|message| message.results().next().is_some()).count();
+        let done = request
+            .messages
+            .messages()
+            .iter()
+            .filter(|message| message.results().next().is_some())
+            .count();
         let turn = match done < turns {
             true => Turn::call("look_up", json!({"what": "x"})),
             false => Turn::text("done"),
@@ -343,7 +371,8 @@ async fn store_with(events: &[Event]) -> MemoryStore {
 /// Returns the number of model calls in the events, without those that middleware answered.
 fn calls_in(events: &[Event]) -> usize {
     let answered = |event: &&Event| matches!(&event.kind, EventKind::ModelCompleted(r) if r.answered_by.is_some());
-    let started = events.iter().filter(|event| matches!(event.kind, EventKind::ModelStarted { .. })).count();
+    let started =
+        events.iter().filter(|event| matches!(event.kind, EventKind::ModelStarted { .. })).count();
     started - events.iter().filter(answered).count()
 }
 
@@ -382,7 +411,10 @@ async fn holds_over_a_crash(
             _ => false,
         });
         let made = finished.count() as u32 + calls.load(Ordering::SeqCst);
-        let lost = u32::from(events[cut - 1].name() == "model.started" && expected == Err("llm_call_limit".to_owned()));
+        let lost = u32::from(
+            events[cut - 1].name() == "model.started"
+                && expected == Err("llm_call_limit".to_owned()),
+        );
         assert!((most - lost..=most).contains(&made), "cut after {cut}: {made} calls");
     }
 }
@@ -461,7 +493,8 @@ async fn all_agents_of_a_run_count_together() {
         let runtime = runtime.with_store(store_with(&events[..cut]).await);
         let handle = runtime.resume_as(&events[0].run_id, &workflow).await.unwrap();
         let result = handle.result().await.map_err(|error| error.kind().as_str().to_owned());
-        let before = events[..cut].iter().filter(|event| event.name() == "model.completed").count() as u32;
+        let before =
+            events[..cut].iter().filter(|event| event.name() == "model.completed").count() as u32;
         (result, before + calls.load(Ordering::SeqCst), handle.recorded())
     };
     let (result, calls, events) = run(test_runtime(), None).await;
@@ -471,8 +504,12 @@ async fn all_agents_of_a_run_count_together() {
     let limited = || test_runtime().max_llm_calls(5);
     assert_eq!(run(limited(), None).await.0, Err("llm_call_limit".to_owned()));
     let budget = || test_runtime().with(token_budget(60).failing());
-    let cut_at =
-        |name: &str| events.iter().position(|event| event.name() == name && event.path.to_string() == "two").unwrap();
+    let cut_at = |name: &str| {
+        events
+            .iter()
+            .position(|event| event.name() == name && event.path.to_string() == "two")
+            .unwrap()
+    };
     for cut in [cut_at("agent.started"), cut_at("agent.completed") + 1] {
         let (result, calls, _) = run(limited(), Some(cut)).await;
         assert_eq!((result, calls), (Err("llm_call_limit".to_owned()), 5), "cut after {cut}");
@@ -486,8 +523,9 @@ async fn all_agents_of_a_run_count_together() {
 
 #[tokio::test]
 async fn an_unpriced_model_is_an_error_before_it_is_called() {
-    let agent =
-        |turns: Vec<Turn>, costs| Agent::new(ScriptedModel::new(turns)).runtime(&test_runtime().with(costs).build());
+    let agent = |turns: Vec<Turn>, costs| {
+        Agent::new(ScriptedModel::new(turns)).runtime(&test_runtime().with(costs).build())
+    };
     let error = agent(Vec::new(), cost_tracker(Prices::new())).run("go").await.unwrap_err();
     assert!(error.to_string().contains("has no price"), "{error}");
     let allowed = cost_tracker(Prices::new()).allow_unpriced();
@@ -517,9 +555,16 @@ async fn costs_are_reported_by_agent_and_in_total() {
     let told = told.lock().unwrap();
     let rounded: Vec<(String, f64, f64)> = told
         .iter()
-        .map(|cost| (cost.agent.to_string(), (cost.agent_total * 1e6).round(), (cost.run_total * 1e6).round()))
+        .map(|cost| {
+            (
+                cost.agent.to_string(),
+                (cost.agent_total * 1e6).round(),
+                (cost.run_total * 1e6).round(),
+            )
+        })
         .collect();
-    let expected = [("one", 20.0, 20.0), ("one", 40.0, 40.0), ("two", 20.0, 60.0), ("two", 40.0, 80.0)];
+    let expected =
+        [("one", 20.0, 20.0), ("one", 40.0, 40.0), ("two", 20.0, 60.0), ("two", 40.0, 80.0)];
     for (told, (agent, own, total)) in rounded.iter().zip(expected) {
         assert_eq!(*told, (agent.to_owned(), own, total));
     }
@@ -560,7 +605,8 @@ async fn a_cache_answers_until_its_time_is_over_and_costs_nothing() {
     let kept = Kept::default();
     // Two programs in a row that share a store.
     let agent = || {
-        let runtime = test_runtime().with(cache().ttl(Duration::from_secs(60)).store(kept.clone())).build();
+        let runtime =
+            test_runtime().with(cache().ttl(Duration::from_secs(60)).store(kept.clone())).build();
         Agent::new(talker(1, &calls)).tools(tools![look_up]).runtime(&runtime)
     };
     let first = agent().run("go").await.unwrap();
@@ -581,8 +627,12 @@ async fn a_cache_answers_until_its_time_is_over_and_costs_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_waits_as_the_provider_asks_and_is_recorded() {
-    let limited = || ModelError::new(ModelErrorKind::RateLimited, "slow").with_retry_after(Duration::from_secs(7));
-    let turns = vec![Turn::error(limited()), Turn::fails(ModelErrorKind::Server), Turn::text("done")];
+    let limited = || {
+        ModelError::new(ModelErrorKind::RateLimited, "slow")
+            .with_retry_after(Duration::from_secs(7))
+    };
+    let turns =
+        vec![Turn::error(limited()), Turn::fails(ModelErrorKind::Server), Turn::text("done")];
     let began = tokio::time::Instant::now();
     let runtime = test_runtime().with(retry(2).base(Duration::from_secs(10))).build();
     let result = Agent::new(ScriptedModel::new(turns)).runtime(&runtime).run("go").await.unwrap();
@@ -594,14 +644,25 @@ async fn a_retry_waits_as_the_provider_asks_and_is_recorded() {
     assert_eq!(calls_in(&events), 3);
 
     let fails = |turns: Vec<Turn>, retry: agentflow::middleware::Retry| async move {
-        Agent::new(ScriptedModel::new(turns)).with(retry).run("go").await.unwrap_err().kind().as_str().to_owned()
+        Agent::new(ScriptedModel::new(turns))
+            .with(retry)
+            .run("go")
+            .await
+            .unwrap_err()
+            .kind()
+            .as_str()
+            .to_owned()
     };
     assert_eq!(fails(vec![Turn::fails(ModelErrorKind::Auth)], retry(2)).await, "auth");
     assert_eq!(
-        fails(vec![Turn::fails(ModelErrorKind::Server)], retry(2).on([ModelErrorKind::Overloaded])).await,
+        fails(vec![Turn::fails(ModelErrorKind::Server)], retry(2).on([ModelErrorKind::Overloaded]))
+            .await,
         "server"
     );
-    assert_eq!(fails(vec![Turn::error(limited())], retry(2).longest(Duration::from_secs(5))).await, "rate_limited");
+    assert_eq!(
+        fails(vec![Turn::error(limited())], retry(2).longest(Duration::from_secs(5))).await,
+        "rate_limited"
+    );
     let thrice = (0..3).map(|_| Turn::fails(ModelErrorKind::Server)).collect();
     assert_eq!(fails(thrice, retry(2)).await, "server");
 }
@@ -620,7 +681,8 @@ async fn retries_that_a_crash_interrupted_are_counted_and_limited() {
         let failed = events[..cut].iter().filter(|event| event.name() == "model.retrying").count();
         let runtime = runtime(store_with(&events[..cut]).await);
         let model = ScriptedModel::new(turns(4 - failed));
-        let handle = Agent::new(model.clone()).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
+        let handle =
+            Agent::new(model.clone()).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
         assert_eq!(handle.result().await.unwrap_err().kind(), "server");
         model.finish();
         check_events(&handle.recorded()).unwrap();
@@ -635,7 +697,10 @@ async fn fallbacks_are_tried_in_order_also_after_a_crash() {
     let good = || ScriptedModel::new([Turn::text("done")]).named("c", "m");
     let runtime = |store| test_runtime().store(store).build();
     let agent = |a, b| Agent::new(a).with(fallback_models([b, good()])).with(retry(1));
-    let handle = agent(fails("a", 2), fails("b", 2)).runtime(&runtime(MemoryStore::new())).start("go").unwrap();
+    let handle = agent(fails("a", 2), fails("b", 2))
+        .runtime(&runtime(MemoryStore::new()))
+        .start("go")
+        .unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "done");
     let events = handle.recorded();
     check_events(&events).unwrap();
@@ -648,16 +713,30 @@ async fn fallbacks_are_tried_in_order_also_after_a_crash() {
     };
     assert_eq!(asked(&events), ["a", "a", "b", "b", "c"]);
     // Cut after the second attempt of `b` started.
-    let cut = events.iter().enumerate().filter(|(_, event)| event.name() == "model.started").nth(3).unwrap().0 + 1;
+    let cut = events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| event.name() == "model.started")
+        .nth(3)
+        .unwrap()
+        .0
+        + 1;
     let runtime = runtime(store_with(&events[..cut]).await);
-    let handle = agent(fails("a", 0), fails("b", 1)).runtime(&runtime).resume(&events[0].run_id).await.unwrap();
+    let handle = agent(fails("a", 0), fails("b", 1))
+        .runtime(&runtime)
+        .resume(&events[0].run_id)
+        .await
+        .unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "done");
     assert_eq!(asked(&handle.recorded()), ["a", "a", "b", "b", "b", "c"]);
 
     // An invalid request would fail at every model, so the fallback is not tried.
     let wrong = ScriptedModel::new([Turn::fails(ModelErrorKind::BadRequest)]);
-    let error =
-        Agent::new(wrong).with(fallback_models([ScriptedModel::new([]).named("c", "m")])).run("go").await.unwrap_err();
+    let error = Agent::new(wrong)
+        .with(fallback_models([ScriptedModel::new([]).named("c", "m")]))
+        .run("go")
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), "bad_request");
 }
 
@@ -716,8 +795,9 @@ async fn a_circuit_opens_lets_one_through_and_closes() {
     // A fallback outside of the breaker answers without a call to the first model.
     let first = ScriptedModel::new([Turn::fails(ModelErrorKind::Server)]).named("a", "m");
     let second = ScriptedModel::new([Turn::text("x"), Turn::text("y")]).named("b", "m");
-    let agent =
-        Agent::new(first.clone()).with(fallback_models([second])).with(circuit_breaker(1, Duration::from_secs(30)));
+    let agent = Agent::new(first.clone())
+        .with(fallback_models([second]))
+        .with(circuit_breaker(1, Duration::from_secs(30)));
     assert_eq!(agent.run("go").await.unwrap().output(), "x");
     assert_eq!(agent.run("go").await.unwrap().output(), "y");
     assert_eq!(first.calls(), 1);
@@ -733,7 +813,9 @@ async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
                 .reasoning(KEY)
                 .expect_result("c1", format!("about {KEY}")),
         ];
-        let agent = Agent::new(ScriptedModel::new(turns)).tools(tools![look_up]).instruct(format!("Use {KEY}."));
+        let agent = Agent::new(ScriptedModel::new(turns))
+            .tools(tools![look_up])
+            .instruct(format!("Use {KEY}."));
         agent.runtime(&runtime.build())
     };
     let store = MemoryStore::new();
@@ -751,7 +833,9 @@ async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
     let agent = runs(redacted().store(store.clone()).sink(Sink(Arc::clone(&seen))));
     let mut stream = agent.stream("Look it up.").unwrap();
     let mut streamed = Vec::new();
-    while let Some(event) = within("the next event", futures_util::StreamExt::next(&mut stream)).await {
+    while let Some(event) =
+        within("the next event", futures_util::StreamExt::next(&mut stream)).await
+    {
         streamed.push(event);
     }
     let result = stream.result().await.unwrap();
@@ -771,9 +855,11 @@ async fn redacted_texts_are_in_no_event_and_the_run_is_the_same() {
     // The run resumes from every prefix, and the model then sees the recorded messages.
     for cut in 1..stored.len() {
         let store = store_with(&stored[..cut]).await;
-        let model = ScriptedModel::from_fn(|request| match request.messages.last().unwrap().results().next() {
-            Some(_) => Turn::text("done"),
-            None => Turn::call("look_up", json!({"what": KEY})),
+        let model = ScriptedModel::from_fn(|request| {
+            match request.messages.last().unwrap().results().next() {
+                Some(_) => Turn::text("done"),
+                None => Turn::call("look_up", json!({"what": KEY})),
+            }
         });
         let agent = Agent::new(model).tools(tools![look_up]);
         let runtime = redacted().store(store.clone()).build();
@@ -799,7 +885,10 @@ async fn a_workflow_is_a_run_with_hooks_around_it() {
     runtime.start(three_agents(&calls), "go".to_owned()).await.unwrap().result().await.unwrap();
     let heard = noted(&notes);
     assert_eq!(heard.iter().filter(|note| note.ends_with("_run")).count(), 2);
-    assert_eq!((heard.first().unwrap().as_str(), heard.last().unwrap().as_str()), ("a.before_run", "a.after_run"));
+    assert_eq!(
+        (heard.first().unwrap().as_str(), heard.last().unwrap().as_str()),
+        ("a.before_run", "a.after_run")
+    );
     assert_eq!(heard.iter().filter(|note| note.ends_with("before_agent")).count(), 3);
 
     struct Refuses;
@@ -852,7 +941,8 @@ async fn what_was_spent_survives_a_snapshot() {
     assert_eq!(handle.result().await.unwrap_err().kind(), "llm_call_limit");
     assert_eq!(calls.load(Ordering::SeqCst), 301);
     let run = handle.run_id().clone();
-    let snapshot = store.snapshot(&run).await.unwrap().expect("a run of so many events has a snapshot");
+    let snapshot =
+        store.snapshot(&run).await.unwrap().expect("a run of so many events has a snapshot");
     let left = snapshot.events.iter().filter(|event| event.name() == "model.started").count();
     let told: u32 = snapshot
         .events
@@ -866,7 +956,8 @@ async fn what_was_spent_survives_a_snapshot() {
 
     // Resumes from the snapshot taken before the last agent started.
     let events = store.read(&run, 0, 10_000).await.unwrap();
-    let begins = |event: &Event| event.name() == "workflow.node.started" && event.path.to_string() == "last";
+    let begins =
+        |event: &Event| event.name() == "workflow.node.started" && event.path.to_string() == "last";
     let cut = events.iter().position(begins).unwrap();
     assert!(snapshot.seq as usize <= cut);
     let budget = test_runtime().with(token_budget(301 * 15).failing());
@@ -884,14 +975,17 @@ async fn what_was_spent_survives_a_snapshot() {
 #[tokio::test]
 async fn values_of_a_workflow_are_redacted_and_otherwise_as_they_were() {
     const CARD: u64 = 4_111_111_111_111_111;
-    let workflow: Workflow<(String, u64), _> = Workflow::build("values", ["text", "card"], |b, (text, card)| {
-        b.node("step", (text, card), |_, (text, card): (String, u64)| async move {
-            Ok::<_, String>((text, 1.0_f64, 18_446_744_073_709_551_615_u64, card))
+    let workflow: Workflow<(String, u64), _> =
+        Workflow::build("values", ["text", "card"], |b, (text, card)| {
+            b.node("step", (text, card), |_, (text, card): (String, u64)| async move {
+                Ok::<_, String>((text, 1.0_f64, 18_446_744_073_709_551_615_u64, card))
+            })
         })
-    })
-    .unwrap();
-    let runtime = test_runtime().with(redact().secret("swordfish").cards()).with(redact().emails()).build();
-    let handle = runtime.start(workflow, ("a swordfish of a@example.org".to_owned(), CARD)).await.unwrap();
+        .unwrap();
+    let runtime =
+        test_runtime().with(redact().secret("swordfish").cards()).with(redact().emails()).build();
+    let handle =
+        runtime.start(workflow, ("a swordfish of a@example.org".to_owned(), CARD)).await.unwrap();
     let output = handle.result().await.unwrap();
     assert_eq!((&*output.0, output.3), ("a swordfish of a@example.org", CARD));
     let events = handle.recorded();
@@ -903,7 +997,10 @@ async fn values_of_a_workflow_are_redacted_and_otherwise_as_they_were() {
             _ => None,
         })
         .collect();
-    assert_eq!(outputs, [r#"["a [redacted] of [redacted]",1.0,18446744073709551615,"[redacted]"]"#]);
+    assert_eq!(
+        outputs,
+        [r#"["a [redacted] of [redacted]",1.0,18446744073709551615,"[redacted]"]"#]
+    );
     let events = serde_json::to_string(&events).unwrap();
     assert!(!events.contains("swordfish") && !events.contains(&CARD.to_string()), "{events}");
 }
@@ -932,7 +1029,8 @@ async fn middleware_changes_the_instructions_and_not_the_conversation() {
     {
         let model = ScriptedModel::new([Turn::text("3").expect_conversation(expected)]);
         let runtime = test_runtime().with(Instructs(instructions)).build();
-        let result = Agent::new(model).instruct("Count.").runtime(&runtime).run("go").await.unwrap();
+        let result =
+            Agent::new(model).instruct("Count.").runtime(&runtime).run("go").await.unwrap();
         assert_eq!(result.conversation().len(), 2);
         assert_eq!(result.conversation().messages()[0].text(), "go");
         events_of(&result);

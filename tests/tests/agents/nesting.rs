@@ -8,7 +8,9 @@ use agentflow::agent::Limits;
 use agentflow::event::{EventKind, EventSink};
 use agentflow::message::{Part, ToolCall};
 use agentflow::middleware::{AgentStep, Flow, Middleware};
-use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, StopReason};
+use agentflow::model::{
+    ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, StopReason,
+};
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::tool::{FnTool, ToolDefinition};
@@ -43,12 +45,21 @@ impl Model for Caller {
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed);
-        let tool = request.tools.definitions().first().map(|tool| tool.name.to_string()).unwrap_or_default();
+        let tool = request
+            .tools
+            .definitions()
+            .first()
+            .map(|tool| tool.name.to_string())
+            .unwrap_or_default();
         let call = ToolCall::new(format!("call_{asked}"), tool, r#"{"question": "again"}"#);
-        let mut response =
-            ModelResponse::new(Message::new(agentflow::message::Role::Assistant, [Part::ToolCall(Arc::new(call))]));
+        let mut response = ModelResponse::new(Message::new(
+            agentflow::message::Role::Assistant,
+            [Part::ToolCall(Arc::new(call))],
+        ));
         response.stop_reason = StopReason::ToolCalls;
-        ModelStream::new(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+        ModelStream::new(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(
+            response,
+        )))]))
     }
 }
 
@@ -83,7 +94,11 @@ fn runtime(model: &Caller) -> RuntimeBuilder {
 /// Runs on a worker thread of tokio with its default stack of 2 MiB. A stack overflow would kill
 /// the test process.
 fn on_worker<T: Send + 'static>(body: impl Future<Output = T> + Send + 'static) -> T {
-    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_time()
+        .build()
+        .unwrap();
     tokio.block_on(tokio.spawn(body)).unwrap()
 }
 
@@ -106,7 +121,8 @@ async fn colleague(cx: &Context, question: String) -> Result<String>;
 fn an_agent_that_is_its_own_tool() {
     let (model, seen) = (Caller::new(), Seen::default());
     let runtime = runtime(&model).sink(seen.clone()).build();
-    let error = on_worker(async move { colleague(&runtime.context(), "why?".into()).await.unwrap_err() });
+    let error =
+        on_worker(async move { colleague(&runtime.context(), "why?".into()).await.unwrap_err() });
     assert_limit(&error);
     assert_eq!(
         error.to_string(),
@@ -115,7 +131,10 @@ fn an_agent_that_is_its_own_tool() {
     );
     // Each level made one model call: a failure at the depth limit is not retried.
     assert_eq!(model.asked(), DEPTH);
-    assert_eq!(seen.count(|kind| matches!(kind, EventKind::AgentStarted(_) | EventKind::RunStarted(_))), 16);
+    assert_eq!(
+        seen.count(|kind| matches!(kind, EventKind::AgentStarted(_) | EventKind::RunStarted(_))),
+        16
+    );
     assert_eq!(seen.count(|kind| matches!(kind, EventKind::ToolFailed { .. })), 16);
     check_events(&seen.0.lock().unwrap()).unwrap();
 }
@@ -124,7 +143,8 @@ fn an_agent_that_is_its_own_tool() {
 fn an_agent_that_is_its_own_tool_with_middleware() {
     let model = Caller::new();
     let runtime = runtime(&model).with(Nothing).build();
-    let error = on_worker(async move { colleague(&runtime.context(), "why?".into()).await.unwrap_err() });
+    let error =
+        on_worker(async move { colleague(&runtime.context(), "why?".into()).await.unwrap_err() });
     assert_limit(&error);
     assert_eq!(model.asked(), DEPTH);
 }
@@ -133,10 +153,10 @@ fn an_agent_that_is_its_own_tool_with_middleware() {
 fn by_hand(model: &Caller, call: fn(Context, Agent) -> Answering) -> Agent {
     let this: Arc<Mutex<Option<Agent>>> = Arc::default();
     let again = Arc::clone(&this);
-    let tool =
-        FnTool::dynamic(ToolDefinition::new("again", "Asks again.", json!({"type": "object"})), move |cx, _: Value| {
-            call(cx, again.lock().unwrap().clone().unwrap())
-        });
+    let tool = FnTool::dynamic(
+        ToolDefinition::new("again", "Asks again.", json!({"type": "object"})),
+        move |cx, _: Value| call(cx, again.lock().unwrap().clone().unwrap()),
+    );
     let agent = Agent::new(model.clone()).tools([tool]);
     *this.lock().unwrap() = Some(agent.clone());
     agent
@@ -147,7 +167,9 @@ type Answering = std::pin::Pin<Box<dyn Future<Output = Result<String>> + Send>>;
 #[test]
 fn runs_of_their_own_that_a_tool_awaits() {
     let model = Caller::new();
-    let agent = by_hand(&model, |_, agent| Box::pin(async move { Ok(agent.run("again").await?.into_output()) }));
+    let agent = by_hand(&model, |_, agent| {
+        Box::pin(async move { Ok(agent.run("again").await?.into_output()) })
+    });
     let error = on_worker(async move { agent.run("begin").await.unwrap_err() });
     assert_limit(&error);
     assert_eq!(model.asked(), DEPTH);
@@ -157,15 +179,15 @@ fn runs_of_their_own_that_a_tool_awaits() {
 fn what_a_tool_hands_to_another_task() {
     let model = Caller::new();
     let agent = by_hand(&model, |cx, agent| {
-        let answer = tokio::spawn(async move { Ok(agent.run_in(&cx, "again").await?.into_output()) });
+        let answer =
+            tokio::spawn(async move { Ok(agent.run_in(&cx, "again").await?.into_output()) });
         Box::pin(async move { answer.await.unwrap() })
     });
     // The tool's task is not polled by the calling agent, so each level calls the model until it
     // reaches its limit of tool failures.
-    let error =
-        on_worker(
-            async move { agent.settings(Limits::default().max_tool_failures(1)).run("begin").await.unwrap_err() },
-        );
+    let error = on_worker(async move {
+        agent.settings(Limits::default().max_tool_failures(1)).run("begin").await.unwrap_err()
+    });
     assert!(matches!(error, Error::ToolFailures { .. }), "{error}");
     assert!(error.to_string().contains("1 tool calls failed in a row"), "{error}");
 }
@@ -174,7 +196,8 @@ fn what_a_tool_hands_to_another_task() {
 #[tool(blocking)]
 fn ask_blocking(cx: &Context, question: String) -> Result<String> {
     let cx = cx.clone();
-    tokio::runtime::Handle::current().block_on(async move { blocking_colleague(&cx, question).await })
+    tokio::runtime::Handle::current()
+        .block_on(async move { blocking_colleague(&cx, question).await })
 }
 
 /// Answer the question.
@@ -185,7 +208,9 @@ async fn blocking_colleague(cx: &Context, question: String) -> Result<String>;
 fn blocking_tools() {
     let model = Caller::new();
     let runtime = runtime(&model).build();
-    let error = on_worker(async move { blocking_colleague(&runtime.context(), "why?".into()).await.unwrap_err() });
+    let error = on_worker(async move {
+        blocking_colleague(&runtime.context(), "why?".into()).await.unwrap_err()
+    });
     assert_limit(&error);
     assert_eq!(model.asked(), DEPTH);
 }
@@ -203,7 +228,10 @@ fn a_workflow_that_calls_itself() {
     let runtime = test_runtime().sink(seen.clone()).build();
     let error = on_worker(async move { down(&runtime.context(), 3).await.unwrap_err() });
     assert_limit(&error);
-    assert_eq!(seen.count(|kind| matches!(kind, EventKind::WorkflowStarted(_) | EventKind::RunStarted(_))), 16);
+    assert_eq!(
+        seen.count(|kind| matches!(kind, EventKind::WorkflowStarted(_) | EventKind::RunStarted(_))),
+        16
+    );
     check_events(&seen.0.lock().unwrap()).unwrap();
 }
 
@@ -223,10 +251,18 @@ fn a_workflow_without_a_context_that_calls_itself() {
 fn a_workflow_that_is_started_and_calls_itself() {
     let seen = Seen::default();
     let runtime = test_runtime().sink(seen.clone()).build();
-    let error = on_worker(async move { runtime.start(down::workflow(), 3).await.unwrap().result().await.unwrap_err() });
+    let error = on_worker(async move {
+        runtime.start(down::workflow(), 3).await.unwrap().result().await.unwrap_err()
+    });
     assert_eq!(error.kind(), "nesting_limit");
-    assert_eq!(seen.count(|kind| matches!(kind, EventKind::WorkflowStarted(_) | EventKind::RunStarted(_))), 16);
-    assert!(error.to_string().ends_with("raise the limit with `Runtime::builder().max_nesting(..)`"), "{error}");
+    assert_eq!(
+        seen.count(|kind| matches!(kind, EventKind::WorkflowStarted(_) | EventKind::RunStarted(_))),
+        16
+    );
+    assert!(
+        error.to_string().ends_with("raise the limit with `Runtime::builder().max_nesting(..)`"),
+        "{error}"
+    );
 }
 
 /// Looks into a case.
@@ -260,7 +296,8 @@ fn an_agent_in_a_workflow_in_a_tool_of_the_agent() {
             builder = builder.with(Nothing);
         }
         let runtime = builder.build();
-        let error = on_worker(async move { case(&runtime.context(), "who?".into()).await.unwrap_err() });
+        let error =
+            on_worker(async move { case(&runtime.context(), "who?".into()).await.unwrap_err() });
         assert_eq!(error.kind(), "nesting_limit", "{error}");
         assert_eq!(model.asked(), DEPTH / 2);
         check_events(&seen.0.lock().unwrap()).unwrap();
@@ -284,7 +321,8 @@ async fn forgiving(cx: &Context, question: String) -> Result<String>;
 fn a_tool_may_answer_all_the_same() {
     let model = Caller::new();
     let runtime = runtime(&model).max_nesting(3).build();
-    let error = on_worker(async move { forgiving(&runtime.context(), "why?".into()).await.unwrap_err() });
+    let error =
+        on_worker(async move { forgiving(&runtime.context(), "why?".into()).await.unwrap_err() });
     assert!(matches!(error, Error::MaxStepsReached { .. }), "{error}");
     assert_eq!(model.asked(), 3);
 }
@@ -293,7 +331,8 @@ fn a_tool_may_answer_all_the_same() {
 fn the_limit_is_the_runtimes() {
     let model = Caller::new();
     let runtime = runtime(&model).max_nesting(2).build();
-    let error = on_worker(async move { colleague(&runtime.context(), "why?".into()).await.unwrap_err() });
+    let error =
+        on_worker(async move { colleague(&runtime.context(), "why?".into()).await.unwrap_err() });
     assert!(matches!(error, Error::NestingLimit { depth: 2, .. }), "{error}");
     assert_eq!(model.asked(), 2);
 }
@@ -317,7 +356,8 @@ impl Middleware for Prepares {
 
     async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
         if step.agent() == "colleague" {
-            let helper = Agent::new(ScriptedModel::from_fn(|_| Turn::text("Ready."))).name("helper");
+            let helper =
+                Agent::new(ScriptedModel::from_fn(|_| Turn::text("Ready."))).name("helper");
             helper.run_in(step.context(), "Ready?").await?;
         }
         Ok(Flow::Continue)
@@ -331,12 +371,18 @@ async fn an_agent_begun_in_a_hook_of_a_later_agent_has_a_path_of_its_own() {
         _ => Turn::text("Both said yes."),
     });
     let agent = Agent::new(model).tools(tools![ask_twice]);
-    CrashTest::agent(&agent, || "Do they agree?").runtime(|runtime| runtime.with(Prepares)).run().await;
+    CrashTest::agent(&agent, || "Do they agree?")
+        .runtime(|runtime| runtime.with(Prepares))
+        .run()
+        .await;
 
     let runtime = test_runtime().with(Prepares).build();
     let events = agent.runtime(&runtime).run("Do they agree?").await.unwrap().events();
     let begun = events.iter().filter(|event| matches!(event.kind, EventKind::AgentStarted(_)));
     let paths: Vec<String> = begun.map(|event| event.path.to_string()).collect();
     let base = "tool#1.ask_twice";
-    assert_eq!(paths, ["/hooks", "", "/call#2/hooks", "/call#2"].map(|place| format!("{base}{place}")));
+    assert_eq!(
+        paths,
+        ["/hooks", "", "/call#2/hooks", "/call#2"].map(|place| format!("{base}{place}"))
+    );
 }

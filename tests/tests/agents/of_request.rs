@@ -46,7 +46,9 @@ async fn a_hook_answers_in_the_place_of_an_error() {
     assert_eq!(run.result().await.unwrap().output(), "Please call us.");
     let events = run.recorded();
     check_events(&events).unwrap();
-    let EventKind::RunCompleted(completed) = &events.last().unwrap().kind else { panic!("{events:?}") };
+    let EventKind::RunCompleted(completed) = &events.last().unwrap().kind else {
+        panic!("{events:?}")
+    };
     let RunCompleted::Agent(answer) = &**completed else { panic!("{completed:?}") };
     assert_eq!(answer.answered_by.as_deref(), Some("on_agent_error"));
     assert!(events.iter().any(|event| matches!(event.kind, EventKind::ModelFailed { .. })));
@@ -68,7 +70,9 @@ async fn only_what_the_hook_answers_is_replaced_and_outer_layers_see_it() {
             Ok(())
         })
         .on_agent_error(|_, error| Err(Error::other(format!("asked in vain: {error}"))))
-        .on_agent_error(|step, _| Ok(Flow::Return(Message::assistant(format!("{} is stuck", step.agent())))));
+        .on_agent_error(|step, _| {
+            Ok(Flow::Return(Message::assistant(format!("{} is stuck", step.agent()))))
+        });
     let agent = Agent::new(looping()).tools(tools![tenant_of_run]).settings(limits()).with(hooks);
     assert_eq!(agent.run("Go.").await.unwrap().output(), "agent is stuck");
     assert_eq!(*seen.lock().unwrap(), ["agent is stuck"]);
@@ -117,7 +121,11 @@ impl agentflow::middleware::Middleware for Answers {
         "answers"
     }
 
-    async fn on_agent_error(&self, _: &agentflow::middleware::AgentStep, _: &Error) -> Result<Flow<Message>> {
+    async fn on_agent_error(
+        &self,
+        _: &agentflow::middleware::AgentStep,
+        _: &Error,
+    ) -> Result<Flow<Message>> {
         Ok(Flow::Return(Message::assistant("nobody is here")))
     }
 }
@@ -145,11 +153,21 @@ async fn callbacks_of_a_request_are_inside_of_those_of_the_agent_and_end_with_th
             Ok(Flow::Continue)
         }
     };
-    let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Overloaded), Turn::text("One."), Turn::text("Two.")]);
-    let agent = Agent::new(model).with(Hooks::new().before_model(note("agent"))).runtime(&test_runtime().build());
-    let request = RunRequest::new("Go.").with(Hooks::new().before_model(note("request"))).with(retry(1));
+    let model = ScriptedModel::new([
+        Turn::fails(ModelErrorKind::Overloaded),
+        Turn::text("One."),
+        Turn::text("Two."),
+    ]);
+    let agent = Agent::new(model)
+        .with(Hooks::new().before_model(note("agent")))
+        .runtime(&test_runtime().build());
+    let request =
+        RunRequest::new("Go.").with(Hooks::new().before_model(note("request"))).with(retry(1));
     assert_eq!(agent.run(request).await.unwrap().output(), "One.");
-    assert_eq!(std::mem::take(&mut *notes.lock().unwrap()), ["agent", "request", "agent", "request"]);
+    assert_eq!(
+        std::mem::take(&mut *notes.lock().unwrap()),
+        ["agent", "request", "agent", "request"]
+    );
     agent.run("Again.").await.unwrap();
     assert_eq!(*notes.lock().unwrap(), ["agent"]);
 }
@@ -178,18 +196,25 @@ async fn a_run_begins_with_the_state_of_its_request() {
     let state = runtime.run_state(run.run_id()).await.unwrap();
     assert_eq!(state.get(&TENANT).unwrap().as_deref(), Some("beta"));
     // Also for a run of a workflow, with and without a store.
-    let started = runtime.start(of_tenant::workflow(), ()).state(&TENANT, &"acme".to_owned()).await.unwrap();
+    let started =
+        runtime.start(of_tenant::workflow(), ()).state(&TENANT, &"acme".to_owned()).await.unwrap();
     assert_eq!(started.result().await.unwrap(), "acme");
     let in_memory = test_runtime().build();
-    let started = in_memory.start(of_tenant::workflow(), ()).state(&TENANT, &"acme".to_owned()).await.unwrap();
+    let started = in_memory
+        .start(of_tenant::workflow(), ())
+        .state(&TENANT, &"acme".to_owned())
+        .await
+        .unwrap();
     assert_eq!(started.result().await.unwrap(), "acme");
 }
 
 #[tokio::test(start_paused = true)]
 async fn state_of_others_is_refused_before_a_run_begins() {
     let agent = Agent::new(ScriptedModel::new([])).runtime(&test_runtime().build());
-    let error = agent.run(RunRequest::new("Hi").state(&USER_TONE, &"dry".to_owned())).await.unwrap_err();
+    let error =
+        agent.run(RunRequest::new("Hi").state(&USER_TONE, &"dry".to_owned())).await.unwrap_err();
     assert!(error.to_string().contains("keys of its session alone"), "{error}");
-    let error = agent.run(RunRequest::new("Hi").state(&TENANT, &"x".repeat(2 << 20))).await.unwrap_err();
+    let error =
+        agent.run(RunRequest::new("Hi").state(&TENANT, &"x".repeat(2 << 20))).await.unwrap_err();
     assert!(matches!(&error, Error::State { key, .. } if key == "tenant"), "{error}");
 }

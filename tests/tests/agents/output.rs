@@ -3,7 +3,9 @@
 
 use agentflow::agent::Limits;
 use agentflow::message::{Conversation, ToolStatus};
-use agentflow::model::{ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, ToolChoice};
+use agentflow::model::{
+    ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, ToolChoice,
+};
 use agentflow::schemars::{self, JsonSchema};
 use agentflow::serde::{self, Deserialize};
 use agentflow::tool::FnTool;
@@ -61,7 +63,8 @@ async fn with_the_request_where_the_provider_takes_a_schema() {
         }),
         Turn::text(r#"{"level": 3}"#),
     ]);
-    let result = Agent::new(model.clone()).tools([count()]).output::<Risk>().run("Judge.").await.unwrap();
+    let result =
+        Agent::new(model.clone()).tools([count()]).output::<Risk>().run("Judge.").await.unwrap();
     assert_eq!(*result.output(), Risk { level: 3 });
     assert_eq!(result.to_string(), r#"{"level": 3}"#);
     model.finish();
@@ -72,7 +75,8 @@ async fn an_answer_that_does_not_fit_goes_back_to_the_model() {
     let model = ScriptedModel::new([
         Turn::text("It is risky."),
         Turn::text(r#"{"level": 999}"#).expect_text("expected value"),
-        Turn::text("```json\n{\"level\": 9}\n```").expect_text("`level`: invalid value: integer `999`, expected u8"),
+        Turn::text("```json\n{\"level\": 9}\n```")
+            .expect_text("`level`: invalid value: integer `999`, expected u8"),
     ]);
     let result = Agent::new(model.clone()).output::<Risk>().run("Judge.").await.unwrap();
     assert_eq!(result.steps(), 3);
@@ -90,7 +94,8 @@ async fn after_so_many_answers_the_run_gives_up() {
     let error = Agent::new(model).output::<Risk>().run("Judge.").await.unwrap_err();
     assert!(matches!(error, Error::InvalidOutput { attempts: 3, .. }), "{error}");
     let model = ScriptedModel::new([Turn::text("high")]);
-    let strict = Agent::new(model.clone()).output::<Risk>().settings(Limits::default().output_retries(0));
+    let strict =
+        Agent::new(model.clone()).output::<Risk>().settings(Limits::default().output_retries(0));
     let error = strict.run("Judge.").await.unwrap_err();
     assert!(matches!(error, Error::InvalidOutput { attempts: 1, .. }), "{error}");
     model.finish();
@@ -139,7 +144,8 @@ async fn by_a_tool_where_the_provider_takes_none() {
 async fn text_in_place_of_the_tool_is_reported_to_the_model() {
     let script = ScriptedModel::new([
         Turn::text("level 2"),
-        Turn::call("final_answer", json!({"level": 2})).expect_text("it is not a call of `final_answer`"),
+        Turn::call("final_answer", json!({"level": 2}))
+            .expect_text("it is not a call of `final_answer`"),
     ]);
     let result = Agent::new(ByTool(script.clone())).output::<Risk>().run("Judge.").await.unwrap();
     assert_eq!(*result.output(), Risk { level: 2 });
@@ -156,15 +162,23 @@ async fn what_is_no_object_works_too() {
 #[test]
 fn a_schema_the_provider_cannot_express_is_found_when_the_agent_is_built() {
     let error = Agent::new(Cannot(ScriptedModel::new([]))).output::<Risk>().build().unwrap_err();
-    assert!(error.to_string().contains("its output type does not work: `Risk.level` has a minimum"), "{error}");
+    assert!(
+        error.to_string().contains("its output type does not work: `Risk.level` has a minimum"),
+        "{error}"
+    );
     let taken = FnTool::new("final_answer", "", |_: Context, (): ()| async { Ok::<_, String>(()) });
-    let error = Agent::new(ByTool(ScriptedModel::new([]))).tools([taken]).output::<Risk>().build().unwrap_err();
+    let error = Agent::new(ByTool(ScriptedModel::new([])))
+        .tools([taken])
+        .output::<Risk>()
+        .build()
+        .unwrap_err();
     assert!(error.to_string().contains("the tool name `final_answer` is taken"), "{error}");
 }
 
 #[tokio::test]
 async fn a_handle_and_a_stream_give_the_value_too() {
-    let agent = Agent::new(ScriptedModel::from_fn(|_| Turn::text(r#"{"level": 1}"#))).output::<Risk>();
+    let agent =
+        Agent::new(ScriptedModel::from_fn(|_| Turn::text(r#"{"level": 1}"#))).output::<Risk>();
     let run = agent.start("Judge.").unwrap();
     assert_eq!(run.result().await.unwrap().into_output(), Risk { level: 1 });
     let run = agent.stream("Judge.").unwrap();

@@ -202,7 +202,11 @@ async fn a_full_queue_that_nobody_empties_holds_a_drain_up_to_its_deadline_only(
     })
     .await;
     let drained = runtime.drain(Duration::ZERO).await;
-    assert!(drained.unflushed.len() == 1 && drained.unflushed[0].ends_with("::Stuck"), "{:?}", drained.unflushed);
+    assert!(
+        drained.unflushed.len() == 1 && drained.unflushed[0].ends_with("::Stuck"),
+        "{:?}",
+        drained.unflushed
+    );
     let of_run = drained.left.iter().chain(&drained.ended);
     assert_eq!(of_run.collect::<Vec<_>>(), [handle.run_id()]);
 }

@@ -50,7 +50,10 @@ fn an_unknown_name_offers_the_nearest() {
 fn a_name_or_a_schema_that_no_provider_takes_is_refused() {
     let mut registry = Registry::new();
     for name in ["", "with space", "é", &"x".repeat(65)] {
-        assert!(matches!(registry.register(named(name)), Err(RegistryError::InvalidName { .. })), "{name}");
+        assert!(
+            matches!(registry.register(named(name)), Err(RegistryError::InvalidName { .. })),
+            "{name}"
+        );
     }
     let list = ToolDefinition::new("list", "Takes a list.", json!({"type": "array"}));
     let tool = FnTool::dynamic(list, |_, value| async move { Ok::<_, String>(value) });
@@ -69,7 +72,9 @@ fn what_the_program_counts_on_and_was_not_linked_is_named() {
 #[test]
 fn scopes_select_the_tools_that_need_no_others() {
     let mut registry = Registry::new();
-    let scoped = |name, scopes: &[&str]| named(name).policy(ToolPolicy::default().scopes(scopes.iter().copied()));
+    let scoped = |name, scopes: &[&str]| {
+        named(name).policy(ToolPolicy::default().scopes(scopes.iter().copied()))
+    };
     registry.register(scoped("both", &["read", "write"])).unwrap();
     registry.register(scoped("free", &[])).unwrap();
     registry.register(scoped("read", &["read"])).unwrap();
@@ -91,7 +96,11 @@ async fn a_call_by_name_always_has_a_result() {
     for (call, status, output) in [
         (call("add", ""), ToolStatus::Success, "1"),
         (call("add", "{}"), ToolStatus::Success, "1"),
-        (call("add", r#"{"a":1}"#), ToolStatus::InvalidArguments, "this tool takes no arguments; send an empty object"),
+        (
+            call("add", r#"{"a":1}"#),
+            ToolStatus::InvalidArguments,
+            "this tool takes no arguments; send an empty object",
+        ),
         (call("ad", "{}"), ToolStatus::NotFound, "there is no tool `ad`; did you mean `add`?"),
     ] {
         let result = registry.invoke(&cx, &call, &[]).await;
@@ -105,10 +114,16 @@ fn durations_are_milliseconds_in_json_and_their_earlier_form_is_read() {
         .timeout(Duration::from_micros(1_500_200))
         .approve_timeout(Duration::from_secs(86_400), OnTimeout::Deny);
     let form = serde_json::to_value(&policy).unwrap();
-    assert_eq!((&form["timeout_ms"], &form["approve_timeout_ms"]), (&json!(1501), &json!(86_400_000)));
+    assert_eq!(
+        (&form["timeout_ms"], &form["approve_timeout_ms"]),
+        (&json!(1501), &json!(86_400_000))
+    );
     assert!(form["timeout"].is_null() && form["approve_timeout"].is_null(), "{form}");
     let read: ToolPolicy = serde_json::from_value(form).unwrap();
-    assert_eq!((read.timeout, read.approve_timeout), (Some(Duration::from_millis(1501)), policy.approve_timeout));
+    assert_eq!(
+        (read.timeout, read.approve_timeout),
+        (Some(Duration::from_millis(1501)), policy.approve_timeout)
+    );
     let earlier = json!({
         "timeout": {"secs": 5, "nanos": 500_000_000},
         "approve_timeout": {"secs": 86_400, "nanos": 0},

@@ -7,12 +7,15 @@ use std::time::Duration;
 use agentflow::agent::Limits;
 use agentflow::event::{EventKind, ModelDelta};
 use agentflow::message::{Conversation, ToolStatus};
-use agentflow::model::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelSettings, StopReason, Usage};
+use agentflow::model::{
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelSettings, StopReason, Usage,
+};
 use agentflow::serde_json::{Value, json};
 use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow::{Agent, Error, Event, Inject, Message, Model, tool, tools};
 use agentflow_testing::{
-    Call, Mocks, ScriptedModel, TestClock, Turn, assert_trace, check_events, test_runtime, trace, within,
+    Call, Mocks, ScriptedModel, TestClock, Turn, assert_trace, check_events, test_runtime, trace,
+    within,
 };
 use futures_util::StreamExt;
 
@@ -20,22 +23,28 @@ use futures_util::StreamExt;
 fn add() -> FnTool {
     let integer = json!({"type": "integer"});
     let schema = json!({"type": "object", "properties": {"a": integer, "b": integer}, "required": ["a", "b"]});
-    FnTool::dynamic(ToolDefinition::new("add", "Add two integers.", schema), |_, arguments: Value| async move {
-        match (arguments["a"].as_i64(), arguments["b"].as_i64()) {
-            (Some(a), Some(b)) => Ok(a + b),
-            _ => Err("give both `a` and `b`"),
-        }
-    })
+    FnTool::dynamic(
+        ToolDefinition::new("add", "Add two integers.", schema),
+        |_, arguments: Value| async move {
+            match (arguments["a"].as_i64(), arguments["b"].as_i64()) {
+                (Some(a), Some(b)) => Ok(a + b),
+                _ => Err("give both `a` and `b`"),
+            }
+        },
+    )
 }
 
 /// Creates a tool that waits for `ms` milliseconds and returns them.
 fn wait() -> FnTool {
     let schema = json!({"type": "object", "properties": {"ms": {"type": "integer"}}});
-    FnTool::dynamic(ToolDefinition::new("wait", "Wait.", schema), |_, arguments: Value| async move {
-        let ms = arguments["ms"].as_u64().unwrap_or(0);
-        tokio::time::sleep(Duration::from_millis(ms)).await;
-        Ok::<_, String>(ms)
-    })
+    FnTool::dynamic(
+        ToolDefinition::new("wait", "Wait.", schema),
+        |_, arguments: Value| async move {
+            let ms = arguments["ms"].as_u64().unwrap_or(0);
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            Ok::<_, String>(ms)
+        },
+    )
 }
 
 fn agent(model: &ScriptedModel) -> Agent {
@@ -98,7 +107,9 @@ async fn a_story_from_question_to_answer() {
 #[tokio::test]
 async fn an_unexpected_call_fails_the_run_and_the_script() {
     let model = ScriptedModel::new([Turn::call("add", json!({"a": 1, "b": 1}))]);
-    let Err(Error::Model(error)) = agent(&model).run("Go on.").await else { panic!("a model error") };
+    let Err(Error::Model(error)) = agent(&model).run("Go on.").await else {
+        panic!("a model error")
+    };
     assert_eq!((error.kind(), error.is_retryable()), (ModelErrorKind::BadRequest, false));
     assert_eq!(
         panic_of(|| model.finish()),
@@ -116,7 +127,8 @@ the request was:
 
 #[tokio::test]
 async fn a_turn_that_is_left_fails_the_script_even_when_nobody_asks() {
-    let model = ScriptedModel::new([Turn::text("one"), Turn::call("add", json!({})), Turn::stall()]);
+    let model =
+        ScriptedModel::new([Turn::text("one"), Turn::call("add", json!({})), Turn::stall()]);
     agent(&model).run("Go on.").await.unwrap();
     let text = "the model was not called as scripted
 
@@ -131,11 +143,10 @@ turn 3 was never asked for: stall
 async fn a_request_that_is_not_as_expected_fails_with_a_diff() {
     let model = ScriptedModel::new([
         Turn::call("add", json!({"a": 2, "b": 2})),
-        Turn::text("5").expect_result("add", 5).expect_tools(["add", "multiply"]).expect_conversation([
-            "user: Go on.",
-            "..",
-            "tool add: 5",
-        ]),
+        Turn::text("5")
+            .expect_result("add", 5)
+            .expect_tools(["add", "multiply"])
+            .expect_conversation(["user: Go on.", "..", "tool add: 5"]),
     ]);
     let error = agent(&model).run("Go on.").await.unwrap_err();
     assert!(error.to_string().contains("turn 2: the result of `add` is another one"), "{error}");
@@ -166,16 +177,31 @@ the request was:
 #[tokio::test]
 async fn every_expectation_can_fail() {
     let turns: [(Turn, &str); 10] = [
-        (Turn::text("x").expect_last("Go off."), "the newest message is another one:\n- Go off.\n+ Go on."),
+        (
+            Turn::text("x").expect_last("Go off."),
+            "the newest message is another one:\n- Go off.\n+ Go on.",
+        ),
         (Turn::text("x").expect_text("absent"), "no message contains \"absent\""),
         (Turn::text("x").expect_no_text("Go"), "a message contains \"Go\""),
         (Turn::text("x").expect_system("Be kind."), "the instructions are others:\n- Be kind."),
         (Turn::text("x").expect_messages(3), "there are 1 messages, not 3"),
-        (Turn::text("x").expect_tool("ad"), "the tool `ad` is not offered; there are [\"add\", \"wait\"]"),
-        (Turn::text("x").expect_result("add", 1), "no tool has answered since the model spoke last"),
+        (
+            Turn::text("x").expect_tool("ad"),
+            "the tool `ad` is not offered; there are [\"add\", \"wait\"]",
+        ),
+        (
+            Turn::text("x").expect_result("add", 1),
+            "no tool has answered since the model spoke last",
+        ),
         (Turn::text("x").expect_failure("add", ToolStatus::Timeout, ""), "no tool has answered"),
-        (Turn::text("x").expect_settings(ModelSettings::default().seed(1)), "the settings are others:"),
-        (Turn::text("x").check(|request| assert_eq!(request.messages.len(), 7)), "its closure panicked: assertion"),
+        (
+            Turn::text("x").expect_settings(ModelSettings::default().seed(1)),
+            "the settings are others:",
+        ),
+        (
+            Turn::text("x").check(|request| assert_eq!(request.messages.len(), 7)),
+            "its closure panicked: assertion",
+        ),
     ];
     for (turn, expected) in turns {
         let model = ScriptedModel::new([turn]);
@@ -189,7 +215,8 @@ async fn every_expectation_can_fail() {
 #[tokio::test]
 async fn failures_of_tools_can_be_expected() {
     let model = ScriptedModel::new([
-        Turn::calls([("add", json!({"a": 1})), ("multiply", json!({}))]).and_call("add", json!({"a": 1, "b": 2})),
+        Turn::calls([("add", json!({"a": 1})), ("multiply", json!({}))])
+            .and_call("add", json!({"a": 1, "b": 2})),
         Turn::text("Never mind.")
             .expect_failure("call_1", ToolStatus::InvalidArguments, "`b`: this is missing")
             .expect_failure("multiply", ToolStatus::NotFound, "there is no tool `multiply`")
@@ -210,7 +237,8 @@ async fn a_failure_is_remembered_when_the_agent_swallows_it() {
 async fn tools_of_a_turn_run_together_in_virtual_time() {
     let began = std::time::Instant::now();
     let model = ScriptedModel::new([
-        Turn::calls([("wait", json!({"ms": 60_000})), ("wait", json!({"ms": 30_000}))]).after(Duration::from_secs(5)),
+        Turn::calls([("wait", json!({"ms": 60_000})), ("wait", json!({"ms": 30_000}))])
+            .after(Duration::from_secs(5)),
         Turn::text("Done."),
     ]);
     let result = agent(&model).run("Go on.").await.unwrap();
@@ -255,15 +283,20 @@ async fn panic_after_error<T, R: Future<Output = agentflow::Result<T>>>(
 async fn the_error_of_a_run_comes_before_the_turns_that_are_left() {
     let lacking = |model: ScriptedModel| Agent::new(model).tools(tools![look_into_pantry]);
     let run = panic_after_error(|model| async move { lacking(model).run("hi").await }).await;
-    let start = panic_after_error(|model| async move { lacking(model).start("hi").map(drop) }).await;
+    let start =
+        panic_after_error(|model| async move { lacking(model).start("hi").map(drop) }).await;
     let by_name = panic_after_error(|model| async move {
         let runtime = test_runtime().agent(&lacking(model).name("cook")).build();
         runtime.start_agent("cook", "hi").await.map(drop)
     });
     for text in [run, start, by_name.await] {
         assert!(text.starts_with("the run ended with an error: "), "{text}");
-        let error = text.find("these resources are missing: `agents::scripted::Pantry`").expect("the error of the run");
-        let left = text.find("turn 1 was never asked for: text \"It is empty.\"").expect("the turn that is left");
+        let error = text
+            .find("these resources are missing: `agents::scripted::Pantry`")
+            .expect("the error of the run");
+        let left = text
+            .find("turn 1 was never asked for: text \"It is empty.\"")
+            .expect("the turn that is left");
         assert!(error < left, "{text}");
     }
     // An error that the script itself caused is listed among its problems.
@@ -280,7 +313,10 @@ async fn the_error_of_a_run_comes_before_the_turns_that_are_left() {
     assert!(agent.runtime(&mocks.runtime().build()).run("hi").await.is_err());
     let text = panic_of(|| drop(mocks));
     assert!(text.starts_with("the run ended with an error: "), "{text}");
-    assert!(text.contains("the tool `look_into_pantry` was never called with any arguments"), "{text}");
+    assert!(
+        text.contains("the tool `look_into_pantry` was never called with any arguments"),
+        "{text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -319,20 +355,28 @@ async fn pieces_are_deltas_at_their_pace() {
     let deltas: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.kind {
-            EventKind::ModelDelta(delta) => Some((event.time.since(TestClock::START).as_secs(), delta.clone())),
+            EventKind::ModelDelta(delta) => {
+                Some((event.time.since(TestClock::START).as_secs(), delta.clone()))
+            }
             _ => None,
         })
         .collect();
     let text = |text: &str| ModelDelta::Text(text.to_owned());
-    assert_eq!(deltas, [(0, ModelDelta::Reasoning("Hm.".to_owned())), (1, text("He")), (2, text("llo"))]);
-    let answered = events.iter().find(|event| matches!(event.kind, EventKind::ModelCompleted(_))).unwrap();
+    assert_eq!(
+        deltas,
+        [(0, ModelDelta::Reasoning("Hm.".to_owned())), (1, text("He")), (2, text("llo"))]
+    );
+    let answered =
+        events.iter().find(|event| matches!(event.kind, EventKind::ModelCompleted(_))).unwrap();
     assert_eq!(answered.time.since(TestClock::START), Duration::from_secs(3));
 
     let events: Vec<Event> = agent.stream("Add.").unwrap().collect().await;
     let arguments: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.kind {
-            EventKind::ModelDelta(ModelDelta::ToolCall(call)) => Some((call.name.as_deref(), &*call.arguments)),
+            EventKind::ModelDelta(ModelDelta::ToolCall(call)) => {
+                Some((call.name.as_deref(), &*call.arguments))
+            }
             _ => None,
         })
         .collect();
@@ -350,7 +394,9 @@ async fn answers_break_off_and_fail_as_scripted() {
         (Turn::pieces(["ha", "lf"]).then_cut(), ModelErrorKind::Truncated),
     ] {
         let model = ScriptedModel::new([turn]);
-        let Err(Error::Model(error)) = agent(&model).run("Go on.").await else { panic!("a model error") };
+        let Err(Error::Model(error)) = agent(&model).run("Go on.").await else {
+            panic!("a model error")
+        };
         assert_eq!(error.kind(), kind);
         model.finish();
     }
@@ -362,7 +408,8 @@ async fn answers_break_off_and_fail_as_scripted() {
 #[tokio::test]
 async fn turns_are_computed_from_the_request() {
     let model = ScriptedModel::new([
-        Turn::with(|request| Turn::call("add", json!({"a": request.messages.len(), "b": 1}))).expect_last("Go on."),
+        Turn::with(|request| Turn::call("add", json!({"a": request.messages.len(), "b": 1})))
+            .expect_last("Go on."),
         Turn::with(|_| panic!("no idea")),
     ]);
     agent(&model).run("Go on.").await.unwrap_err();
@@ -386,7 +433,13 @@ async fn a_rule_answers_without_end() {
 async fn lanes_serve_runs_at_the_same_time() {
     let lane = |n: i64| {
         let key = format!("question {n}.");
-        (key, [Turn::call("add", json!({"a": n, "b": n})), Turn::text("fine").expect_result("add", 2 * n)])
+        (
+            key,
+            [
+                Turn::call("add", json!({"a": n, "b": n})),
+                Turn::text("fine").expect_result("add", 2 * n),
+            ],
+        )
     };
     let model = ScriptedModel::keyed((0..20).map(lane));
     let agent = agent(&model);
@@ -417,9 +470,13 @@ async fn a_request_must_fit_one_lane() {
 
 #[tokio::test]
 async fn requests_are_kept_on_demand() {
-    let model = ScriptedModel::new([Turn::call("add", json!({"a": 1, "b": 2})), Turn::text("3")]).capturing();
+    let model = ScriptedModel::new([Turn::call("add", json!({"a": 1, "b": 2})), Turn::text("3")])
+        .capturing();
     agent(&model).run("Go on.").await.unwrap();
-    assert_eq!(model.requests().iter().map(|request| request.messages.len()).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(
+        model.requests().iter().map(|request| request.messages.len()).collect::<Vec<_>>(),
+        [1, 3]
+    );
     model.finish();
 
     let model = ScriptedModel::new([]);
@@ -435,7 +492,10 @@ async fn no_request_is_kept_without_demand() {
     let list = messages.messages().as_ptr();
     let model = ScriptedModel::new([Turn::text("x").check(|_| {})]);
     let mut stream = model.stream(ModelRequest::new(messages.clone()));
-    assert!(matches!(within("the next event", stream.next()).await, Some(Ok(ModelEvent::Completed(_)))));
+    assert!(matches!(
+        within("the next event", stream.next()).await,
+        Some(Ok(ModelEvent::Completed(_)))
+    ));
     messages.push(Message::user("Go on."));
     assert_eq!(messages.messages().as_ptr(), list);
     model.finish();
@@ -445,7 +505,13 @@ async fn no_request_is_kept_without_demand() {
 async fn another_course_is_reported_with_a_diff() {
     let model = ScriptedModel::new([Turn::call("add", json!({"a": 2, "b": 2})), Turn::text("4")]);
     let result = agent(&model).run("Go on.").await.unwrap();
-    let story = ["run.started ..", "..", "tool#1.add completed 5", "model#2 completed stop ..", "run.completed \"5\""];
+    let story = [
+        "run.started ..",
+        "..",
+        "tool#1.add completed 5",
+        "model#2 completed stop ..",
+        "run.completed \"5\"",
+    ];
     assert_eq!(
         panic_of(|| assert_trace(result.events(), story)),
         "the run went another way (- expected, + happened):
@@ -476,16 +542,28 @@ async fn events_that_are_not_well_formed_are_found() {
     let at = |name: &str| events.iter().position(|event| event.name() == name).unwrap();
     for (problem, text) in [
         (broken(&|events| drop(events.remove(at("tool.started")))), "it ends without a start"),
-        (broken(&|events| drop(events.remove(at("tool.completed")))), "`tool#1.add` has no end when the run ends"),
-        (broken(&|events| drop(events.remove(0))), "the first event, and only the first, is run.started"),
+        (
+            broken(&|events| drop(events.remove(at("tool.completed")))),
+            "`tool#1.add` has no end when the run ends",
+        ),
+        (
+            broken(&|events| drop(events.remove(0))),
+            "the first event, and only the first, is run.started",
+        ),
         (broken(&|events| drop(events.pop())), "the run has 0 ends"),
-        (broken(&|events| events.push(events.last().unwrap().clone())), "comes after the end of the run"),
+        (
+            broken(&|events| events.push(events.last().unwrap().clone())),
+            "comes after the end of the run",
+        ),
         (broken(&|events| events[3].seq = 9), "comes after event 3"),
         (
             broken(&|events| events[3].time = agentflow::time::Timestamp::from_millis(1)),
             "is earlier than the event before",
         ),
-        (broken(&|events| events[3].path = "node/tool#1.add".parse().unwrap()), "its parent `node` is not there"),
+        (
+            broken(&|events| events[3].path = "node/tool#1.add".parse().unwrap()),
+            "its parent `node` is not there",
+        ),
         (broken(&|events| events.clear()), "there are no events"),
     ] {
         assert!(problem.contains(text), "{problem}");

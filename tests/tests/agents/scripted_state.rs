@@ -43,7 +43,9 @@ fn script() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let told = request.messages.messages().iter().find_map(|message| message.results().next());
         match told {
-            None => Turn::call("intent_of_run", json!({})).state(&INTENT, &"refund".to_owned()).state(&ROUNDS, &1),
+            None => Turn::call("intent_of_run", json!({}))
+                .state(&INTENT, &"refund".to_owned())
+                .state(&ROUNDS, &1),
             Some(told) => Turn::text(told.output.trim_matches('"')).state(&ROUNDS, &2),
         }
     })
@@ -60,8 +62,14 @@ async fn state_of_an_answer_is_seen_by_its_tools_and_by_what_follows() {
     let run = agent.start(RunRequest::new("I want my money back.").session("s")).unwrap();
     assert_eq!(run.result().await.unwrap().output(), "refund");
     let state = runtime.run_state(run.run_id()).await.unwrap();
-    assert_eq!((state.get(&INTENT).unwrap().as_deref(), state.get(&ROUNDS).unwrap()), (Some("refund"), Some(2)));
-    let changed = AgentEvents::of(&run.recorded()).into_iter().find(|event| !event.state_delta.is_empty()).unwrap();
+    assert_eq!(
+        (state.get(&INTENT).unwrap().as_deref(), state.get(&ROUNDS).unwrap()),
+        (Some("refund"), Some(2))
+    );
+    let changed = AgentEvents::of(&run.recorded())
+        .into_iter()
+        .find(|event| !event.state_delta.is_empty())
+        .unwrap();
     assert_eq!(changed.state_delta["intent"], "refund");
     // The next run of the session starts with this state.
     let model = ScriptedModel::new([
@@ -74,19 +82,24 @@ async fn state_of_an_answer_is_seen_by_its_tools_and_by_what_follows() {
 
 #[tokio::test(start_paused = true)]
 async fn state_of_an_answer_survives_a_crash_at_every_write() {
-    let report =
-        CrashTest::new(&classified::workflow(), || ()).runtime(|runtime| runtime.model(script())).twice().run();
+    let report = CrashTest::new(&classified::workflow(), || ())
+        .runtime(|runtime| runtime.model(script()))
+        .twice()
+        .run();
     let report = report.await;
     assert!(report.crashes() > 10, "{report}");
     let agent = Agent::new(script()).name("classifier").tools(tools![intent_of_run]);
-    let report = CrashTest::agent(&agent, || RunRequest::new("I want my money back.")).twice().run().await;
+    let report =
+        CrashTest::agent(&agent, || RunRequest::new("I want my money back.")).twice().run().await;
     assert!(report.crashes() > 5, "{report}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn secrets_in_the_state_of_an_answer_are_not_recorded() {
-    let model = ScriptedModel::new([Turn::text("Noted.").state(&INTENT, &"call 555-0100-7".to_owned())]);
-    let runtime = test_runtime().store(MemoryStore::new()).with(redact().secret("555-0100-7")).build();
+    let model =
+        ScriptedModel::new([Turn::text("Noted.").state(&INTENT, &"call 555-0100-7".to_owned())]);
+    let runtime =
+        test_runtime().store(MemoryStore::new()).with(redact().secret("555-0100-7")).build();
     let run = Agent::new(model).runtime(&runtime).start("Hi.").unwrap();
     run.result().await.unwrap();
     let state = runtime.run_state(run.run_id()).await.unwrap();
@@ -95,7 +108,8 @@ async fn secrets_in_the_state_of_an_answer_are_not_recorded() {
 
 #[tokio::test(start_paused = true)]
 async fn events_of_an_answer_are_shown_in_order_and_not_recorded() {
-    let turn = Turn::text("One, ").event(json!({"searched": "tea"})).and_text("two.").event("almost done");
+    let turn =
+        Turn::text("One, ").event(json!({"searched": "tea"})).and_text("two.").event("almost done");
     let agent = Agent::new(ScriptedModel::new([turn])).runtime(&test_runtime().build());
     let mut stream = agent.stream("Count.").unwrap();
     let mut shown = Vec::new();
@@ -107,8 +121,13 @@ async fn events_of_an_answer_are_shown_in_order_and_not_recorded() {
         }
     }
     let searched = r#"model#1 {"searched":"tea"}"#;
-    assert_eq!(shown, [r#"Text("One, ")"#, searched, r#"Text("two.")"#, r#"model#1 "almost done""#]);
+    assert_eq!(
+        shown,
+        [r#"Text("One, ")"#, searched, r#"Text("two.")"#, r#"model#1 "almost done""#]
+    );
     let result = stream.result().await.unwrap();
     assert_eq!(result.output(), "One, two.");
-    assert!(!result.events().iter().any(|event| matches!(event.kind, EventKind::StepProgress { .. })));
+    assert!(
+        !result.events().iter().any(|event| matches!(event.kind, EventKind::StepProgress { .. }))
+    );
 }

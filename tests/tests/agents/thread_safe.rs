@@ -6,10 +6,11 @@ use agentflow::model::openai_chat::OpenAiChat;
 use agentflow::model::openai_responses::OpenAiResponses;
 use agentflow::prelude::*;
 use agentflow::{
-    a2a::*, a2a_server::*, agent::*, artifact::*, definition::*, document::*, dry_run::*, error::*, event::*,
-    executor::*, expression::*, mailbox::*, mcp::*, mcp_server::*, memory::*, message::*, middleware::*, model::*,
-    path::*, pipeline::*, resource::*, run::*, runtime::*, schema::*, session::*, state::*, store::*, telemetry::*,
-    template::*, time::*, tool::*, tools::*, value::*, views::*, workflow::*,
+    a2a::*, a2a_server::*, agent::*, artifact::*, definition::*, document::*, dry_run::*, error::*,
+    event::*, executor::*, expression::*, mailbox::*, mcp::*, mcp_server::*, memory::*, message::*,
+    middleware::*, model::*, path::*, pipeline::*, resource::*, run::*, runtime::*, schema::*,
+    session::*, state::*, store::*, telemetry::*, template::*, time::*, tool::*, tools::*,
+    value::*, views::*, workflow::*,
 };
 use agentflow_testing::*;
 use axum::routing::get;
@@ -127,7 +128,8 @@ async fn a_stream_is_read_in_a_spawned_task() {
 async fn a_stream_is_read_in_a_handler_of_axum() {
     let handler = || async { watched(greeter()).await.unwrap_or_else(|error| error.to_string()) };
     let _: axum::Router = axum::Router::new().route("/", get(handler));
-    let response = axum::handler::Handler::call(handler, axum::extract::Request::default(), ()).await;
+    let response =
+        axum::handler::Handler::call(handler, axum::extract::Request::default(), ()).await;
     assert_eq!(response.status(), 200);
     let body = axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
     assert!(body.starts_with(b"good morning after "), "{body:?}");

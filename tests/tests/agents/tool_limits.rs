@@ -28,9 +28,15 @@ static SHIPPED: AtomicU32 = AtomicU32::new(0);
 
 /// Ships parcels.
 #[tool]
-async fn ship_within_limits(to: Country, parcels: Vec<Parcel>, via: Option<HashSet<u8>>) -> Result<usize> {
+async fn ship_within_limits(
+    to: Country,
+    parcels: Vec<Parcel>,
+    via: Option<HashSet<u8>>,
+) -> Result<usize> {
     SHIPPED.fetch_add(1, Ordering::SeqCst);
-    let shown = parcels.iter().filter(|parcel| parcel.kilos > 0 && parcel.label.is_some() && !parcel.tags.is_empty());
+    let shown = parcels
+        .iter()
+        .filter(|parcel| parcel.kilos > 0 && parcel.label.is_some() && !parcel.tags.is_empty());
     Ok(shown.count() + to.0.len() + via.map_or(0, |via| via.len()))
 }
 
@@ -41,7 +47,11 @@ struct Shipment {
     parcels: Vec<Parcel>,
 }
 
-async fn called(tool: impl agentflow::tool::IntoTools, name: &str, arguments: Value) -> (ToolStatus, String) {
+async fn called(
+    tool: impl agentflow::tool::IntoTools,
+    name: &str,
+    arguments: Value,
+) -> (ToolStatus, String) {
     let call = ToolCall::new("1", name, arguments.to_string());
     let result = test_runtime().tools(tool).build().invoke(&call, &[]).await.unwrap();
     (result.status, result.text().into_owned())
@@ -52,7 +62,8 @@ async fn a_typed_tool_enforces_the_limits_of_its_schema() {
     let shipped = SHIPPED.load(Ordering::SeqCst);
     let parcel = json!({"kilos": 2, "label": "DE7", "tags": ["new"]});
     let fitting = json!({"to": "DE", "parcels": [parcel], "via": [1, 2]});
-    let (status, text) = called(tools![ship_within_limits], "ship_within_limits", fitting.clone()).await;
+    let (status, text) =
+        called(tools![ship_within_limits], "ship_within_limits", fitting.clone()).await;
     assert_eq!((status, &*text), (ToolStatus::Success, "5"));
     for (at, value, path, limit) in [
         ("/to", json!("GERMANY"), "`to`: ", "3"),
@@ -65,9 +76,12 @@ async fn a_typed_tool_enforces_the_limits_of_its_schema() {
     ] {
         let mut arguments = fitting.clone();
         *arguments.pointer_mut(at).unwrap() = value.clone();
-        let (status, text) = called(tools![ship_within_limits], "ship_within_limits", arguments).await;
+        let (status, text) =
+            called(tools![ship_within_limits], "ship_within_limits", arguments).await;
         assert_eq!(status, ToolStatus::InvalidArguments, "{at}: {text}");
-        let says_all = text.starts_with(path) && text.contains(limit) && text.ends_with(&format!("seen: {value}"));
+        let says_all = text.starts_with(path)
+            && text.contains(limit)
+            && text.ends_with(&format!("seen: {value}"));
         assert!(says_all, "{at}: {text}");
     }
     assert_eq!(SHIPPED.load(Ordering::SeqCst), shipped + 1);

@@ -68,11 +68,17 @@ async fn plain_parameters_a_result_and_a_sync_function_just_work() {
     assert_eq!(call(&tools[1], r#"{"a": 6, "b": 3}"#).await, Ok(json!(2)));
     for divide in &tools[1..=2] {
         let error = call(divide, r#"{"a": 6, "b": 0}"#).await.expect_err("division by zero");
-        assert_eq!((error.status(), error.message()), (ToolStatus::Error, "my error: division by zero"));
+        assert_eq!(
+            (error.status(), error.message()),
+            (ToolStatus::Error, "my error: division by zero")
+        );
     }
     assert_eq!(call(&tools[3], "").await, Ok(Value::Null));
     let error = call(&tools[4], r#"{"a": 1}"#).await.expect_err("refused");
-    assert_eq!((error.status(), error.message()), (ToolStatus::InvalidArguments, "1 is not a customer"));
+    assert_eq!(
+        (error.status(), error.message()),
+        (ToolStatus::InvalidArguments, "1 is not a customer")
+    );
     // The functions can still be called directly.
     assert_eq!(add(1, 2).await, 3);
     assert!(divide(1, 0).is_err());
@@ -82,7 +88,10 @@ async fn plain_parameters_a_result_and_a_sync_function_just_work() {
 async fn arguments_that_do_not_fit_are_told_all_at_once() {
     let add = one(tools![add]);
     for (arguments, expected) in [
-        ("{}", "`a`: this argument is missing; give it a value\n`b`: this argument is missing; give it a value"),
+        (
+            "{}",
+            "`a`: this argument is missing; give it a value\n`b`: this argument is missing; give it a value",
+        ),
         (r#"{"a": 1}"#, "`b`: this argument is missing; give it a value"),
         (
             r#"{"a": "x", "b": 1.5}"#,
@@ -91,22 +100,41 @@ async fn arguments_that_do_not_fit_are_told_all_at_once() {
         (r#"{"a": 1, "b": 2, "bb": 3}"#, "`bb`: there is no such argument; did you mean `b`?"),
         ("[1, 2]", "the arguments must be one JSON object, but were [1,2]"),
         ("null", "the arguments must be one JSON object, but were null"),
-        ("{\"a\": 1", "the arguments are not valid JSON: EOF while parsing an object at line 1 column 7"),
+        (
+            "{\"a\": 1",
+            "the arguments are not valid JSON: EOF while parsing an object at line 1 column 7",
+        ),
         ("{} {}", "the arguments are not valid JSON: trailing characters at line 1 column 4"),
     ] {
         let error = call(&add, arguments).await.expect_err(arguments);
-        assert_eq!((error.status(), error.message()), (ToolStatus::InvalidArguments, expected), "{arguments}");
+        assert_eq!(
+            (error.status(), error.message()),
+            (ToolStatus::InvalidArguments, expected),
+            "{arguments}"
+        );
     }
-    assert_eq!(call(&add, r#"{"a": 2.0, "b": 3e0}"#).await, Ok(json!(5)), "whole numbers are integers");
+    assert_eq!(
+        call(&add, r#"{"a": 2.0, "b": 3e0}"#).await,
+        Ok(json!(5)),
+        "whole numbers are integers"
+    );
 }
 
 #[tokio::test]
 async fn an_argument_that_is_given_twice_is_refused() {
     let (add, total) = (one(tools![add]), one(tools![total]));
     for (tool, arguments, place) in [
-        (&add, r#"{"a": 1, "a": 2, "b": 3}"#, "`a` is given twice; give it once at line 1 column 12"),
+        (
+            &add,
+            r#"{"a": 1, "a": 2, "b": 3}"#,
+            "`a` is given twice; give it once at line 1 column 12",
+        ),
         // Also if another argument is invalid, and inside of nested values.
-        (&add, r#"{"a": "x", "a": 2, "b": 3}"#, "`a` is given twice; give it once at line 1 column 14"),
+        (
+            &add,
+            r#"{"a": "x", "a": 2, "b": 3}"#,
+            "`a` is given twice; give it once at line 1 column 14",
+        ),
         (
             &total,
             r#"{"order": {"items": [{"price": 1, "price": 2.0}]}}"#,
@@ -130,8 +158,12 @@ async fn a_whole_number_is_an_integer_without_losing_a_digit() {
     let whole = r#"{"numbers": [9007199254740993.0, -1e3, 2.50e1], "more": {"1.0": 18446744073709551615.0}}"#;
     let said = r#"[9007199254740993, -1000, 25] {"1.0": 18446744073709551615}"#;
     assert_eq!(call(&sum_of, whole).await, Ok(json!(said)));
-    for number in ["9007199254740993.5", "4503599627370497.3", "1e-1", "9223372036854775808.0", "1e19"] {
-        let error = call(&sum_of, &format!(r#"{{"numbers": [{number}], "more": {{}}}}"#)).await.expect_err(number);
+    for number in
+        ["9007199254740993.5", "4503599627370497.3", "1e-1", "9223372036854775808.0", "1e19"]
+    {
+        let error = call(&sum_of, &format!(r#"{{"numbers": [{number}], "more": {{}}}}"#))
+            .await
+            .expect_err(number);
         assert!(error.message().starts_with("`numbers[0]`: invalid "), "{}", error.message());
     }
 }
@@ -158,7 +190,8 @@ async fn a_closure_reads_its_arguments_as_strictly_as_a_function() {
     let open = FnTool::new("open", "A city.", |_, city: OpenCity| async move {
         Ok::<_, String>(format!("{} {:?}", city.name, city.others.keys()))
     });
-    let closed = json!({"type": "object", "properties": {"name": {}}, "additionalProperties": false});
+    let closed =
+        json!({"type": "object", "properties": {"name": {}}, "additionalProperties": false});
     let dynamic = |schema: Value| {
         FnTool::dynamic(
             ToolDefinition::new("any", "Anything.", schema),
@@ -168,14 +201,20 @@ async fn a_closure_reads_its_arguments_as_strictly_as_a_function() {
     assert_eq!(city.definition().parameters["additionalProperties"], json!(false));
     let (city, open) = (city.into(), open.into());
     let (closed, any) = (dynamic(closed).into(), dynamic(json!({"type": "object"})).into());
-    assert_eq!(call(&city, r#"{"name": "Oslo", "population": 7e5}"#).await, Ok(json!("Oslo 700000")));
+    assert_eq!(
+        call(&city, r#"{"name": "Oslo", "population": 7e5}"#).await,
+        Ok(json!("Oslo 700000"))
+    );
     assert_eq!(call(&open, r#"{"name": "Oslo", "size": 2}"#).await, Ok(json!("Oslo [\"size\"]")));
     assert_eq!(call(&any, r#"{"a": [1, {"b": 2.0}]}"#).await, Ok(json!({"a": [1, {"b": 2.0}]})));
     let not_json = "the arguments are not valid JSON: trailing characters at line 1 column 18";
     for tool in [&city, &open, &closed, &any] {
         for (arguments, message) in [
             (r#"{"name": "Oslo"} {}"#, not_json),
-            (r#"["Oslo", 700000]"#, r#"the arguments must be one JSON object, but were ["Oslo",700000]"#),
+            (
+                r#"["Oslo", 700000]"#,
+                r#"the arguments must be one JSON object, but were ["Oslo",700000]"#,
+            ),
             (
                 r#"{"name": "Oslo", "name": "Rome"}"#,
                 "the arguments cannot be read: `name` is given twice; give it once at line 1 column 23",
@@ -189,7 +228,8 @@ async fn a_closure_reads_its_arguments_as_strictly_as_a_function() {
         (&city, "`populaton`: there is no such argument; did you mean `population`?"),
         (&closed, "`populaton`: there is no such argument; there are `name`"),
     ] {
-        let error = call(tool, r#"{"name": "Oslo", "populaton": 1}"#).await.expect_err("a mistyped name");
+        let error =
+            call(tool, r#"{"name": "Oslo", "populaton": 1}"#).await.expect_err("a mistyped name");
         assert_eq!((error.status(), error.message()), (ToolStatus::InvalidArguments, message));
     }
 }
@@ -212,8 +252,13 @@ fn total(order: Order) -> u32 {
 #[tokio::test]
 async fn the_place_of_a_mistake_is_reported() {
     let total = one(tools![total]);
-    let error = call(&total, r#"{"order": {"items": [{"price": 1}, {"price": 300}]}}"#).await.expect_err("too large");
-    assert_eq!(error.message(), "`order.items[1].price`: invalid value: integer `300`, expected u8; seen: 300");
+    let error = call(&total, r#"{"order": {"items": [{"price": 1}, {"price": 300}]}}"#)
+        .await
+        .expect_err("too large");
+    assert_eq!(
+        error.message(),
+        "`order.items[1].price`: invalid value: integer `300`, expected u8; seen: 300"
+    );
     let error = call(&total, r#"{"order": {"items": [{}]}}"#).await.expect_err("missing");
     assert_eq!(error.message(), "`order.items[0]`: missing field `price`; seen: {}");
 }
@@ -286,13 +331,15 @@ async fn the_program_provides_what_the_model_does_not_see() {
     assert_eq!(call_in(&cx, &all, "{}").await, Ok(json!("plain 1 0 7 false")));
     let given = r#"{"type": "x", "count": 2, "distance": 1.5}"#;
     assert_eq!(call_in(&cx, &all, given).await, Ok(json!("x 2 1.5 7 false")));
-    let error = call_in(&cx, &all, r#"{"client": 1}"#).await.expect_err("no argument of the model's");
+    let error =
+        call_in(&cx, &all, r#"{"client": 1}"#).await.expect_err("no argument of the model's");
     assert_eq!(error.status(), ToolStatus::InvalidArguments);
     let error = call(&all, "{}").await.expect_err("no client");
     assert!(error.message().contains("no resource of type"), "{error}");
     let mut resources = Resources::default();
     resources.insert(Some(Client(7)));
-    let error = call_in(&Context::detached_with(resources), &all, "{}").await.expect_err("no client");
+    let error =
+        call_in(&Context::detached_with(resources), &all, "{}").await.expect_err("no client");
     let near = "`agents::tool_macro::Client` (there is a `core::option::Option<agents::tool_macro::Client>`)";
     assert!(error.message().contains(near), "{error}");
 }
@@ -329,7 +376,10 @@ async fn a_trait_object_is_provided_in_an_arc_to_agents_and_to_workflows() {
     let db: Arc<dyn Db> = Arc::new(InMemory);
     let found = Arc::new(Mutex::new(Vec::<u32>::new()));
     let model = ScriptedModel::new([Turn::call("find", json!({"key": 3})), Turn::text("row 3")]);
-    let agent = Agent::new(model).tools(tools![find]).resource(Arc::clone(&db)).resource(Arc::clone(&found));
+    let agent = Agent::new(model)
+        .tools(tools![find])
+        .resource(Arc::clone(&db))
+        .resource(Arc::clone(&found));
     assert_eq!(agent.run("Find 3.").await.unwrap().output(), "row 3");
     let runtime = test_runtime().resource(db).resource(Arc::clone(&found)).build();
     assert_eq!(find_two(&runtime.context(), 4).await.unwrap(), "row 4, row 5");
@@ -341,8 +391,10 @@ async fn a_trait_object_is_provided_in_an_arc_to_agents_and_to_workflows() {
 #[tokio::test]
 async fn a_resource_that_is_not_there_is_named_with_the_one_that_nearly_is() {
     let boxed: Box<dyn Db> = Box::new(InMemory);
-    let agent =
-        Agent::new(ScriptedModel::new([])).tools(tools![find]).resource(boxed).resource(Mutex::new(vec![1_u32]));
+    let agent = Agent::new(ScriptedModel::new([]))
+        .tools(tools![find])
+        .resource(boxed)
+        .resource(Mutex::new(vec![1_u32]));
     assert_eq!(
         agent.build().unwrap_err().to_string(),
         "the agent `agent` cannot be built: these resources are missing: `dyn agents::tool_macro::Db` \
@@ -419,8 +471,12 @@ fn sixteen(
 
 #[tokio::test]
 async fn sixteen_parameters_are_the_most() {
-    let arguments: serde_json::Map<_, _> = ('a'..='p').map(|name| (name.to_string(), json!(2))).collect();
-    assert_eq!(call(&one(tools![sixteen]), &Value::Object(arguments).to_string()).await, Ok(json!(32)));
+    let arguments: serde_json::Map<_, _> =
+        ('a'..='p').map(|name| (name.to_string(), json!(2))).collect();
+    assert_eq!(
+        call(&one(tools![sixteen]), &Value::Object(arguments).to_string()).await,
+        Ok(json!(32))
+    );
 }
 
 #[test]
@@ -442,7 +498,8 @@ fn flights(from: String, to: String, day: u8, back: Option<u8>) -> String {
 #[tokio::test]
 async fn all_mistakes_in_the_arguments_are_reported_at_once() {
     let tool = &tools![flights][0];
-    let error = tool.call(&Context::detached(), r#"{"form": "Oslo", "day": 999}"#).await.unwrap_err();
+    let error =
+        tool.call(&Context::detached(), r#"{"form": "Oslo", "day": 999}"#).await.unwrap_err();
     assert_eq!(
         error.message(),
         "`day`: invalid value: integer `999`, expected u8; seen: 999\n\

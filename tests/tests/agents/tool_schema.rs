@@ -181,7 +181,10 @@ fn number() -> impl Strategy<Value = Value> {
 }
 
 fn text() -> impl Strategy<Value = String> {
-    let known = ["Unit", "Newtype", "Tuple", "Struct", "unit", "struct", "newtype", "a", "é", "", "7", "007", "-1"];
+    let known = [
+        "Unit", "Newtype", "Tuple", "Struct", "unit", "struct", "newtype", "a", "é", "", "7",
+        "007", "-1",
+    ];
     prop_oneof![prop::sample::select(known.to_vec()).prop_map(str::to_owned), ".{0,3}"]
 }
 
@@ -210,12 +213,17 @@ fn key() -> impl Strategy<Value = String> {
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
-    let leaf =
-        prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), number(), text().prop_map(Value::from),];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        number(),
+        text().prop_map(Value::from),
+    ];
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map(key(), inner, 0..4).prop_map(|map| map.into_iter().collect()),
+            prop::collection::btree_map(key(), inner, 0..4)
+                .prop_map(|map| map.into_iter().collect()),
         ]
     })
 }
@@ -245,7 +253,8 @@ fn exactly(schema: &Value) -> BoxedStrategy<Value> {
         Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect(),
         _ => return any_json().boxed(),
     };
-    prop::strategy::Union::new(types.into_iter().map(|of| typed(of, schema)).collect::<Vec<_>>()).boxed()
+    prop::strategy::Union::new(types.into_iter().map(|of| typed(of, schema)).collect::<Vec<_>>())
+        .boxed()
 }
 
 fn typed(of: &str, schema: &Map<String, Value>) -> BoxedStrategy<Value> {
@@ -254,7 +263,9 @@ fn typed(of: &str, schema: &Map<String, Value>) -> BoxedStrategy<Value> {
         "boolean" => any::<bool>().prop_map(Value::from).boxed(),
         // JSON Schema expresses the range of an `f32` only by its format.
         "number" if schema.get("format").is_some_and(|format| format == "float") => {
-            let fits = |number: &Value| number.as_f64().is_none_or(|number| number.abs() <= f64::from(f32::MAX));
+            let fits = |number: &Value| {
+                number.as_f64().is_none_or(|number| number.abs() <= f64::from(f32::MAX))
+            };
             number().prop_filter("fits an f32", fits).boxed()
         }
         "integer" | "number" => number().boxed(),
@@ -276,14 +287,19 @@ fn array(schema: &Map<String, Value>) -> BoxedStrategy<Value> {
             None => like(items),
         },
     );
-    let length =
-        schema.get("minItems").and_then(Value::as_u64).map_or(0..4, |least| least as usize..least as usize + 1);
+    let length = schema
+        .get("minItems")
+        .and_then(Value::as_u64)
+        .map_or(0..4, |least| least as usize..least as usize + 1);
     prop::collection::vec(item, length).prop_map(Value::from).boxed()
 }
 
 fn object(schema: &Map<String, Value>) -> BoxedStrategy<Value> {
-    let required: Vec<&Value> =
-        schema.get("required").and_then(Value::as_array).map(|all| all.iter().collect()).unwrap_or_default();
+    let required: Vec<&Value> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|all| all.iter().collect())
+        .unwrap_or_default();
     let mut fields = Vec::new();
     for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let name = name.clone();
@@ -292,7 +308,9 @@ fn object(schema: &Map<String, Value>) -> BoxedStrategy<Value> {
         fields.push(field.prop_map(move |value| value.map(|value| (name.clone(), value))).boxed());
     }
     let extra = schema.get("additionalProperties").filter(|extra| extra.is_object()).map(like);
-    let extra = extra.or_else(|| schema.get("patternProperties").and_then(Value::as_object)?.values().next().map(like));
+    let extra = extra.or_else(|| {
+        schema.get("patternProperties").and_then(Value::as_object)?.values().next().map(like)
+    });
     if let Some(extra) = extra {
         fields.push(proptest::option::of((key(), extra)).boxed());
     }
@@ -304,7 +322,9 @@ fn object(schema: &Map<String, Value>) -> BoxedStrategy<Value> {
 fn check_refusal(error: &ToolError) {
     assert_eq!(error.status(), ToolStatus::InvalidArguments, "{error}");
     for line in error.message().lines().filter(|line| line.starts_with('`')) {
-        let told = line.contains("; seen: ") || line.contains("is missing") || line.contains("no such argument");
+        let told = line.contains("; seen: ")
+            || line.contains("is missing")
+            || line.contains("no such argument");
         assert!(told, "{line}");
     }
 }
@@ -342,7 +362,12 @@ fn run(tool: &'static dyn Tool) {
         })
         .unwrap_or_else(|error| panic!("{error}"));
     // The test is only meaningful if both outcomes are frequent.
-    assert!(accepted.get() > 100 && refused.get() > 100, "{} allowed, {} not", accepted.get(), refused.get());
+    assert!(
+        accepted.get() > 100 && refused.get() > 100,
+        "{} allowed, {} not",
+        accepted.get(),
+        refused.get()
+    );
 }
 
 #[test]
@@ -368,7 +393,11 @@ fn whole_numbers_are_integers_however_written() {
         (json!({"i8": 1, "i64": 0.5}), false),
     ] {
         assert_eq!(call(&numbers {}, &arguments.to_string()).is_ok(), ok, "{arguments}");
-        assert_eq!(validator(&(numbers {}).definition().parameters).is_valid(&arguments), ok, "{arguments}");
+        assert_eq!(
+            validator(&(numbers {}).definition().parameters).is_valid(&arguments),
+            ok,
+            "{arguments}"
+        );
     }
 }
 
@@ -397,6 +426,7 @@ proptest! {
 
 #[test]
 fn deep_json_is_refused_and_not_a_crash() {
-    let deep = format!(r#"{{"flag": true, "anything": {}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    let deep =
+        format!(r#"{{"flag": true, "anything": {}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
     check_refusal(&call(&shapes {}, &deep).expect_err("too deep"));
 }

@@ -68,11 +68,17 @@ async fn a_tool_that_keeps_failing_is_left_alone() {
         .with(circuit_breaker(2, Duration::from_secs(30)).tools(["search"]))
         .build();
     for at in 1..=2 {
-        assert_eq!(runtime.invoke(&call("search"), &[]).await.unwrap().output, format!("failure {at}"));
+        assert_eq!(
+            runtime.invoke(&call("search"), &[]).await.unwrap().output,
+            format!("failure {at}")
+        );
     }
     let refused = runtime.invoke(&call("search"), &[]).await.unwrap();
     assert_eq!(refused.status, ToolStatus::Error);
-    assert_eq!(refused.output, "`search` has failed too often and is left alone for 30s; do without it until then");
+    assert_eq!(
+        refused.output,
+        "`search` has failed too often and is left alone for 30s; do without it until then"
+    );
     tokio::time::advance(Duration::from_secs(31)).await;
     assert_eq!(runtime.invoke(&call("search"), &[]).await.unwrap().output, "failure 3");
     assert!(runtime.invoke(&call("search"), &[]).await.unwrap().output.contains("left alone"));
@@ -97,7 +103,11 @@ fn definitions_and_the_catalogue_say_what_streams_and_what_is_needed() {
         futures_util::stream::iter(["one"].map(Ok::<_, std::io::Error>))
     });
     assert!(streamed.definition().supports_streaming);
-    assert!(!FnTool::new("plain", "", |_, (): ()| async { Ok::<_, String>(()) }).definition().supports_streaming);
+    assert!(
+        !FnTool::new("plain", "", |_, (): ()| async { Ok::<_, String>(()) })
+            .definition()
+            .supports_streaming
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,16 +122,22 @@ async fn results_and_events_say_how_large_an_answer_is() {
     // The JSON string with its quotes, plus the text for the model.
     assert_eq!(result.output_size(), 1002 + 5);
 
-    let plain = FnTool::new("plain", "Say.", |_, (): ()| async { Ok::<_, String>("y".repeat(500)) });
+    let plain =
+        FnTool::new("plain", "Say.", |_, (): ()| async { Ok::<_, String>("y".repeat(500)) });
     let model = ScriptedModel::new([Turn::call("plain", json!({})), Turn::text("Done.")]);
     let limits = Limits::default().large_outputs(LargeOutputs::over(100).head(10));
-    let run = Agent::new(model).tools([plain]).settings(limits).runtime(&runtime).start("Go.").unwrap();
+    let run =
+        Agent::new(model).tools([plain]).settings(limits).runtime(&runtime).start("Go.").unwrap();
     run.result().await.unwrap();
     let events = run.recorded();
-    let ended = events.iter().find(|event| matches!(event.kind, EventKind::ToolCompleted { .. })).unwrap();
+    let ended =
+        events.iter().find(|event| matches!(event.kind, EventKind::ToolCompleted { .. })).unwrap();
     // An output that is saved as an artifact counts with its full size.
     assert_eq!(ended.kind.output_size(), Some(500));
-    let shown = AgentEvents::of(&events).into_iter().find(|event| !event.tool_responses.is_empty()).unwrap();
+    let shown = AgentEvents::of(&events)
+        .into_iter()
+        .find(|event| !event.tool_responses.is_empty())
+        .unwrap();
     assert_eq!(shown.metadata["output_size"], json!(500));
     assert_eq!(events[0].kind.output_size(), None);
 }

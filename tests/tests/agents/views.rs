@@ -20,8 +20,8 @@ fn every_kind_of_event_has_a_golden_line_in_each_view() {
     let mut seen = String::new();
     for line in KINDS.lines() {
         let event: Event = serde_json::from_str(line).unwrap();
-        let sse =
-            ScreenEvent::of(&event).map(|sse| json!({"event": sse.name, "data": sse.data, "added": sse.is_added()}));
+        let sse = ScreenEvent::of(&event)
+            .map(|sse| json!({"event": sse.name, "data": sse.data, "added": sse.is_added()}));
         let agent = AgentEvents::default().next(&event);
         let task = TaskChunks::default().next(&event);
         let views = json!({"of": event.name(), "sse": sse, "agent": agent, "task": task});
@@ -38,8 +38,12 @@ async fn views_add(a: u32, b: u32) -> u32 {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_of_an_agent_is_shown_whole() {
-    let model = ScriptedModel::new([Turn::call("views_add", json!({"a": 2, "b": 3})), Turn::text("It is 5.")]);
-    let agent = Agent::new(model).name("adder").tools(tools![views_add]).runtime(&test_runtime().build());
+    let model = ScriptedModel::new([
+        Turn::call("views_add", json!({"a": 2, "b": 3})),
+        Turn::text("It is 5."),
+    ]);
+    let agent =
+        Agent::new(model).name("adder").tools(tools![views_add]).runtime(&test_runtime().build());
     let mut stream = agent.stream("2 + 3?").unwrap();
     let mut events = Vec::new();
     while let Some(event) = within("the next event", stream.next()).await {
@@ -60,18 +64,27 @@ async fn a_run_of_an_agent_is_shown_whole() {
     assert!(chunks.last().unwrap().is_final);
 
     // The view of a cancelled run also contains its end.
-    let stalls = Agent::new(ScriptedModel::from_fn(|_| Turn::stall())).name("adder").runtime(&test_runtime().build());
+    let stalls = Agent::new(ScriptedModel::from_fn(|_| Turn::stall()))
+        .name("adder")
+        .runtime(&test_runtime().build());
     let run = stalls.start("2 + 3?").unwrap();
     run.cancel("enough").await.unwrap();
     let last = AgentEvents::of(&run.recorded()).pop().unwrap();
-    assert_eq!((last.is_final, last.error.as_deref()), (true, Some("the run was cancelled: enough")));
+    assert_eq!(
+        (last.is_final, last.error.as_deref()),
+        (true, Some("the run was cancelled: enough"))
+    );
 
     let recorded: Vec<Event> = events.into_iter().filter(Event::is_recorded).collect();
     let result = TaskResult::of(&recorded).unwrap();
     assert_eq!((result.status, result.agent_id.as_deref()), (TaskStatus::Success, Some("adder")));
     let written = serde_json::to_value(&result).unwrap();
-    let messages: Vec<_> =
-        written["messages"].as_array().unwrap().iter().map(|one| (&one["role"], &one["content"])).collect();
+    let messages: Vec<_> = written["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (&one["role"], &one["content"]))
+        .collect();
     assert_eq!(
         messages,
         [
@@ -96,7 +109,10 @@ async fn views_fail(n: u32) -> Result<u32, agentflow::tool::ToolError> {
 #[workflow(stop = best_effort)]
 async fn views_best_effort(n: u32) -> Result<u32> {
     let failed = views_fail(n).await.map_err(|error| {
-        agentflow::Error::Recorded(std::sync::Arc::new(agentflow::error::Failure::new("no", error.to_string())))
+        agentflow::Error::Recorded(std::sync::Arc::new(agentflow::error::Failure::new(
+            "no",
+            error.to_string(),
+        )))
     })?;
     Ok(failed)
 }
@@ -113,7 +129,10 @@ async fn a_failed_run_says_why() {
     assert_eq!(serde_json::to_value(last.chunk_type).unwrap(), "error");
     let sent = events.iter().filter_map(ScreenEvent::of).next_back().unwrap();
     assert_eq!((sent.name, sent.is_added()), ("workflow_failed", true));
-    assert!(sent.to_string().starts_with(&format!("id: {}\nevent: workflow_failed\ndata: {{", sent.id)), "{sent}");
+    assert!(
+        sent.to_string().starts_with(&format!("id: {}\nevent: workflow_failed\ndata: {{", sent.id)),
+        "{sent}"
+    );
     assert!(sent.to_string().ends_with("}\n\n"));
 }
 
@@ -128,15 +147,23 @@ async fn views_sized(text: String) -> Result<u32> {
 
 #[tokio::test(start_paused = true)]
 async fn every_node_with_an_end_on_a_screen_has_a_start() {
-    let run = test_runtime().build().start(views_sized::workflow(), "text".to_owned()).await.unwrap();
+    let run =
+        test_runtime().build().start(views_sized::workflow(), "text".to_owned()).await.unwrap();
     let question = run.asked().await.unwrap().unwrap();
     run.approve(&question.id, Approval::granted(), "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 18);
     let mut screen = ScreenEvents::default();
     let shown: Vec<_> = run.recorded().iter().filter_map(|event| screen.next(event)).collect();
-    let shown: Vec<_> = shown.iter().map(|event| (event.name, event.data["node_id"].as_str().unwrap_or(""))).collect();
-    let awaited =
-        [("awaiting_approval", "word"), ("run_paused", ""), ("approval_resolved", "word"), ("run_resumed", "")];
+    let shown: Vec<_> = shown
+        .iter()
+        .map(|event| (event.name, event.data["node_id"].as_str().unwrap_or("")))
+        .collect();
+    let awaited = [
+        ("awaiting_approval", "word"),
+        ("run_paused", ""),
+        ("approval_resolved", "word"),
+        ("run_resumed", ""),
+    ];
     let done = [("node_start", "sum"), ("node_complete", "sum"), ("workflow_complete", "")];
     assert_eq!(shown, [&awaited[..], &done[..]].concat());
 }
@@ -144,13 +171,15 @@ async fn every_node_with_an_end_on_a_screen_has_a_start() {
 #[tokio::test(start_paused = true)]
 async fn the_id_of_a_question_in_each_stream_is_one_for_its_answer() {
     let asking = async || {
-        let run = test_runtime().build().start(views_sized::workflow(), "text".to_owned()).await.unwrap();
+        let run =
+            test_runtime().build().start(views_sized::workflow(), "text".to_owned()).await.unwrap();
         run.asked().await.unwrap().unwrap();
         run
     };
     let run = asking().await;
     let chunks = TaskChunks::of(&run.recorded());
-    let asked = chunks.iter().find(|chunk| chunk.metadata["event"] == "approval.requested").unwrap();
+    let asked =
+        chunks.iter().find(|chunk| chunk.metadata["event"] == "approval.requested").unwrap();
     let asked = serde_json::to_value(asked).unwrap();
     let id = asked["content"]["id"].as_str().unwrap();
     assert!(id.starts_with("word@"), "{id}");
@@ -180,7 +209,8 @@ async fn views_kept(cx: &Context, word: String) -> Result<u32> {
 
 #[tokio::test(start_paused = true)]
 async fn events_for_a_screen_have_their_name_and_the_state_at_the_end() {
-    let run = test_runtime().build().start(views_kept::workflow(), "letters".to_owned()).await.unwrap();
+    let run =
+        test_runtime().build().start(views_kept::workflow(), "letters".to_owned()).await.unwrap();
     run.result().await.unwrap();
     let events = run.recorded();
     let mut screen = ScreenEvents::default();

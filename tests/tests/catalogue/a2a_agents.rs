@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentflow::a2a::{A2aClient, A2aClientBuilder, A2aError, A2aErrorCode, A2aMessage, A2aTaskState};
+use agentflow::a2a::{
+    A2aClient, A2aClientBuilder, A2aError, A2aErrorCode, A2aMessage, A2aTaskState,
+};
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
@@ -71,10 +73,12 @@ async fn with_card(
     let (card, answer) = (Arc::new(card), Arc::new(answer));
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let (card, answer, url, asked) = (card.clone(), answer.clone(), url.clone(), asked.clone());
+            let (card, answer, url, asked) =
+                (card.clone(), answer.clone(), url.clone(), asked.clone());
             tokio::spawn(async move {
                 while let Some(request) = request(&mut stream).await {
-                    let bytes = match request.head.starts_with("GET /.well-known/agent-card.json ") {
+                    let bytes = match request.head.starts_with("GET /.well-known/agent-card.json ")
+                    {
                         true => card(&url),
                         false => {
                             asked.lock().unwrap().push(request.method().to_owned());
@@ -84,7 +88,9 @@ async fn with_card(
                             }
                         }
                     };
-                    if stream.write_all(bytes.as_bytes()).await.is_err() || !bytes.contains("content-length") {
+                    if stream.write_all(bytes.as_bytes()).await.is_err()
+                        || !bytes.contains("content-length")
+                    {
                         return;
                     }
                 }
@@ -97,17 +103,20 @@ async fn with_card(
 fn bytes(request: &Request, sent: Sent) -> Option<String> {
     let id = &request.message["id"];
     let events = |items: Vec<Value>| -> String {
-        let event = |item| format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": id, "result": item}));
+        let event =
+            |item| format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": id, "result": item}));
         items.into_iter().map(event).collect()
     };
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
     Some(match sent {
         Sent::Result(result) => json_of(&json!({"jsonrpc": "2.0", "id": id, "result": result})),
-        Sent::Error(code) => {
-            json_of(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "because"}}))
-        }
+        Sent::Error(code) => json_of(
+            &json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "because"}}),
+        ),
         Sent::Stream(items) => format!("{head}connection: close\r\n\r\n{}", events(items)),
-        Sent::Broken(items) => format!("{head}transfer-encoding: chunked\r\n\r\nfffff\r\n{}", events(items)),
+        Sent::Broken(items) => {
+            format!("{head}transfer-encoding: chunked\r\n\r\nfffff\r\n{}", events(items))
+        }
         Sent::Bytes(bytes) => bytes,
         Sent::Nothing => String::new(),
         Sent::Silence => return None,
@@ -119,7 +128,10 @@ fn json_of(value: &Value) -> String {
 }
 
 /// Starts an agent with a valid card.
-async fn agent(streaming: bool, answer: impl Fn(&Request) -> Sent + Send + Sync + 'static) -> Agent {
+async fn agent(
+    streaming: bool,
+    answer: impl Fn(&Request) -> Sent + Send + Sync + 'static,
+) -> Agent {
     with_card(move |url| json_of(&card(url, streaming)), answer).await
 }
 
@@ -206,14 +218,19 @@ async fn frames_in_the_form_of_version_0_3_are_read() {
     let answer = far.client().build().unwrap().ask(&hello()).await.unwrap();
     assert_eq!(answer.text(), "whole");
     let file = &answer.task().unwrap().artifacts[0].parts[1];
-    assert_eq!((file.filename.as_deref(), file.media_type.as_deref()), (Some("a.txt"), Some("text/plain")));
+    assert_eq!(
+        (file.filename.as_deref(), file.media_type.as_deref()),
+        (Some("a.txt"), Some("text/plain"))
+    );
     assert_eq!(far.asked(), ["SendStreamingMessage"]);
 }
 
 #[tokio::test]
 async fn only_redirects_within_the_origin_are_followed_and_errors_name_others() {
     let moved = |to: &str| {
-        Sent::Bytes(format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"))
+        Sent::Bytes(format!(
+            "HTTP/1.1 307 Temporary Redirect\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"
+        ))
     };
     let far = agent(true, move |request| match request.head.starts_with("POST /rpc/ ") {
         true => Sent::Stream(vec![json!({"task": done()})]),
@@ -223,8 +240,19 @@ async fn only_redirects_within_the_origin_are_followed_and_errors_name_others() 
     let client = far.client().bearer("key-1234").build().unwrap();
     assert_eq!(client.ask(&hello()).await.unwrap().text(), "whole");
     let elsewhere = agent(false, move |_| moved("http://127.0.0.1:1/rpc?k=key-1234")).await;
-    let error = elsewhere.client().bearer("key-1234").build().unwrap().ask(&hello()).await.unwrap_err().to_string();
-    assert!(error.contains("it redirects to `http://127.0.0.1:1/rpc?k=") && !error.contains("key-1234"), "{error}");
+    let error = elsewhere
+        .client()
+        .bearer("key-1234")
+        .build()
+        .unwrap()
+        .ask(&hello())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("it redirects to `http://127.0.0.1:1/rpc?k=") && !error.contains("key-1234"),
+        "{error}"
+    );
     let circle = agent(false, move |_| moved("/rpc")).await;
     assert!(circle.client().build().unwrap().ask(&hello()).await.is_err());
     assert_eq!(circle.asked().len(), 6);
@@ -233,7 +261,10 @@ async fn only_redirects_within_the_origin_are_followed_and_errors_name_others() 
 #[tokio::test]
 async fn streams_can_be_turned_off() {
     let far = agent(true, |_| Sent::Result(json!({"task": done()}))).await;
-    assert_eq!(far.client().without_streams().build().unwrap().ask(&hello()).await.unwrap().text(), "whole");
+    assert_eq!(
+        far.client().without_streams().build().unwrap().ask(&hello()).await.unwrap().text(),
+        "whole"
+    );
     assert_eq!(far.asked(), ["SendMessage"]);
 }
 
@@ -274,13 +305,18 @@ async fn a_stream_that_begins_with_a_change_ends_with_the_whole_task() {
         _ => Sent::Result(done()),
     })
     .await;
-    assert_eq!(far.client().build().unwrap().ask(&hello().task("t")).await.unwrap().text(), "whole");
+    assert_eq!(
+        far.client().build().unwrap().ask(&hello().task("t")).await.unwrap().text(),
+        "whole"
+    );
     assert_eq!(far.asked(), ["SendStreamingMessage", "GetTask"]);
 }
 
 #[tokio::test]
 async fn a_message_whose_task_is_not_known_is_sent_again_only_where_that_does_no_harm() {
-    for (policy, times) in [(ToolPolicy::default(), 1), (ToolPolicy::default().effects(Effects::Read), 2)] {
+    for (policy, times) in
+        [(ToolPolicy::default(), 1), (ToolPolicy::default().effects(Effects::Read), 2)]
+    {
         let far = agent(true, |_| Sent::Broken(Vec::new())).await;
         let (status, text) = call(&far.client().policy(policy).build().unwrap()).await;
         assert_eq!((status, far.asked().len()), (ToolStatus::Error, times), "{text}");
@@ -296,7 +332,10 @@ async fn a_stream_that_never_brings_anything_new_is_given_up() {
     })
     .await;
     let error = far.client().build().unwrap().ask(&hello()).await.unwrap_err();
-    assert!(matches!(&error, A2aError::Lost { problem, .. } if problem.contains("resumed 5 times")), "{error}");
+    assert!(
+        matches!(&error, A2aError::Lost { problem, .. } if problem.contains("resumed 5 times")),
+        "{error}"
+    );
     assert_eq!(far.asked().iter().filter(|method| *method == "SendStreamingMessage").count(), 1);
 }
 
@@ -306,7 +345,11 @@ async fn an_agent_without_streams_is_polled() {
     let far = agent(false, move |request| match request.method() {
         "SendMessage" => {
             assert_eq!(request.message["params"]["configuration"]["returnImmediately"], true);
-            assert!(request.head.to_ascii_lowercase().contains("\r\na2a-version: 1.0\r\n"), "{}", request.head);
+            assert!(
+                request.head.to_ascii_lowercase().contains("\r\na2a-version: 1.0\r\n"),
+                "{}",
+                request.head
+            );
             Sent::Result(json!({"task": task("SUBMITTED")}))
         }
         _ => match looks.fetch_add(1, Ordering::SeqCst) {
@@ -330,11 +373,19 @@ async fn an_agent_calls_it_by_its_name_and_reads_its_answer() {
     let agent = agentflow::Agent::new(model.clone()).tools(far.client().build().unwrap());
     assert_eq!(agent.run("What is X?").await.unwrap().output(), "It is the whole.");
     let requests = model.requests();
-    let tool = requests[0].tools.definitions().iter().find(|tool| &*tool.name == "a2a__far").unwrap();
-    assert_eq!(&*tool.description, "Asks the agent Far: Is far away.\n- Search: Searches far away.");
+    let tool =
+        requests[0].tools.definitions().iter().find(|tool| &*tool.name == "a2a__far").unwrap();
+    assert_eq!(
+        &*tool.description,
+        "Asks the agent Far: Is far away.\n- Search: Searches far away."
+    );
     let answer = requests[1].messages.last().unwrap().results().next().unwrap().output.clone();
     let answer: Value = serde_json::from_str(&answer).unwrap();
-    assert_eq!((&answer["output"], &answer["agent_id"]), (&"whole".into(), &"far".into()), "{answer}");
+    assert_eq!(
+        (&answer["output"], &answer["agent_id"]),
+        (&"whole".into(), &"far".into()),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -349,7 +400,11 @@ async fn a_call_that_nobody_waits_for_cancels_its_task() {
         _ => Sent::Silence,
     })
     .await;
-    let client = far.client().policy(ToolPolicy::default().timeout(Duration::from_millis(700))).build().unwrap();
+    let client = far
+        .client()
+        .policy(ToolPolicy::default().timeout(Duration::from_millis(700)))
+        .build()
+        .unwrap();
     let (status, text) = call(&client).await;
     assert_eq!(status, ToolStatus::Timeout, "{text}");
     assert_eq!(within("a message", seen.recv()).await, Some("t".into()));
@@ -366,9 +421,15 @@ async fn a_card_that_cannot_be_used_says_why() {
     };
     type Change = fn(&mut Value);
     let cases: [(Change, &str); 9] = [
-        (|card| *card = json!({"name": "Old", "url": "http://a", "protocolVersion": "0.3.0"}), "speaks A2A 0.3.0"),
+        (
+            |card| *card = json!({"name": "Old", "url": "http://a", "protocolVersion": "0.3.0"}),
+            "speaks A2A 0.3.0",
+        ),
         (|card| card["supportedInterfaces"][0]["protocolVersion"] = "2.0".into(), "speaks A2A 2.0"),
-        (|card| card["supportedInterfaces"][0]["protocolBinding"] = "GRPC".into(), "it offers `GRPC`"),
+        (
+            |card| card["supportedInterfaces"][0]["protocolBinding"] = "GRPC".into(),
+            "it offers `GRPC`",
+        ),
         (|card| card["supportedInterfaces"] = json!([]), "it offers nothing"),
         (|card| card["supportedInterfaces"][0]["url"] = "/rpc".into(), "has no address"),
         (|card| card["supportedInterfaces"][0]["url"] = "file:///etc".into(), "not one of HTTP"),
@@ -389,15 +450,23 @@ async fn a_card_that_cannot_be_used_says_why() {
         assert!(far.asked().is_empty());
     }
     let redirects = with_card(
-        |_| "HTTP/1.1 302 Found\r\nlocation: http://10.0.0.1/\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        |_| {
+            "HTTP/1.1 302 Found\r\nlocation: http://10.0.0.1/\r\ncontent-length: 0\r\n\r\n"
+                .to_owned()
+        },
         |_| Sent::Nothing,
     );
     let error = redirects.await.client().build().unwrap().card().await.unwrap_err().to_string();
     assert!(error.contains("it redirects to `http://10.0.0.1/`, which is not followed"), "{error}");
-    let flood = with_card(|_| full("200 OK", "application/json", &"[".repeat(5000)), |_| Sent::Nothing).await;
-    let error = flood.client().max_message(4000).build().unwrap().card().await.unwrap_err().to_string();
+    let flood =
+        with_card(|_| full("200 OK", "application/json", &"[".repeat(5000)), |_| Sent::Nothing)
+            .await;
+    let error =
+        flood.client().max_message(4000).build().unwrap().card().await.unwrap_err().to_string();
     assert!(error.contains("more than 4000 bytes"), "{error}");
-    let deep = with_card(|_| full("200 OK", "application/json", &"[".repeat(5000)), |_| Sent::Nothing).await;
+    let deep =
+        with_card(|_| full("200 OK", "application/json", &"[".repeat(5000)), |_| Sent::Nothing)
+            .await;
     let error = deep.client().build().unwrap().card().await.unwrap_err().to_string();
     assert!(error.contains("it is not JSON"), "{error}");
 }
@@ -445,7 +514,8 @@ async fn an_answer_in_no_form_is_an_error_within_limits() {
     let far = agent(true, answer("{}")).await;
     let error = far.client().build().unwrap().ask(&hello()).await.unwrap_err().to_string();
     assert!(error.contains("not a stream of events"), "{error}");
-    let large = || Sent::Stream(vec![json!({"task": task("WORKING")}), artifact(&"x".repeat(9000))]);
+    let large =
+        || Sent::Stream(vec![json!({"task": task("WORKING")}), artifact(&"x".repeat(9000))]);
     let small = || {
         let pieces = (0..200).map(|_| artifact("piece"));
         Sent::Stream(std::iter::once(json!({"task": task("WORKING")})).chain(pieces).collect())
@@ -455,7 +525,16 @@ async fn an_answer_in_no_form_is_an_error_within_limits() {
             "SendStreamingMessage" => sent(),
             _ => Sent::Result(task("CANCELED")),
         });
-        let error = far.await.client().max_message(4000).build().unwrap().ask(&hello()).await.unwrap_err().to_string();
+        let error = far
+            .await
+            .client()
+            .max_message(4000)
+            .build()
+            .unwrap()
+            .ask(&hello())
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("more than 4000 bytes"), "{error}");
     }
 }
@@ -496,7 +575,11 @@ async fn a_mute_agent_and_one_that_is_not_there_have_their_time() {
 async fn credentials_that_an_agent_asks_for_are_an_error_for_the_model() {
     let far = agent(false, |_| Sent::Result(json!({"task": task("AUTH_REQUIRED")}))).await;
     let (status, text) = call(&far.client().build().unwrap()).await;
-    assert_eq!((status, text.contains("asks for credentials")), (ToolStatus::Error, true), "{text}");
+    assert_eq!(
+        (status, text.contains("asks for credentials")),
+        (ToolStatus::Error, true),
+        "{text}"
+    );
     let answer = far.client().build().unwrap().ask(&hello()).await.unwrap();
     assert_eq!(answer.task().unwrap().status.state, A2aTaskState::AuthRequired);
 }

@@ -40,7 +40,11 @@ fn of(who: &str) -> String {
 async fn streaming(url: &str, who: &str, task: &str) -> TcpStream {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     let body = call("SubscribeToTask", json!({"id": task}));
-    let head = format!("POST / HTTP/1.0\r\nhost: localhost\r\n{}content-length: {}\r\n\r\n", of(who), body.len());
+    let head = format!(
+        "POST / HTTP/1.0\r\nhost: localhost\r\n{}content-length: {}\r\n\r\n",
+        of(who),
+        body.len()
+    );
     stream.write_all((head + &body).as_bytes()).await.unwrap();
     let mut read = String::new();
     while !read.contains("data: ") {
@@ -59,19 +63,33 @@ async fn begun(url: &str, who: &str, id: &str) -> Value {
 #[tokio::test]
 async fn a_caller_has_so_many_streams_and_others_have_theirs() {
     let (_runtime, url) = served(|server| server.max_streams(4).max_streams_of_caller(2)).await;
-    let [ada, bob] = [begun(&url, "ada", "m").await, begun(&url, "bob", "m").await]
-        .map(|task| task["result"]["task"]["id"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned());
+    let [ada, bob] = [begun(&url, "ada", "m").await, begun(&url, "bob", "m").await].map(|task| {
+        task["result"]["task"]["id"].as_str().unwrap_or_else(|| panic!("{task}")).to_owned()
+    });
     let (one, _two) = (streaming(&url, "ada", &ada).await, streaming(&url, "ada", &ada).await);
     for path in ["POST /".to_owned(), format!("GET /tasks/{ada}:subscribe")] {
-        let body = if path == "POST /" { call("SubscribeToTask", json!({"id": ada})) } else { String::new() };
+        let body = if path == "POST /" {
+            call("SubscribeToTask", json!({"id": ada}))
+        } else {
+            String::new()
+        };
         let refused = send(&url, &path, &of("ada"), &body).await;
-        assert_eq!((refused.status, refused.body.contains("of this caller")), (429, true), "{}", refused.body);
+        assert_eq!(
+            (refused.status, refused.body.contains("of this caller")),
+            (429, true),
+            "{}",
+            refused.body
+        );
     }
     let _others = (streaming(&url, "bob", &bob).await, streaming(&url, "bob", &bob).await);
     // A closed stream frees its slot as soon as the server notices.
     drop(one);
     let body = call("SubscribeToTask", json!({"id": ada}));
-    let head = format!("POST / HTTP/1.0\r\nhost: localhost\r\n{}content-length: {}\r\n\r\n", of("ada"), body.len());
+    let head = format!(
+        "POST / HTTP/1.0\r\nhost: localhost\r\n{}content-length: {}\r\n\r\n",
+        of("ada"),
+        body.len()
+    );
     loop {
         let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
         stream.write_all((head.clone() + &body).as_bytes()).await.unwrap();
@@ -89,7 +107,8 @@ async fn a_caller_has_so_many_requests_and_others_have_theirs() {
     let (_runtime, url) = served(|server| server.max_requests_of_caller(1)).await;
     // The body never arrives, so the request stays open until it is dropped.
     let mut open = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
-    let head = format!("POST / HTTP/1.1\r\nhost: localhost\r\n{}content-length: 100\r\n\r\n", of("ada"));
+    let head =
+        format!("POST / HTTP/1.1\r\nhost: localhost\r\n{}content-length: 100\r\n\r\n", of("ada"));
     open.write_all(head.as_bytes()).await.unwrap();
     let get = call("GetTask", json!({"id": "none"}));
     // Retries until the server has noticed the open request.
@@ -99,12 +118,19 @@ async fn a_caller_has_so_many_requests_and_others_have_theirs() {
             break answered;
         }
     };
-    assert_eq!((refused.status, refused.body.contains("of this caller")), (429, true), "{}", refused.body);
+    assert_eq!(
+        (refused.status, refused.body.contains("of this caller")),
+        (429, true),
+        "{}",
+        refused.body
+    );
     assert_eq!(send(&url, "POST /", &of("bob"), &get).await.status, 200);
     assert_eq!(send(&url, "GET /.well-known/agent-card.json", "", "").await.status, 200);
     drop(open);
-    within("the request to be served", async { while send(&url, "POST /", &of("ada"), &get).await.status != 200 {} })
-        .await;
+    within("the request to be served", async {
+        while send(&url, "POST /", &of("ada"), &get).await.status != 200 {}
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -114,7 +140,10 @@ async fn a_caller_leaves_so_many_tasks_open_and_others_theirs() {
     begun(&url, "ada", "2").await;
     let refused = begun(&url, "ada", "3").await;
     assert_eq!(refused["error"]["code"], -32004, "{refused}");
-    assert!(refused["error"]["message"].as_str().unwrap().starts_with("2 tasks of this caller"), "{refused}");
+    assert!(
+        refused["error"]["message"].as_str().unwrap().starts_with("2 tasks of this caller"),
+        "{refused}"
+    );
     // Repeating a message does not start a new task, so it is answered.
     assert_eq!(begun(&url, "ada", "1").await["result"]["task"]["id"], one.as_str());
     assert!(begun(&url, "bob", "3").await["result"].is_object());
@@ -128,7 +157,11 @@ async fn a_caller_leaves_so_many_tasks_open_and_others_theirs() {
 
 #[tokio::test]
 async fn where_all_clients_are_one_caller_its_limit_does_not_count() {
-    let server = A2aServer::from_runtime(&runtime()).workflows(["caller_asks"]).max_requests_of_caller(0);
+    let server =
+        A2aServer::from_runtime(&runtime()).workflows(["caller_asks"]).max_requests_of_caller(0);
     let url = serve(server).await;
-    assert_eq!(send(&url, "POST /", GOOD, &call("GetTask", json!({"id": "none"}))).await.status, 200);
+    assert_eq!(
+        send(&url, "POST /", GOOD, &call("GetTask", json!({"id": "none"}))).await.status,
+        200
+    );
 }

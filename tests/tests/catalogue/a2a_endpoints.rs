@@ -61,7 +61,9 @@ async fn result(runtime: &Runtime, input: Value) -> Result<Value> {
 async fn the_agent_at_an_endpoint_is_asked() {
     let server = agent().await;
     let url = server.url("");
-    let steps = format!("workflow_id: far\nsteps:\n  - {{node_id: n, kind: a2a, task: Say it., endpoint: '{url}'}}\n");
+    let steps = format!(
+        "workflow_id: far\nsteps:\n  - {{node_id: n, kind: a2a, task: Say it., endpoint: '{url}'}}\n"
+    );
     for text in [fixed(&url), steps] {
         let document = read(&text);
         let runtime = Runtime::builder().a2a_guard(loopback()).document(document.clone()).build();
@@ -76,15 +78,22 @@ async fn the_agent_at_an_endpoint_is_asked() {
             let written = form.export(document.graph()).unwrap().to_string();
             let again = read(&written);
             assert_eq!(again.graph().hash(), document.graph().hash(), "{written}");
-            assert!(form == DocumentForm::Graph || written.contains(&format!("\"endpoint\":\"{url}\"")), "{written}");
+            assert!(
+                form == DocumentForm::Graph || written.contains(&format!("\"endpoint\":\"{url}\"")),
+                "{written}"
+            );
         }
     }
     // Only the selected agent of a pool is contacted.
     let other = agent().await;
-    let pool = format!("resolution_mode: pool, pool_refs: [{{endpoint: '{}'}}, {{endpoint: '{url}'}}]", other.url(""));
+    let pool = format!(
+        "resolution_mode: pool, pool_refs: [{{endpoint: '{}'}}, {{endpoint: '{url}'}}]",
+        other.url("")
+    );
     let model = ScriptedModel::new([Turn::text("1")]).capturing();
     let document = read(&edges(&pool, ""));
-    let runtime = Runtime::builder().a2a_guard(loopback()).model(model.clone()).document(document).build();
+    let runtime =
+        Runtime::builder().a2a_guard(loopback()).model(model.clone()).document(document).build();
     assert_eq!(result(&runtime, json!({})).await.unwrap()["endpoint"], json!(url));
     assert_eq!((other.asked().len(), server.asked().len()), (0, 2));
     let shown = model.requests()[0].messages.messages()[1].text().to_string();
@@ -100,7 +109,11 @@ async fn an_address_that_is_not_public_is_refused_unless_it_is_allowed() {
         // The document is valid; the node fails.
         runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         let error = result(&runtime, json!({})).await.unwrap_err().to_string();
-        for says in ["is not an address of the public internet", "`a2a_networks`", "`RuntimeBuilder::a2a_guard`"] {
+        for says in [
+            "is not an address of the public internet",
+            "`a2a_networks`",
+            "`RuntimeBuilder::a2a_guard`",
+        ] {
             assert!(error.contains(says), "{error}");
         }
     }
@@ -115,7 +128,8 @@ async fn an_address_that_is_not_public_is_refused_unless_it_is_allowed() {
         }))
     })
     .await;
-    let runtime = Runtime::builder().a2a_guard(loopback()).document(read(&fixed(&lured.url("")))).build();
+    let runtime =
+        Runtime::builder().a2a_guard(loopback()).document(read(&fixed(&lured.url("")))).build();
     let error = result(&runtime, json!({})).await.unwrap_err().to_string();
     assert!(error.contains("where the card is not"), "{error}");
     assert_eq!(server.asked(), Vec::<String>::new());
@@ -129,16 +143,20 @@ async fn a_configuration_allows_networks() {
         let config = RuntimeConfig::read("agentflow.yaml", &text).unwrap();
         Runtime::builder().config(config).await.unwrap()
     };
-    let runtime = with("a2a_networks: [127.0.0.0/8]".to_owned()).await.document(document.clone()).build();
+    let runtime =
+        with("a2a_networks: [127.0.0.0/8]".to_owned()).await.document(document.clone()).build();
     assert!(result(&runtime, json!({})).await.unwrap()["output"].is_string());
-    let runtime = with("a2a_networks: [127.0.0/8]".to_owned()).await.document(document.clone()).build();
+    let runtime =
+        with("a2a_networks: [127.0.0/8]".to_owned()).await.document(document.clone()).build();
     let error = result(&runtime, json!({})).await.unwrap_err().to_string();
     assert!(error.contains("`a2a_networks`"), "{error}");
     let health = format!("{:?}", runtime.health().await);
     assert!(health.contains("`127.0.0/8` is not a network"), "{health}");
     // Environment variables override the file.
     let config = RuntimeConfig::read("agentflow.yaml", "a2a_networks: [10.0.0.0/8]").unwrap();
-    let variable = |name: &str| (name == "AGENTFLOW_A2A_NETWORKS").then(|| "127.0.0.0/8, 10.1.0.0/16".to_owned());
+    let variable = |name: &str| {
+        (name == "AGENTFLOW_A2A_NETWORKS").then(|| "127.0.0.0/8, 10.1.0.0/16".to_owned())
+    };
     let config = config.with_variables(variable).unwrap();
     assert_eq!(config.a2a_networks, ["127.0.0.0/8", "10.1.0.0/16"]);
 }

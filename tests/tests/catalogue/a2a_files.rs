@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use agentflow::a2a::{A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aRole, A2aTaskQuery};
+use agentflow::a2a::{
+    A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aRole, A2aTaskQuery,
+};
 use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
 use agentflow::message::Part;
 use agentflow::middleware::{AgentStep, Flow, Middleware};
@@ -58,12 +60,17 @@ async fn a_page_with_results_ends_where_they_are_large() {
         let sent = client.ask(&A2aMessage::user_text("x").id(format!("m-{n}"))).await.unwrap();
         ids.push(sent.task().unwrap().id.clone());
     }
-    let (mut seen, mut sizes, mut query) = (Vec::new(), Vec::new(), A2aTaskQuery::default().with_artifacts());
+    let (mut seen, mut sizes, mut query) =
+        (Vec::new(), Vec::new(), A2aTaskQuery::default().with_artifacts());
     loop {
         let page = client.tasks(&query).await.unwrap();
         assert_eq!(page.total_size, 5);
         sizes.push(page.tasks.len());
-        assert!(page.tasks.iter().all(|task| task.artifacts[0].parts[0].as_text().unwrap().len() == 6 << 20));
+        assert!(
+            page.tasks
+                .iter()
+                .all(|task| task.artifacts[0].parts[0].as_text().unwrap().len() == 6 << 20)
+        );
         seen.extend(page.tasks.into_iter().map(|task| task.id));
         if page.next_page_token.is_empty() {
             break;
@@ -99,7 +106,8 @@ async fn what_middleware_adds_is_not_among_the_messages_of_a_task() {
     let seen: Arc<Mutex<usize>> = Arc::default();
     let counts = Arc::clone(&seen);
     let model = ScriptedModel::from_fn(move |request| {
-        *counts.lock().unwrap() = request.messages.messages().iter().filter(|of| of.text().contains("notes")).count();
+        *counts.lock().unwrap() =
+            request.messages.messages().iter().filter(|of| of.text().contains("notes")).count();
         Turn::text("Hello.")
     });
     let agent = Agent::new(model).name("host").with(Adds);
@@ -114,18 +122,30 @@ async fn what_middleware_adds_is_not_among_the_messages_of_a_task() {
 #[tokio::test]
 async fn a_task_has_its_messages_where_its_client_asks_for_them() {
     let runtime = runtime();
-    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve()).await);
+    let client = client(
+        &serve(A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve()).await,
+    );
     let asked = client.ask(&A2aMessage::user_text("rain").id("m-1")).await.unwrap();
     let id = asked.task().unwrap().id.clone();
-    client.ask(&A2aMessage::user([A2aPart::data(json!({"decision": "granted"}))]).task(&id)).await.unwrap();
+    client
+        .ask(&A2aMessage::user([A2aPart::data(json!({"decision": "granted"}))]).task(&id))
+        .await
+        .unwrap();
     assert!(client.task(&id).await.unwrap().history.is_empty());
     assert!(client.task_with_history(&id, 0).await.unwrap().history.is_empty());
     let history = client.task_with_history(&id, 10).await.unwrap().history;
-    let said: Vec<(A2aRole, String)> = history.iter().map(|message| (message.role, message.text())).collect();
-    let expected = [(A2aRole::User, "rain"), (A2aRole::Agent, "announce rain?"), (A2aRole::User, "")];
+    let said: Vec<(A2aRole, String)> =
+        history.iter().map(|message| (message.role, message.text())).collect();
+    let expected =
+        [(A2aRole::User, "rain"), (A2aRole::Agent, "announce rain?"), (A2aRole::User, "")];
     assert_eq!(said, expected.map(|(role, text)| (role, text.to_owned())), "{history:?}");
-    assert_eq!((history[0].message_id.as_str(), history[0].task_id.as_deref()), ("m-1", Some(&*id)));
-    assert!(matches!(&history[2].parts[0].content, A2aContent::Data(data) if data["decision"] == "granted"));
+    assert_eq!(
+        (history[0].message_id.as_str(), history[0].task_id.as_deref()),
+        ("m-1", Some(&*id))
+    );
+    assert!(
+        matches!(&history[2].parts[0].content, A2aContent::Data(data) if data["decision"] == "granted")
+    );
     let newest = client.task_with_history(&id, 1).await.unwrap().history;
     assert_eq!(newest, history[2..]);
     let listed = client.tasks(&A2aTaskQuery::default().history(2)).await.unwrap();
@@ -150,7 +170,8 @@ async fn what_the_host_is_asked_is_not_among_the_messages_of_a_client() {
 async fn files_that_a_run_saved_are_results_where_the_host_names_them() {
     let runtime = Runtime::builder().store(MemoryStore::new()).build();
     let server = A2aServer::from_runtime(&runtime).workflows(["draw"]);
-    let plain = client(&serve(server.clone()).await).ask(&A2aMessage::user_text("a dot")).await.unwrap();
+    let plain =
+        client(&serve(server.clone()).await).ask(&A2aMessage::user_text("a dot")).await.unwrap();
     assert_eq!(plain.task().unwrap().artifacts.len(), 1);
     assert!(
         !server
@@ -173,7 +194,8 @@ async fn files_that_a_run_saved_are_results_where_the_host_names_them() {
     let client = client(&serve(server).await);
     let answer = client.ask(&A2aMessage::user_text("a dot")).await.unwrap();
     let task = client.task(&answer.task().unwrap().id).await.unwrap();
-    let ids: Vec<&str> = task.artifacts.iter().map(|artifact| artifact.artifact_id.as_str()).collect();
+    let ids: Vec<&str> =
+        task.artifacts.iter().map(|artifact| artifact.artifact_id.as_str()).collect();
     assert_eq!(ids, ["output", "file/dot.png", "file/notes.md"]);
     let dot = &task.artifacts[1].parts[0];
     assert_eq!(
@@ -183,7 +205,8 @@ async fn files_that_a_run_saved_are_results_where_the_host_names_them() {
     assert_eq!(task.artifacts[2].parts[0].as_text(), Some("a dot"));
     assert_eq!(task.metadata.as_ref().unwrap()["omittedFiles"], json!(["large.bin"]));
     // A stream contains the same artifacts.
-    let streamed: Vec<&str> = answer.task().unwrap().artifacts.iter().map(|of| of.artifact_id.as_str()).collect();
+    let streamed: Vec<&str> =
+        answer.task().unwrap().artifacts.iter().map(|of| of.artifact_id.as_str()).collect();
     assert_eq!(streamed, ids);
 }
 
@@ -192,16 +215,25 @@ async fn files_of_a_message_reach_the_model_where_the_host_says_which() {
     let seen = |request: &agentflow::model::ModelRequest| {
         let message = request.messages.last().unwrap();
         let media = message.parts().iter().find_map(|part| match part {
-            Part::Media(media) => Some(format!("{} {:?} {}", media.mime_type, media.name, media.url)),
+            Part::Media(media) => {
+                Some(format!("{} {:?} {}", media.mime_type, media.name, media.url))
+            }
             _ => None,
         });
         format!("{} | {}", message.text(), media.unwrap_or_default())
     };
-    let agent = || Agent::new(ScriptedModel::from_fn(move |request| Turn::text(seen(request)))).name("viewer");
+    let agent = || {
+        Agent::new(ScriptedModel::from_fn(move |request| Turn::text(seen(request)))).name("viewer")
+    };
     let runtime = Runtime::builder().store(MemoryStore::new()).agent(&agent()).build();
-    let server = A2aServer::from_runtime(&runtime).agents(["viewer"]).input_files(["image/*", "application/pdf"]);
+    let server = A2aServer::from_runtime(&runtime)
+        .agents(["viewer"])
+        .input_files(["image/*", "application/pdf"]);
     let card = server.card("http://a.example", None).await.unwrap();
-    assert_eq!(card.skills[0].input_modes, ["text/plain", "application/json", "image/*", "application/pdf"]);
+    assert_eq!(
+        card.skills[0].input_modes,
+        ["text/plain", "application/json", "image/*", "application/pdf"]
+    );
     let url = serve(server).await;
     let far = client(&url);
     let png = part(json!({"raw": "AAH/", "mediaType": "Image/PNG", "filename": "dot.png"}));
@@ -210,12 +242,18 @@ async fn files_of_a_message_reach_the_model_where_the_host_says_which() {
     let history = far.task_with_history(&answer.task().unwrap().id, 5).await.unwrap().history;
     assert_eq!(history[0].parts[1].content, png.content);
     // The server does not fetch links.
-    let link = part(json!({"url": "https://files.example/a.pdf", "mediaType": "application/pdf", "filename": "a.pdf"}));
+    let link = part(
+        json!({"url": "https://files.example/a.pdf", "mediaType": "application/pdf", "filename": "a.pdf"}),
+    );
     let answer = far.ask(&A2aMessage::user([A2aPart::text("Read"), link])).await.unwrap();
     assert_eq!(answer.text(), "Read\na.pdf, application/pdf: https://files.example/a.pdf | ");
 
-    let sent =
-        |part: Value| call("SendMessage", json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [part]}}));
+    let sent = |part: Value| {
+        call(
+            "SendMessage",
+            json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [part]}}),
+        )
+    };
     for (part, code) in [
         (json!({"raw": "AAH/", "mediaType": "audio/wav"}), -32005),
         (json!({"raw": "AAH/"}), -32005),
@@ -237,21 +275,29 @@ async fn files_of_a_message_reach_the_model_where_the_host_says_which() {
 #[tokio::test]
 async fn a_client_that_is_known_sees_more_skills() {
     let runtime = runtime();
-    let server = A2aServer::from_runtime(&runtime).workflows(["announce", "double"]).extended(["double"]);
+    let server =
+        A2aServer::from_runtime(&runtime).workflows(["announce", "double"]).extended(["double"]);
     assert!(server.check().await.unwrap_err().to_string().contains("`auth`"));
-    let server = server.auth(|headers| match headers.get("x-who").and_then(|who| who.to_str().ok()) {
-        Some(who) => Ok(A2aCaller::new(who)),
-        None => Err(A2aRefusal::bearer()),
-    });
+    let server =
+        server.auth(|headers| match headers.get("x-who").and_then(|who| who.to_str().ok()) {
+            Some(who) => Ok(A2aCaller::new(who)),
+            None => Err(A2aRefusal::bearer()),
+        });
     let problem = server.clone().extended(["halve"]).check().await.unwrap_err();
     assert!(problem.to_string().contains("`halve`"), "{problem}");
     let url = serve(server).await;
     let ada = A2aClient::at("far", &url).header("x-who", "ada").build().unwrap();
-    let skills = |card: &agentflow::a2a::A2aCard| card.skills.iter().map(|skill| skill.id.clone()).collect::<Vec<_>>();
+    let skills = |card: &agentflow::a2a::A2aCard| {
+        card.skills.iter().map(|skill| skill.id.clone()).collect::<Vec<_>>()
+    };
     let card = ada.card().await.unwrap();
-    assert_eq!((skills(&card), card.capabilities.extended_agent_card), (vec!["announce".to_owned()], true));
+    assert_eq!(
+        (skills(&card), card.capabilities.extended_agent_card),
+        (vec!["announce".to_owned()], true)
+    );
     assert_eq!(skills(&ada.extended_card().await.unwrap()), ["announce", "double"]);
-    let over_http = send(&url, "GET /extendedAgentCard", &format!("{GOOD}x-who: ada\r\n"), "").await.json();
+    let over_http =
+        send(&url, "GET /extendedAgentCard", &format!("{GOOD}x-who: ada\r\n"), "").await.json();
     assert_eq!(over_http["skills"].as_array().unwrap().len(), 2, "{over_http}");
     assert_eq!(send(&url, "GET /extendedAgentCard", GOOD, "").await.status, 401);
     // An unauthenticated client does not learn that the skill exists.

@@ -2,7 +2,8 @@
 //! are refused, and unknown fields are ignored.
 
 use agentflow::a2a::{
-    A2aAnswer, A2aCard, A2aMessage, A2aPart, A2aPushConfig, A2aPushConfigs, A2aTask, A2aTasks, A2aUpdate,
+    A2aAnswer, A2aCard, A2aMessage, A2aPart, A2aPushConfig, A2aPushConfigs, A2aTask, A2aTasks,
+    A2aUpdate,
 };
 use agentflow::serde::{Serialize, de::DeserializeOwned};
 use agentflow::serde_json::{Value, from_value, json, to_value};
@@ -54,12 +55,16 @@ fn messages_and_tasks_are_written_as_they_were() {
     assert_eq!(read.text(), "Look:");
     let read: A2aTask = same(task());
     assert_eq!((read.text().as_str(), read.said().as_deref()), ("1.", Some("Which?")));
-    for state in ["SUBMITTED", "WORKING", "COMPLETED", "FAILED", "CANCELED", "REJECTED", "AUTH_REQUIRED"] {
+    for state in
+        ["SUBMITTED", "WORKING", "COMPLETED", "FAILED", "CANCELED", "REJECTED", "AUTH_REQUIRED"]
+    {
         let state = format!("TASK_STATE_{state}");
         let read: A2aTask = same(json!({"id": "t", "status": {"state": state}}));
         assert_eq!(read.status.state.as_str(), state);
     }
-    same::<A2aTasks>(json!({"tasks": [task()], "nextPageToken": "", "pageSize": 50, "totalSize": 1}));
+    same::<A2aTasks>(
+        json!({"tasks": [task()], "nextPageToken": "", "pageSize": 50, "totalSize": 1}),
+    );
 }
 
 #[test]
@@ -85,7 +90,10 @@ fn push_configurations_are_written_as_they_were() {
     });
     let read: A2aPushConfig = same(config.clone());
     let shown = format!("{read:?}");
-    assert!(shown.contains("Bearer") && !shown.contains("\"k\"") && !shown.contains("\"s\""), "{shown}");
+    assert!(
+        shown.contains("Bearer") && !shown.contains("\"k\"") && !shown.contains("\"s\""),
+        "{shown}"
+    );
     same::<A2aPushConfig>(json!({"url": "https://client.example/hook"}));
     same::<A2aPushConfigs>(json!({"configs": [config], "nextPageToken": "c-1"}));
     assert_eq!(from_value::<A2aPushConfigs>(json!({})).unwrap(), A2aPushConfigs::default());
@@ -101,9 +109,16 @@ fn push_configurations_are_written_as_they_were() {
 
 #[test]
 fn every_kind_of_update_has_its_one_field() {
-    for state in
-        ["SUBMITTED", "WORKING", "INPUT_REQUIRED", "AUTH_REQUIRED", "COMPLETED", "FAILED", "CANCELED", "REJECTED"]
-    {
+    for state in [
+        "SUBMITTED",
+        "WORKING",
+        "INPUT_REQUIRED",
+        "AUTH_REQUIRED",
+        "COMPLETED",
+        "FAILED",
+        "CANCELED",
+        "REJECTED",
+    ] {
         let status = json!({"state": format!("TASK_STATE_{state}"), "timestamp": "2026-01-31T10:30:00.000Z"});
         let update = json!({"statusUpdate": {"taskId": "t", "contextId": "c", "status": status, "metadata": {"a": 1}}});
         let ends = ["COMPLETED", "FAILED", "CANCELED", "REJECTED"].contains(&state);
@@ -152,9 +167,14 @@ fn fields_that_are_not_known_are_ignored_and_null_is_a_field_left_out() {
         "status": {"state": "TASK_STATE_WORKING", "message": null, "timestamp": null, "since": 7},
     }))
     .unwrap();
-    assert_eq!(to_value(read).unwrap(), json!({"id": "t", "status": {"state": "TASK_STATE_WORKING"}}));
-    let read: A2aUpdate =
-        from_value(json!({"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}, "new": 1})).unwrap();
+    assert_eq!(
+        to_value(read).unwrap(),
+        json!({"id": "t", "status": {"state": "TASK_STATE_WORKING"}})
+    );
+    let read: A2aUpdate = from_value(
+        json!({"task": {"id": "t", "status": {"state": "TASK_STATE_WORKING"}}, "new": 1}),
+    )
+    .unwrap();
     assert_eq!(read.task_id(), Some("t"));
     // Both base64 alphabets are accepted.
     for raw in ["-_8=", "+/8", "-_8"] {
@@ -170,12 +190,16 @@ fn what_is_not_a_message_is_refused() {
     refused::<A2aPart>(json!({"raw": "?"}), "base64");
     refused::<A2aMessage>(json!({"role": "ROLE_USER", "parts": []}), "messageId");
     refused::<A2aMessage>(json!({"messageId": "", "role": "ROLE_USER", "parts": []}), "empty");
-    refused::<A2aMessage>(json!({"messageId": "m", "role": "owner", "parts": []}), "unknown variant");
+    refused::<A2aMessage>(
+        json!({"messageId": "m", "role": "owner", "parts": []}),
+        "unknown variant",
+    );
     refused::<A2aMessage>(json!({"messageId": "m", "role": "ROLE_USER"}), "parts");
     refused::<A2aTask>(json!({"id": "t"}), "status");
     refused::<A2aTask>(json!({"id": "t", "status": {"state": "finished"}}), "unknown variant");
     refused::<A2aAnswer>(json!({}), "exactly one of");
-    let status = json!({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}});
+    let status =
+        json!({"statusUpdate": {"taskId": "t", "status": {"state": "TASK_STATE_WORKING"}}});
     refused::<A2aAnswer>(status, "exactly one of");
     refused::<A2aUpdate>(json!({"task": task(), "message": message()}), "exactly one of");
 }

@@ -29,8 +29,15 @@ fn serve_with(store: &std::path::Path, more: &[&str]) -> (Process, String) {
     started(command)
 }
 
-const PLACE: [&str; 7] =
-    ["a2a", "serve", "--workflow", "quick,publish,slow", "--clients-approve", "--listen", "127.0.0.1:0"];
+const PLACE: [&str; 7] = [
+    "a2a",
+    "serve",
+    "--workflow",
+    "quick,publish,slow",
+    "--clients-approve",
+    "--listen",
+    "127.0.0.1:0",
+];
 
 fn started(mut command: Command) -> (Process, String) {
     let mut process = Process::start(&mut command).unwrap();
@@ -48,7 +55,8 @@ fn client(url: &str, skill: &str) -> A2aClient {
 /// Runs a client against the server and returns its output lines.
 fn succeeds(mut client: Command, process: &Process) -> Vec<String> {
     let ended = client.output().unwrap();
-    let (said, problem) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let (said, problem) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{said}\n{problem}\n{}", process.output());
     said.lines().map(str::to_owned).collect()
 }
@@ -60,7 +68,9 @@ fn the_official_python_client_uses_it_in_both_bindings() {
     let push = ["--push", "--push-allow", "127.0.0.1/32"];
     let (process, url) = serve_with(&folder.path().join("runs.db"), &push);
     let mut client = python.command();
-    client.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/catalogue/a2a_served_client.py")).arg(url);
+    client
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/catalogue/a2a_served_client.py"))
+        .arg(url);
     let ways = succeeds(client, &process);
     assert_eq!(ways, ["JSONRPC stream", "JSONRPC poll", "HTTP+JSON stream", "HTTP+JSON poll"]);
 }
@@ -83,7 +93,10 @@ fn a_linter_finds_no_fault_in_the_cards() {
         let mut linter = python.program("a2aops");
         linter.args(["card", "check", &card]);
         let said = succeeds(linter, &process);
-        assert!(said[0].contains("HTTP 200") && said[1..].iter().all(|line| line.starts_with("INFO")), "{said:?}");
+        assert!(
+            said[0].contains("HTTP 200") && said[1..].iter().all(|line| line.starts_with("INFO")),
+            "{said:?}"
+        );
     }
     let mut linter = python.program("a2aops");
     linter.args(["auth", &url]);
@@ -100,7 +113,8 @@ async fn a_task_outlives_the_process_that_began_it() {
     let working = begun.task().unwrap().clone();
     assert_eq!(working.status.state, A2aTaskState::Working);
     // The process is killed while the step runs.
-    process.wait_until("its step", |process| process.output().contains("waiting for").then_some(()));
+    process
+        .wait_until("its step", |process| process.output().contains("waiting for").then_some(()));
     let asking = client(&url, "publish").ask(&A2aMessage::user_text("news")).await.unwrap();
     let asking = asking.task().unwrap().clone();
     assert_eq!(asking.status.state, A2aTaskState::InputRequired);
@@ -108,7 +122,9 @@ async fn a_task_outlives_the_process_that_began_it() {
 
     let (mut process, url) = serve(&store);
     let (slow, publish) = (client(&url, "slow"), client(&url, "publish"));
-    process.wait_until("its step again", |process| process.output().contains("waiting for").then_some(()));
+    process.wait_until("its step again", |process| {
+        process.output().contains("waiting for").then_some(())
+    });
     assert_eq!(slow.task(&working.id).await.unwrap().status.state, A2aTaskState::Working);
     let mut updates = slow.subscribe(&working.id).await.unwrap();
     assert!(
@@ -120,16 +136,26 @@ async fn a_task_outlives_the_process_that_began_it() {
     assert_eq!(slow.task(&working.id).await.unwrap().text(), "THERE");
 
     let seen = publish.task(&asking.id).await.unwrap();
-    assert_eq!((seen.status.state, seen.context_id), (A2aTaskState::InputRequired, asking.context_id));
+    assert_eq!(
+        (seen.status.state, seen.context_id),
+        (A2aTaskState::InputRequired, asking.context_id)
+    );
     let answered = publish.ask(&A2aMessage::user_text("granted").task(&asking.id)).await.unwrap();
-    assert_eq!((answered.task().unwrap().id.as_str(), answered.text().as_str()), (asking.id.as_str(), "NEWS"));
+    assert_eq!(
+        (answered.task().unwrap().id.as_str(), answered.text().as_str()),
+        (asking.id.as_str(), "NEWS")
+    );
 }
 
 /// Accepts the next notification without answering it. Returns its connection and content.
 async fn notified(hook: &TcpListener) -> (TcpStream, A2aUpdate) {
     let (mut stream, _) = hook.accept().await.unwrap();
     let request = request(&mut stream).await.unwrap();
-    assert!(request.head.to_ascii_lowercase().contains("x-a2a-notification-token: s3cret"), "{}", request.head);
+    assert!(
+        request.head.to_ascii_lowercase().contains("x-a2a-notification-token: s3cret"),
+        "{}",
+        request.head
+    );
     (stream, serde_json::from_value(request.message).unwrap())
 }
 
@@ -149,11 +175,14 @@ async fn the_end_of_a_task_is_notified_of_by_the_next_process() {
     let slow = client(&url, "slow");
     let begun = slow.send(&A2aMessage::user([A2aPart::data(json!({"file": file}))])).await.unwrap();
     let id = begun.task().unwrap().id.clone();
-    slow.create_push_config(&id, &A2aPushConfig::new(address).id("c").token("s3cret")).await.unwrap();
+    slow.create_push_config(&id, &A2aPushConfig::new(address).id("c").token("s3cret"))
+        .await
+        .unwrap();
     let (stream, first) = notified(&hook).await;
     assert!(!first.is_last(), "{first:?}");
     taken(stream).await;
-    process.wait_until("its step", |process| process.output().contains("waiting for").then_some(()));
+    process
+        .wait_until("its step", |process| process.output().contains("waiting for").then_some(()));
     std::fs::write(&file, "").unwrap();
     // The artifact is accepted; the final update is not.
     let (stream, artifact) = notified(&hook).await;
@@ -168,7 +197,10 @@ async fn the_end_of_a_task_is_notified_of_by_the_next_process() {
     let (process, url) = serve_with(&store, &push);
     let (stream, again) = notified(&hook).await;
     let A2aUpdate::Task(task) = &again else { panic!("{again:?}") };
-    assert_eq!((task.id.as_str(), task.status.state, task.text().as_str()), (&*id, A2aTaskState::Completed, "THERE"));
+    assert_eq!(
+        (task.id.as_str(), task.status.state, task.text().as_str()),
+        (&*id, A2aTaskState::Completed, "THERE")
+    );
     taken(stream).await;
     let shown = client(&url, "slow").push_config(&id, "c").await.unwrap();
     assert_eq!(shown.token, None);
@@ -190,7 +222,9 @@ async fn a_client_that_sends_its_head_slowly_is_ended_and_further_connections_wa
     let more = ["--max-connections", "1", "--head-timeout", "1"];
     let (_process, url) = serve_with(&folder.path().join("runs.db"), &more);
     let mut slow = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
-    slow.write_all(b"GET /.well-known/agent-card.json HTTP/1.1\r\nhost: localhost\r\n").await.unwrap();
+    slow.write_all(b"GET /.well-known/agent-card.json HTTP/1.1\r\nhost: localhost\r\n")
+        .await
+        .unwrap();
     // The second connection is served once the slow one is closed.
     assert_eq!(client(&url, "quick").card().await.unwrap().name, "quick");
     let mut said = String::new();

@@ -31,7 +31,9 @@ pub(crate) async fn hook(status: StatusCode) -> (String, mpsc::UnboundedReceiver
     });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, axum::Router::new().route("/hook", entry)).await });
+    tokio::spawn(
+        async move { axum::serve(listener, axum::Router::new().route("/hook", entry)).await },
+    );
     (url, receiver)
 }
 
@@ -80,13 +82,22 @@ async fn an_address_is_sent_each_state_with_the_token_until_the_end() {
     assert!(client.card().await.unwrap().capabilities.push_notifications);
     let id = asking(&client).await;
     let (hook, mut received) = hook(StatusCode::OK).await;
-    let config = A2aPushConfig::new(&hook).id("c-1").token("s3cret-token").authentication("Bearer", "s3cret-key");
+    let config = A2aPushConfig::new(&hook)
+        .id("c-1")
+        .token("s3cret-token")
+        .authentication("Bearer", "s3cret-key");
     let created = client.create_push_config(&id, &config).await.unwrap();
-    assert_eq!((created.id.as_deref(), created.task_id.as_deref(), created.token), (Some("c-1"), Some(&*id), None));
+    assert_eq!(
+        (created.id.as_deref(), created.task_id.as_deref(), created.token),
+        (Some("c-1"), Some(&*id), None)
+    );
 
     let (headers, first) = within("a message", received.recv()).await.unwrap();
     assert_eq!(state(&first), Some(A2aTaskState::InputRequired), "{first:?}");
-    assert_eq!((first.task_id(), &headers["x-a2a-notification-token"]), (Some(&*id), &"s3cret-token".parse().unwrap()));
+    assert_eq!(
+        (first.task_id(), &headers["x-a2a-notification-token"]),
+        (Some(&*id), &"s3cret-token".parse().unwrap())
+    );
     assert_eq!(
         (&headers["authorization"], &headers["a2a-version"]),
         (&"Bearer s3cret-key".parse().unwrap(), &"1.0".parse().unwrap())
@@ -103,7 +114,9 @@ async fn an_address_is_sent_each_state_with_the_token_until_the_end() {
     }
     assert_eq!(seen.last().and_then(state), Some(A2aTaskState::Completed), "{seen:?}");
     assert!(
-        seen.iter().any(|update| matches!(update, A2aUpdate::Artifact(of) if of.artifact.text() == "rain")),
+        seen.iter().any(
+            |update| matches!(update, A2aUpdate::Artifact(of) if of.artifact.text() == "rain")
+        ),
         "{seen:?}"
     );
     all_done(&runtime).await;
@@ -130,26 +143,40 @@ async fn configurations_are_created_shown_listed_and_deleted_in_both_bindings() 
         json!({"url": hook, "token": "t", "authentication": {"scheme": "Bearer", "credentials": "k"}}).to_string();
     for end in ["", "/"] {
         let created = send(&url, &format!("POST {place}{end}"), GOOD, &body).await;
-        let shown = json!({"id": id, "taskId": id, "url": hook, "authentication": {"scheme": "Bearer"}});
+        let shown =
+            json!({"id": id, "taskId": id, "url": hook, "authentication": {"scheme": "Bearer"}});
         assert_eq!((created.status, created.json()), (200, shown.clone()), "{}", created.body);
         assert_eq!(send(&url, &format!("GET {place}/{id}{end}"), GOOD, "").await.json(), shown);
-        assert_eq!(send(&url, &format!("GET {place}{end}"), GOOD, "").await.json(), json!({"configs": [shown]}));
+        assert_eq!(
+            send(&url, &format!("GET {place}{end}"), GOOD, "").await.json(),
+            json!({"configs": [shown]})
+        );
     }
     client.create_push_config(&id, &A2aPushConfig::new(&hook).id("z")).await.unwrap();
     let first = send(&url, &format!("GET {place}?pageSize=1"), GOOD, "").await.json();
-    assert_eq!((first["configs"].as_array().unwrap().len(), &first["nextPageToken"]), (1, &json!(id)), "{first}");
+    assert_eq!(
+        (first["configs"].as_array().unwrap().len(), &first["nextPageToken"]),
+        (1, &json!(id)),
+        "{first}"
+    );
     let second = client.push_configs(&id, first["nextPageToken"].as_str()).await.unwrap();
     assert_eq!((second.configs[0].id.as_deref(), &*second.next_page_token), (Some("z"), ""));
     for _ in 0..2 {
         client.delete_push_config(&id, "z").await.unwrap();
     }
-    assert_eq!(client.push_config(&id, "z").await.unwrap_err().code(), Some(A2aErrorCode::TaskNotFound));
+    assert_eq!(
+        client.push_config(&id, "z").await.unwrap_err().code(),
+        Some(A2aErrorCode::TaskNotFound)
+    );
     let deleted = send(&url, &format!("DELETE {place}/{id}"), GOOD, "").await;
     assert_eq!((deleted.status, deleted.json()), (200, json!({})), "{}", deleted.body);
     assert!(client.push_configs(&id, None).await.unwrap().configs.is_empty());
     assert_eq!(send(&url, &format!("PUT {place}"), GOOD, &body).await.status, 405);
     assert_eq!(send(&url, &format!("POST {place}/{id}"), GOOD, &body).await.status, 405);
-    assert_eq!(send(&url, &format!("POST {place}"), "a2a-version: 1.0\r\n", &body).await.status, 415);
+    assert_eq!(
+        send(&url, &format!("POST {place}"), "a2a-version: 1.0\r\n", &body).await.status,
+        415
+    );
     let other = json!({"url": hook, "taskId": "other"}).to_string();
     let other = send(&url, &format!("POST {place}"), GOOD, &other).await.json();
     assert_eq!(other["error"]["details"][0]["reason"], "INVALID_PARAMS", "{other}");
@@ -162,7 +189,8 @@ async fn a_configuration_may_come_with_its_message_and_is_checked_before_it_begi
     let (hook, mut received) = hook(StatusCode::OK).await;
     let sent = |hook: &str| {
         let message = json!({"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "rain"}]});
-        let configuration = json!({"returnImmediately": true, "taskPushNotificationConfig": {"url": hook}});
+        let configuration =
+            json!({"returnImmediately": true, "taskPushNotificationConfig": {"url": hook}});
         call("SendMessage", json!({"message": message, "configuration": configuration}))
     };
     let refused = send(&url, "POST /", GOOD, &sent("http://169.254.169.254/latest")).await.json();
@@ -255,7 +283,10 @@ async fn a_thousand_configurations_end_at_their_limit() {
     let (hook, _received) = hook(StatusCode::OK).await;
     let mut refused = 0;
     for n in 0..1000 {
-        match client.create_push_config(&id, &A2aPushConfig::new(&hook).id(format!("c-{n:04}"))).await {
+        match client
+            .create_push_config(&id, &A2aPushConfig::new(&hook).id(format!("c-{n:04}")))
+            .await
+        {
             Ok(_) => {}
             Err(error) => {
                 assert_eq!(error.code(), Some(A2aErrorCode::InvalidParams), "{error}");
@@ -274,7 +305,8 @@ async fn a_configuration_of_another_caller_is_not_found() {
         who.map(A2aCaller::new).ok_or_else(A2aRefusal::bearer)
     });
     let url = serve(server).await;
-    let [ada, bob] = ["ada", "bob"].map(|who| A2aClient::at("far", &url).header("x-who", who).build().unwrap());
+    let [ada, bob] =
+        ["ada", "bob"].map(|who| A2aClient::at("far", &url).header("x-who", who).build().unwrap());
     let id = asking(&ada).await;
     let (hook, _received) = hook(StatusCode::OK).await;
     ada.create_push_config(&id, &A2aPushConfig::new(&hook).id("c")).await.unwrap();
@@ -282,7 +314,10 @@ async fn a_configuration_of_another_caller_is_not_found() {
     assert_eq!(bob.push_config(&id, "c").await.unwrap_err().code(), not_found);
     assert_eq!(bob.push_configs(&id, None).await.unwrap_err().code(), not_found);
     assert_eq!(bob.delete_push_config(&id, "c").await.unwrap_err().code(), not_found);
-    assert_eq!(bob.create_push_config(&id, &A2aPushConfig::new(&hook)).await.unwrap_err().code(), not_found);
+    assert_eq!(
+        bob.create_push_config(&id, &A2aPushConfig::new(&hook)).await.unwrap_err().code(),
+        not_found
+    );
     assert_eq!(ada.push_configs(&id, None).await.unwrap().configs.len(), 1);
 }
 
@@ -293,13 +328,18 @@ async fn a_name_that_comes_to_mean_this_machine_is_not_connected_to() {
     let (asked, mut names) = mpsc::unbounded_channel();
     let request = HttpRequest::new().resolver(move |host| {
         asked.send(host).unwrap();
-        async { Ok(vec![IpAddr::V4(Ipv4Addr::new(93, 184, 216, 34)), IpAddr::V4(Ipv4Addr::LOCALHOST)]) }
+        async {
+            Ok(vec![IpAddr::V4(Ipv4Addr::new(93, 184, 216, 34)), IpAddr::V4(Ipv4Addr::LOCALHOST)])
+        }
     });
     let runtime = runtime();
     let url = serve(server(&runtime).push_notifications(request)).await;
     let client = client(&url);
     let id = asking(&client).await;
-    client.create_push_config(&id, &A2aPushConfig::new(format!("http://rebinds.example:{port}"))).await.unwrap();
+    client
+        .create_push_config(&id, &A2aPushConfig::new(format!("http://rebinds.example:{port}")))
+        .await
+        .unwrap();
     for _ in 0..2 {
         assert_eq!(within("a message", names.recv()).await.unwrap(), "rebinds.example");
     }
@@ -321,8 +361,14 @@ async fn a_name_is_looked_up_once_for_each_notification() {
     let id = asking(&client).await;
     // The system resolver does not know the name, so delivery proves that the checked address was
     // used.
-    client.create_push_config(&id, &A2aPushConfig::new(format!("http://hook.invalid:{port}"))).await.unwrap();
-    assert_eq!(state(&within("a message", received.recv()).await.unwrap().1), Some(A2aTaskState::InputRequired));
+    client
+        .create_push_config(&id, &A2aPushConfig::new(format!("http://hook.invalid:{port}")))
+        .await
+        .unwrap();
+    assert_eq!(
+        state(&within("a message", received.recv()).await.unwrap().1),
+        Some(A2aTaskState::InputRequired)
+    );
     client.cancel(&id).await.unwrap();
     all_done(&runtime).await;
     let mut sent = 1;
@@ -347,12 +393,16 @@ async fn what_is_kept_beside_a_run_is_removed_with_it() {
     for n in 0..3 {
         let asked = client.ask(&A2aMessage::user_text("rain").id(format!("m-{n}"))).await.unwrap();
         let id = asked.task().unwrap().id.clone();
-        client.create_push_config(&id, &A2aPushConfig::new(&hook).token(format!("key-{n}"))).await.unwrap();
+        client
+            .create_push_config(&id, &A2aPushConfig::new(&hook).token(format!("key-{n}")))
+            .await
+            .unwrap();
         client.cancel(&id).await.unwrap();
         ids.push(RunId::new(id));
     }
     all_done(&runtime).await;
-    let kept = async |id: &RunId| runtime.user_state(&format!("\u{1}run:{id}")).await.unwrap().len();
+    let kept =
+        async |id: &RunId| runtime.user_state(&format!("\u{1}run:{id}")).await.unwrap().len();
     for id in &ids {
         assert!(kept(id).await > 0);
     }
@@ -388,7 +438,8 @@ async fn an_address_that_never_answers_keeps_neither_the_run_nor_another_address
     let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mute_url = format!("http://{}/", mute.local_addr().unwrap());
     let runtime = runtime();
-    let url = serve(server(&runtime).push_notifications(here().timeout(Duration::from_secs(3600)))).await;
+    let url =
+        serve(server(&runtime).push_notifications(here().timeout(Duration::from_secs(3600)))).await;
     let client = client(&url);
     let id = asking(&client).await;
     client.create_push_config(&id, &A2aPushConfig::new(&mute_url).id("mute")).await.unwrap();
@@ -415,7 +466,10 @@ async fn an_ended_task_is_notified_of_once_and_an_earlier_process_leaves_nothing
     first.cancel(&id).await.unwrap();
     let (hook, mut received) = hook(StatusCode::OK).await;
     first.create_push_config(&id, &A2aPushConfig::new(&hook)).await.unwrap();
-    assert_eq!(state(&within("a message", received.recv()).await.unwrap().1), Some(A2aTaskState::Canceled));
+    assert_eq!(
+        state(&within("a message", received.recv()).await.unwrap().1),
+        Some(A2aTaskState::Canceled)
+    );
     all_done(&runtime).await;
     // A second server over the store has nothing left to send.
     let second = client(&serve(store_only.push_notifications(here())).await);
@@ -437,7 +491,9 @@ async fn two_servers_of_one_store_notify_at_least_once_and_not_endlessly() {
     within("a message", received.recv()).await.unwrap();
     client.ask(&A2aMessage::user_text("granted").task(&id)).await.unwrap();
     all_done(&runtime).await;
-    let ends = std::iter::from_fn(|| received.try_recv().ok()).filter(|(_, update)| update.is_last()).count();
+    let ends = std::iter::from_fn(|| received.try_recv().ok())
+        .filter(|(_, update)| update.is_last())
+        .count();
     assert!((1..=2).contains(&ends), "{ends}");
 }
 

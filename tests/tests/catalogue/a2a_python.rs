@@ -1,7 +1,9 @@
 //! The official Python SDK of the A2A protocol as a server, in both bindings, with and without
 //! streams.
 
-use agentflow::a2a::{A2aClient, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTaskQuery, A2aTaskState, A2aUpdate};
+use agentflow::a2a::{
+    A2aClient, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTaskQuery, A2aTaskState, A2aUpdate,
+};
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
@@ -41,29 +43,59 @@ async fn does_everything(binding: &str, mode: &str) {
     let (status, value) = work(&client, json!({"message": "chunks"})).await;
     let text = if mode == "stream" { "onetwo" } else { "one\ntwo" };
     assert_eq!((status, &value["output"]), (ToolStatus::Success, &text.into()), "{value}");
-    assert_eq!((&value["agent_id"], &value["state"]), (&"worker".into(), &"completed".into()), "{value}");
+    assert_eq!(
+        (&value["agent_id"], &value["state"]),
+        (&"worker".into(), &"completed".into()),
+        "{value}"
+    );
 
     let (_, value) = work(&client, json!({"message": "files"})).await;
-    assert_eq!((&value["output"], &value["data"]), (&"both".into(), &json!([{"n": 7.0}])), "{value}");
+    assert_eq!(
+        (&value["output"], &value["data"]),
+        (&"both".into(), &json!([{"n": 7.0}])),
+        "{value}"
+    );
 
     // The agent asks a question, and the same tool sends the answer.
     let (_, asked) = work(&client, json!({"message": "ask"})).await;
-    assert_eq!((&asked["output"], &asked["state"]), (&"Which colour?".into(), &"input_required".into()), "{asked}");
-    let (_, value) =
-        work(&client, json!({"message": "blue", "task": asked["task"], "context": asked["context"]})).await;
-    assert_eq!((&value["output"], &value["state"]), (&"You like blue.".into(), &"completed".into()), "{value}");
+    assert_eq!(
+        (&asked["output"], &asked["state"]),
+        (&"Which colour?".into(), &"input_required".into()),
+        "{asked}"
+    );
+    let (_, value) = work(
+        &client,
+        json!({"message": "blue", "task": asked["task"], "context": asked["context"]}),
+    )
+    .await;
+    assert_eq!(
+        (&value["output"], &value["state"]),
+        (&"You like blue.".into(), &"completed".into()),
+        "{value}"
+    );
 
     let (status, value) = work(&client, json!({"message": "reject"})).await;
-    assert_eq!((status, value.to_string().contains("not today")), (ToolStatus::Error, true), "{value}");
+    assert_eq!(
+        (status, value.to_string().contains("not today")),
+        (ToolStatus::Error, true),
+        "{value}"
+    );
     let (status, value) = work(&client, json!({"message": "fail"})).await;
-    assert_eq!((status, value.to_string().contains("it broke")), (ToolStatus::Error, true), "{value}");
+    assert_eq!(
+        (status, value.to_string().contains("it broke")),
+        (ToolStatus::Error, true),
+        "{value}"
+    );
 
     let waiting = client.send(&A2aMessage::user_text("wait")).await.unwrap();
     let id = waiting.task().unwrap().id.clone();
     assert_eq!(client.task(&id).await.unwrap().id, id);
     let config = A2aPushConfig::new("https://client.example/hook").id("c").token("t");
     let created = client.create_push_config(&id, &config).await.unwrap();
-    assert_eq!((created.id.as_deref(), created.url.as_str()), (Some("c"), "https://client.example/hook"));
+    assert_eq!(
+        (created.id.as_deref(), created.url.as_str()),
+        (Some("c"), "https://client.example/hook")
+    );
     assert_eq!(client.push_config(&id, "c").await.unwrap().task_id.as_deref(), Some(&*id));
     assert_eq!(client.push_configs(&id, None).await.unwrap().configs.len(), 1);
     client.delete_push_config(&id, "c").await.unwrap();

@@ -107,14 +107,14 @@ async fn a_model_reads_it_by_default_and_a_node_asks_a_person() {
     far.finish();
 
     let far = asks_twice();
-    let ask =
-        json!({"call": {"kind": "tool", "name": "a2a.far", "with": {"object": {"message": {"value": "Paint it."}}}}});
+    let ask = json!({"call": {"kind": "tool", "name": "a2a.far", "with": {"object": {"message": {"value": "Paint it."}}}}});
     let graph: Graph = serde_json::from_value(json!({
         "version": 1, "name": "paint", "output": "ask", "concurrency": 1, "nodes": [{"name": "ask", "does": ask}]
     }))
     .unwrap();
     let far_client = client(&far).build().unwrap();
-    let runtime = Runtime::builder().store(MemoryStore::new()).toolset(far_client).graph(graph).build();
+    let runtime =
+        Runtime::builder().store(MemoryStore::new()).toolset(far_client).graph(graph).build();
     let run = runtime.start_named("paint", Encoded::new(&json!({})).unwrap()).await.unwrap();
     for answer in ["blue", "broad"] {
         let question = run.asked().await.unwrap().unwrap();
@@ -139,7 +139,9 @@ async fn colour_in(text: String) -> Result<String> {
 #[ignore = "it is a process of another test"]
 #[expect(clippy::print_stdout, reason = "the other test reads it")]
 async fn painter_process() {
-    let (Ok(far), Ok(store)) = (std::env::var("A2A_FAR"), std::env::var("A2A_STORE")) else { return };
+    let (Ok(far), Ok(store)) = (std::env::var("A2A_FAR"), std::env::var("A2A_STORE")) else {
+        return;
+    };
     let client = A2aClient::at("far", far).asks_people().build().unwrap();
     let store = SqliteStore::open(store).await.unwrap();
     let runtime = Runtime::builder().store(store).agent(&painter(client)).build();
@@ -173,7 +175,10 @@ async fn a_process_that_is_killed_while_a_person_is_asked_has_sent_its_message_o
     let store = folder.path().join("runs.db");
     let asking = || {
         let mut command = test_as_process(module_path!(), "painter_process");
-        command.arg("--ignored").env("A2A_FAR", format!("{url}/a2a/colour_in")).env("A2A_STORE", &store);
+        command
+            .arg("--ignored")
+            .env("A2A_FAR", format!("{url}/a2a/colour_in"))
+            .env("A2A_STORE", &store);
         Process::start(&mut command).unwrap()
     };
     let (first, asked) = wait(asking(), "asks at ").await;
@@ -218,7 +223,8 @@ impl Asking {
                     for (name, value) in asks.as_object().unwrap() {
                         match name.as_str() {
                             "parts" => {
-                                let message = json!({"messageId": "m", "role": "ROLE_AGENT", "parts": value});
+                                let message =
+                                    json!({"messageId": "m", "role": "ROLE_AGENT", "parts": value});
                                 task["status"]["message"] = message;
                             }
                             other => task[other] = value.clone(),
@@ -226,7 +232,8 @@ impl Asking {
                     }
                 }
             }
-            let result = if request["method"] == "SendMessage" { json!({"task": task}) } else { task };
+            let result =
+                if request["method"] == "SendMessage" { json!({"task": task}) } else { task };
             let response = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
             futures_util::stream::iter([response])
         };
@@ -242,7 +249,10 @@ impl Asking {
     /// Returns the parts of the message that answers the task.
     fn answer(&self) -> Value {
         let answer = self.sent("SendMessage").pop().unwrap();
-        assert_eq!((&answer["message"]["taskId"], &answer["message"]["contextId"]), (&json!("t-1"), &json!("c-1")));
+        assert_eq!(
+            (&answer["message"]["taskId"], &answer["message"]["contextId"]),
+            (&json!("t-1"), &json!("c-1"))
+        );
         answer["message"]["parts"].clone()
     }
 
@@ -277,22 +287,43 @@ fn adk_response(name: &str, response: Value) -> Value {
 #[tokio::test]
 async fn a_question_shows_its_data_and_is_answered_in_the_form_of_its_server() {
     let data = json!({"tool": "refund", "arguments": {"cents": 900}});
-    let interrupt = |id: &str, value: Value| json!({"kind": "data", "data": {"id": id, "value": value}});
+    let interrupt =
+        |id: &str, value: Value| json!({"kind": "data", "data": {"id": id, "value": value}});
     let interrupts = |parts: Value| json!({"artifacts": [{"artifactId": "i", "name": "Interrupt", "parts": parts}]});
     let offered = json!({"question": "q", "about": {"cents": 900}, "answer": {"type": "integer"}});
     let text = json!({"text": "How much?"});
-    let call = |name: &str| json!({"name": name, "args": {"cents": 900}, "description": "It is much."});
+    let call =
+        |name: &str| json!({"name": name, "args": {"cents": 900}, "description": "It is much."});
     let listed = json!({"action_requests": [call("refund"), call("send")], "review_configs": []});
     let mut single = call("refund");
     single["type"] = json!("tool_approval");
     let granted = json!({"decision": "granted"});
-    let confirmed = |confirmed: bool| adk_response("adk_request_confirmation", json!({"confirmed": confirmed}));
+    let confirmed =
+        |confirmed: bool| adk_response("adk_request_confirmation", json!({"confirmed": confirmed}));
     // Each case: the task's fields, the question's text, its subject, the answers, and the parts
     // that are sent.
     let cases = [
-        (json!({"parts": [{"data": data}]}), "refund", data.clone(), json!(["yes"]), json!([{"text": "yes"}])),
-        (json!({"parts": [text, {"data": data}]}), "How much?", data.clone(), json!(["no"]), json!([{"text": "no"}])),
-        (json!({"parts": [adk_confirmation()]}), "refund(cents: 900)", data.clone(), json!([granted]), confirmed(true)),
+        (
+            json!({"parts": [{"data": data}]}),
+            "refund",
+            data.clone(),
+            json!(["yes"]),
+            json!([{"text": "yes"}]),
+        ),
+        (
+            json!({"parts": [text, {"data": data}]}),
+            "How much?",
+            data.clone(),
+            json!(["no"]),
+            json!([{"text": "no"}]),
+        ),
+        (
+            json!({"parts": [adk_confirmation()]}),
+            "refund(cents: 900)",
+            data.clone(),
+            json!([granted]),
+            confirmed(true),
+        ),
         (
             json!({"parts": [adk_confirmation()]}),
             "It is much.",
@@ -357,13 +388,18 @@ async fn a_question_shows_its_data_and_is_answered_in_the_form_of_its_server() {
         for (at, answer) in answers.as_array().unwrap().iter().enumerate() {
             let question = within("the question", run.asked()).await.unwrap().unwrap();
             if at == 0 {
-                assert!(question.message.starts_with("the A2A agent `shop` asks: "), "{}", question.message);
+                assert!(
+                    question.message.starts_with("the A2A agent `shop` asks: "),
+                    "{}",
+                    question.message
+                );
                 assert!(question.message.contains(shows), "{}", question.message);
                 assert_eq!(question.about.decode::<Value>().unwrap(), about);
             }
             run.answer(&question.path, answer, "ada").await.unwrap();
         }
-        let output: Value = within("the end of the run", run.result()).await.unwrap().decode().unwrap();
+        let output: Value =
+            within("the end of the run", run.result()).await.unwrap().decode().unwrap();
         assert_eq!(output["output"], "done", "{output}");
         assert_eq!(agent.answer(), sends, "{shows}");
     }
@@ -393,7 +429,8 @@ async fn a_question_that_cannot_be_shown_or_answered_is_an_error_and_cancels_its
     }
     // Without a store no other process could find the question, so the run fails.
     let agent = Asking::new(json!({"parts": [{"text": "Sure?"}]}));
-    let run = agent.runtime(None).start_named("refund", Encoded::new(&json!({})).unwrap()).await.unwrap();
+    let run =
+        agent.runtime(None).start_named("refund", Encoded::new(&json!({})).unwrap()).await.unwrap();
     let error = within("the end of the run", run.result()).await.unwrap_err().to_string();
     assert!(error.contains("without a store") && error.contains("Sure?"), "{error}");
 }
@@ -408,15 +445,26 @@ async fn a_model_reads_the_data_and_its_text_becomes_the_answer_of_the_server() 
     };
     let asked: Value = serde_json::from_str(&call(json!({"message": "Refund."})).await).unwrap();
     assert!(asked["output"].as_str().unwrap().contains("refund(cents: 900)"), "{asked}");
-    assert_eq!((&asked["note"], &asked["task"]), (&json!("answer with `yes` or `no`"), &json!("t-1")), "{asked}");
+    assert_eq!(
+        (&asked["note"], &asked["task"]),
+        (&json!("answer with `yes` or `no`"), &json!("t-1")),
+        "{asked}"
+    );
     let unclear = call(json!({"message": "Perhaps.", "task": "t-1"})).await;
     assert!(unclear.contains("answer with `yes` or `no`"), "{unclear}");
-    let done: Value = serde_json::from_str(&call(json!({"message": "Yes.", "task": "t-1"})).await).unwrap();
+    let done: Value =
+        serde_json::from_str(&call(json!({"message": "Yes.", "task": "t-1"})).await).unwrap();
     assert_eq!(done["output"], "done", "{done}");
-    assert_eq!(agent.answer(), adk_response("adk_request_confirmation", json!({"confirmed": true})));
+    assert_eq!(
+        agent.answer(),
+        adk_response("adk_request_confirmation", json!({"confirmed": true}))
+    );
     // A program can answer in the same way.
     let message = agent.client.answer("t-1", "no").await.unwrap();
-    assert_eq!(json!(message)["parts"], adk_response("adk_request_confirmation", json!({"confirmed": false})));
+    assert_eq!(
+        json!(message)["parts"],
+        adk_response("adk_request_confirmation", json!({"confirmed": false}))
+    );
     assert!(matches!(agent.client.answer("t-1", "?").await, Err(A2aError::Question { .. })));
 }
 
@@ -424,18 +472,25 @@ async fn a_model_reads_the_data_and_its_text_becomes_the_answer_of_the_server() 
 /// it can be reached.
 fn langgraph(request: &str, has_threads: bool) -> Vec<u8> {
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
-    let host = head.lines().find_map(|line| line.to_lowercase().strip_prefix("host: ").map(ToOwned::to_owned)).unwrap();
+    let host = head
+        .lines()
+        .find_map(|line| line.to_lowercase().strip_prefix("host: ").map(ToOwned::to_owned))
+        .unwrap();
     if head.starts_with("GET /apps/a2a/worker/.well-known/") {
         let interface = json!({"url": format!("http://{host}/apps/a2a/worker"), "protocolBinding": "JSONRPC",
             "protocolVersion": "1.0"});
-        return json_of(&json!({"name": "Worker", "description": "Works.", "version": "1", "capabilities": {},
+        return json_of(
+            &json!({"name": "Worker", "description": "Works.", "version": "1", "capabilities": {},
             "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
-            "supportedInterfaces": [interface]}));
+            "supportedInterfaces": [interface]}),
+        );
     }
     if head.starts_with("GET /apps/threads/c-1 ") && has_threads {
         let call = json!({"name": "delete", "args": {"path": "/tmp/x"}, "description": "?"});
         let value = json!({"action_requests": [call], "review_configs": []});
-        return json_of(&json!({"thread_id": "c-1", "interrupts": {"task": [{"id": "i-1", "value": value}]}}));
+        return json_of(
+            &json!({"thread_id": "c-1", "interrupts": {"task": [{"id": "i-1", "value": value}]}}),
+        );
     }
     let id = serde_json::from_str::<Value>(body).map_or(Value::Null, |body| body["id"].clone());
     let task = json!({"kind": "task", "id": "c-1:t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_INPUT_REQUIRED"},
@@ -449,13 +504,23 @@ async fn a_question_of_langgraph_is_read_from_the_thread_of_its_task() {
     let decision = |kind: &str| json!({"resume": {"decisions": [{"type": kind}]}});
     let server = Server::start(|request| langgraph(request, true)).await;
     for (text, expected) in [("yes", decision("approve")), ("no", decision("reject"))] {
-        let client = A2aClient::at("worker", server.url("/apps/a2a/worker")).bearer("sesame").build().unwrap();
+        let client = A2aClient::at("worker", server.url("/apps/a2a/worker"))
+            .bearer("sesame")
+            .build()
+            .unwrap();
         let answer = within("the answer", client.answer("c-1:t-1", text)).await.unwrap();
         assert_eq!(answer.parts[0].content, A2aContent::Data(expected));
-        assert_eq!((answer.task_id.as_deref(), answer.context_id.as_deref()), (Some("c-1:t-1"), Some("c-1")));
+        assert_eq!(
+            (answer.task_id.as_deref(), answer.context_id.as_deref()),
+            (Some("c-1:t-1"), Some("c-1"))
+        );
         let asked = server.asked();
         assert_eq!(asked.len(), 3, "{asked:#?}");
-        assert!(asked.iter().all(|request| request.to_lowercase().contains("authorization: bearer sesame")));
+        assert!(
+            asked
+                .iter()
+                .all(|request| request.to_lowercase().contains("authorization: bearer sesame"))
+        );
     }
     let server = Server::start(|request| langgraph(request, false)).await;
     let client = A2aClient::at("worker", server.url("/apps/a2a/worker")).build().unwrap();

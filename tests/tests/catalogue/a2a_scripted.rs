@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use agentflow::a2a::{
-    A2aClient, A2aClientBuilder, A2aContent, A2aError, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTaskQuery,
-    A2aTaskState, A2aUpdate,
+    A2aClient, A2aClientBuilder, A2aContent, A2aError, A2aErrorCode, A2aMessage, A2aPushConfig,
+    A2aTaskQuery, A2aTaskState, A2aUpdate,
 };
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
@@ -32,12 +32,21 @@ async fn an_agent_calls_it_and_reads_what_the_script_says() {
         let model = ScriptedModel::new([
             Turn::call("a2a__far", json!({"message": "What is the answer?"})),
             Turn::with(|request| {
-                let seen = request.messages.last().and_then(|message| message.results().next()).unwrap();
+                let seen =
+                    request.messages.last().and_then(|message| message.results().next()).unwrap();
                 Turn::text(seen.output.clone())
             }),
         ]);
-        let answer = Agent::new(model).tools(client(&far).build().unwrap()).run("Ask.").await.unwrap().to_string();
-        assert!(answer.contains(r#""output":"42""#) && answer.contains(r#""state":"completed""#), "{answer}");
+        let answer = Agent::new(model)
+            .tools(client(&far).build().unwrap())
+            .run("Ask.")
+            .await
+            .unwrap()
+            .to_string();
+        assert!(
+            answer.contains(r#""output":"42""#) && answer.contains(r#""state":"completed""#),
+            "{answer}"
+        );
         far.finish();
         assert_eq!(far.messages()[0]["parts"][0]["text"], "What is the answer?");
     }
@@ -58,9 +67,15 @@ async fn a_question_is_answered_and_what_breaks_off_is_resumed() {
         let client = client(&far).build().unwrap();
         let asked = client.ask(&hello()).await.unwrap();
         let task = asked.task().unwrap();
-        assert_eq!((task.status.state, task.said().as_deref()), (A2aTaskState::InputRequired, Some("Which colour?")));
+        assert_eq!(
+            (task.status.state, task.said().as_deref()),
+            (A2aTaskState::InputRequired, Some("Which colour?"))
+        );
         let answered = client.ask(&A2aMessage::user_text("blue").task(&task.id)).await.unwrap();
-        assert_eq!(answered.task().unwrap().artifacts[0].parts[0].content, A2aContent::Data(json!({"colour": "blue"})));
+        assert_eq!(
+            answered.task().unwrap().artifacts[0].parts[0].content,
+            A2aContent::Data(json!({"colour": "blue"}))
+        );
         assert_eq!(client.ask(&hello()).await.unwrap().text(), "after a break");
         assert_eq!(client.ask(&hello()).await.unwrap().text(), "no task");
         let failed = client.ask(&hello()).await.unwrap();
@@ -75,14 +90,18 @@ async fn a_question_is_answered_and_what_breaks_off_is_resumed() {
 
 #[tokio::test(start_paused = true)]
 async fn errors_silence_and_a_lost_connection_have_their_errors() {
-    let turns = || vec![A2aTurn::error(-32005, "no pictures"), A2aTurn::hang_up(), A2aTurn::silence()];
+    let turns =
+        || vec![A2aTurn::error(-32005, "no pictures"), A2aTurn::hang_up(), A2aTurn::silence()];
     for far in with_and_without_streams(turns) {
         let client = client(&far).request_timeout(Duration::from_secs(7)).build().unwrap();
         let error = client.ask(&hello()).await.unwrap_err();
         assert_eq!(error.code(), Some(A2aErrorCode::ContentTypeNotSupported), "{error}");
         assert!(matches!(client.ask(&hello()).await.unwrap_err(), A2aError::Lost { .. }));
         let error = client.ask(&hello()).await.unwrap_err();
-        assert!(matches!(error, A2aError::Silent { limit, .. } if limit == Duration::from_secs(7)), "{error}");
+        assert!(
+            matches!(error, A2aError::Silent { limit, .. } if limit == Duration::from_secs(7)),
+            "{error}"
+        );
         far.finish();
     }
 }
@@ -101,20 +120,31 @@ async fn a_task_that_nobody_waits_for_is_cancelled() {
         .await;
         assert_eq!(far.cancelled(), ["task-1"]);
         assert_eq!(client.task("task-1").await.unwrap().status.state, A2aTaskState::Canceled);
-        assert_eq!(client.cancel("task-1").await.unwrap_err().code(), Some(A2aErrorCode::TaskNotCancelable));
+        assert_eq!(
+            client.cancel("task-1").await.unwrap_err().code(),
+            Some(A2aErrorCode::TaskNotCancelable)
+        );
         far.finish();
     }
     let far = ScriptedA2a::new("Far", [A2aTurn::works()]);
     let client = client(&far).build().unwrap();
     let id = client.send(&hello()).await.unwrap().task().unwrap().id.clone();
-    let config = client.create_push_config(&id, &A2aPushConfig::new("https://client.example/").id("c")).await.unwrap();
+    let config = client
+        .create_push_config(&id, &A2aPushConfig::new("https://client.example/").id("c"))
+        .await
+        .unwrap();
     assert_eq!((config.id.as_deref(), config.task_id.as_deref()), (Some("c"), Some(&*id)));
     assert_eq!(client.push_config(&id, "c").await.unwrap(), config);
     assert_eq!(client.push_configs(&id, None).await.unwrap().configs, [config]);
     client.delete_push_config(&id, "c").await.unwrap();
-    assert_eq!(client.push_config(&id, "c").await.unwrap_err().code(), Some(A2aErrorCode::TaskNotFound));
+    assert_eq!(
+        client.push_config(&id, "c").await.unwrap_err().code(),
+        Some(A2aErrorCode::TaskNotFound)
+    );
     let mut stream = client.subscribe(&id).await.unwrap();
-    assert!(matches!(within("the next event", stream.next()).await, Some(Ok(A2aUpdate::Task(task))) if task.id == id));
+    assert!(
+        matches!(within("the next event", stream.next()).await, Some(Ok(A2aUpdate::Task(task))) if task.id == id)
+    );
     far.finish();
 }
 
@@ -124,7 +154,9 @@ async fn what_is_otherwise_than_scripted_fails() {
     let near = client(&far).build().unwrap();
     assert!(near.ask(&hello()).await.unwrap_err().to_string().contains("expected: b; sent: Hello"));
     let answer = A2aMessage::user_text("blue").task("task-9");
-    assert!(near.ask(&answer).await.unwrap_err().to_string().contains("`task-9`, which asks nothing"));
+    assert!(
+        near.ask(&answer).await.unwrap_err().to_string().contains("`task-9`, which asks nothing")
+    );
     assert!(near.ask(&hello()).await.unwrap_err().to_string().contains("no turn is left"));
     assert_eq!(far.failures().len(), 3, "{:?}", far.failures());
     far.forgive();
@@ -134,5 +166,11 @@ async fn what_is_otherwise_than_scripted_fails() {
     let said = *dropped.unwrap_err().downcast::<String>().unwrap();
     assert_eq!(said, "1 turns were never asked for");
     let nothing_works = std::panic::catch_unwind(|| A2aTurn::message("a").after_work());
-    assert!(nothing_works.unwrap_err().downcast::<String>().unwrap().contains("no task that could be at work"));
+    assert!(
+        nothing_works
+            .unwrap_err()
+            .downcast::<String>()
+            .unwrap()
+            .contains("no task that could be at work")
+    );
 }

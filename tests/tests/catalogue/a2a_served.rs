@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use agentflow::a2a::{A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aTaskQuery, A2aTaskState, A2aUpdate};
+use agentflow::a2a::{
+    A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aTaskQuery, A2aTaskState, A2aUpdate,
+};
 use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
 use agentflow::document::Document;
 use agentflow::prelude::*;
@@ -68,7 +70,8 @@ async fn a_workflow_is_a_skill_and_its_run_is_the_task() {
 
     // At the server's root address a message has to name its skill.
     let at_host = client(&url);
-    let problem = at_host.ask(&A2aMessage::user([A2aPart::data(json!({"n": 5}))])).await.unwrap_err();
+    let problem =
+        at_host.ask(&A2aMessage::user([A2aPart::data(json!({"n": 5}))])).await.unwrap_err();
     assert_eq!(problem.code(), Some(A2aErrorCode::InvalidParams), "{problem}");
     let mut named = A2aMessage::user([A2aPart::data(json!({"n": 5}))]);
     named.metadata = json!({"skill": "double"}).as_object().cloned();
@@ -83,7 +86,11 @@ async fn a_workflow_is_a_skill_and_its_run_is_the_task() {
 async fn a_context_is_a_session_of_the_agent() {
     let model = ScriptedModel::new([
         Turn::text("Hello Ada."),
-        Turn::text("Ada.").expect_conversation(["user: I am Ada.", "assistant: Hello Ada.", "user: Who am I?"]),
+        Turn::text("Ada.").expect_conversation([
+            "user: I am Ada.",
+            "assistant: Hello Ada.",
+            "user: Who am I?",
+        ]),
     ]);
     let agent = Agent::new(model).name("host");
     let runtime = Runtime::builder().store(MemoryStore::new()).agent(&agent).build();
@@ -92,7 +99,10 @@ async fn a_context_is_a_session_of_the_agent() {
     assert_eq!(first.text(), "Hello Ada.");
     let context = first.task().unwrap().context_id.clone().unwrap();
     let second = client.ask(&A2aMessage::user_text("Who am I?").context(&context)).await.unwrap();
-    assert_eq!((second.text().as_str(), &second.task().unwrap().context_id), ("Ada.", &Some(context.clone())));
+    assert_eq!(
+        (second.text().as_str(), &second.task().unwrap().context_id),
+        ("Ada.", &Some(context.clone()))
+    );
     assert_eq!(runtime.session_history(&context, 10).await.unwrap().len(), 2);
     let other = client.ask(&A2aMessage::user_text("Who?").context("made-up")).await.unwrap_err();
     assert_eq!(other.code(), Some(A2aErrorCode::InvalidParams), "{other}");
@@ -101,7 +111,9 @@ async fn a_context_is_a_session_of_the_agent() {
 #[tokio::test]
 async fn a_question_is_answered_by_a_message_to_its_task() {
     let runtime = runtime();
-    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve()).await);
+    let client = client(
+        &serve(A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve()).await,
+    );
     let updates = client.stream(&A2aMessage::user_text("rain")).await.unwrap();
     let updates: Vec<_> = updates.map(|update| update.unwrap()).collect().await;
     let id = updates[0].task_id().unwrap().to_owned();
@@ -111,9 +123,14 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     assert_eq!(said.parts[0].as_text(), Some("announce rain?"));
     let A2aContent::Data(question) = &said.parts[1].content else { panic!("{said:?}") };
     let open = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
-    assert_eq!((&question["question"], &question["about"]), (&json!(open.id), &json!("rain")), "{question}");
+    assert_eq!(
+        (&question["question"], &question["about"]),
+        (&json!(open.id), &json!("rain")),
+        "{question}"
+    );
     // An answer that names a question applies only to that question.
-    for other in [format!("{}@00000000", open.path), "another".to_owned(), format!("{}@", open.id)] {
+    for other in [format!("{}@00000000", open.path), "another".to_owned(), format!("{}@", open.id)]
+    {
         let mut named = A2aMessage::user_text("granted").task(&id);
         named.metadata = json!({"question": other}).as_object().cloned();
         let refused = client.ask(&named).await.unwrap_err();
@@ -129,7 +146,10 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     denied.metadata = json!({"question": open.path}).as_object().cloned();
     assert_eq!(client.ask(&denied).await.unwrap().text(), "nothing");
     let last = subscribed.map(|update| update.unwrap()).collect::<Vec<_>>().await.pop().unwrap();
-    assert!(matches!(&last, A2aUpdate::Status(of) if of.status.state == A2aTaskState::Completed), "{last:?}");
+    assert!(
+        matches!(&last, A2aUpdate::Status(of) if of.status.state == A2aTaskState::Completed),
+        "{last:?}"
+    );
     let late = client.ask(&A2aMessage::user_text("granted").task(&id)).await.unwrap_err();
     assert_eq!(late.code(), Some(A2aErrorCode::UnsupportedOperation), "{late}");
     let late = client.subscribe(&id).await.err().unwrap();
@@ -152,7 +172,9 @@ async fn tasks_are_cancelled_and_listed_in_pages() {
     let clock = SteppedClock::default();
     let tick = || clock.0.fetch_add(1000, Ordering::SeqCst);
     let runtime = Runtime::builder().store(MemoryStore::new()).clock(clock.clone()).build();
-    let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve()).await);
+    let client = client(
+        &serve(A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve()).await,
+    );
     let mut ids = Vec::new();
     for n in 0..5 {
         tick();
@@ -161,7 +183,10 @@ async fn tasks_are_cancelled_and_listed_in_pages() {
     }
     tick();
     assert_eq!(client.cancel(&ids[0]).await.unwrap().status.state, A2aTaskState::Canceled);
-    assert_eq!(client.cancel(&ids[0]).await.unwrap_err().code(), Some(A2aErrorCode::TaskNotCancelable));
+    assert_eq!(
+        client.cancel(&ids[0]).await.unwrap_err().code(),
+        Some(A2aErrorCode::TaskNotCancelable)
+    );
     // The most recently changed task is first.
     ids[1..].reverse();
 
@@ -183,9 +208,11 @@ async fn tasks_are_cancelled_and_listed_in_pages() {
     let listed = client.tasks(&later).await.unwrap();
     assert_eq!(listed.tasks.iter().map(|task| &task.id).collect::<Vec<_>>(), [&ids[0], &ids[1]]);
     assert_eq!(listed.total_size, 2);
-    let cancelled = client.tasks(&A2aTaskQuery::default().state(A2aTaskState::Canceled)).await.unwrap();
+    let cancelled =
+        client.tasks(&A2aTaskQuery::default().state(A2aTaskState::Canceled)).await.unwrap();
     assert_eq!((cancelled.tasks.len(), cancelled.total_size), (1, 1));
-    let rejected = client.tasks(&A2aTaskQuery::default().state(A2aTaskState::Rejected)).await.unwrap();
+    let rejected =
+        client.tasks(&A2aTaskQuery::default().state(A2aTaskState::Rejected)).await.unwrap();
     assert_eq!((rejected.tasks.len(), rejected.total_size), (0, 0));
     let wrong = client.tasks(&A2aTaskQuery::default().page("no-such-run")).await.unwrap_err();
     assert_eq!(wrong.code(), Some(A2aErrorCode::InvalidParams));
@@ -214,7 +241,8 @@ async fn an_approval_is_kept_from_clients_unless_the_host_lets_them_answer() {
     named.metadata = json!({"question": "approval"}).as_object().cloned();
     let refused = client.ask(&named).await.unwrap_err();
     assert_eq!(refused.code(), Some(A2aErrorCode::InvalidParams), "{refused}");
-    let asking = client.tasks(&A2aTaskQuery::default().state(A2aTaskState::InputRequired)).await.unwrap();
+    let asking =
+        client.tasks(&A2aTaskQuery::default().state(A2aTaskState::InputRequired)).await.unwrap();
     assert_eq!(asking.total_size, 0);
 
     // A server that lets clients answer shows the question. Here, however, the host answers.
@@ -248,13 +276,23 @@ async fn a_task_of_another_caller_is_not_found() {
     assert_eq!(bob.task(&task.id).await.unwrap_err().code(), not_found);
     assert_eq!(bob.cancel(&task.id).await.unwrap_err().code(), not_found);
     assert_eq!(bob.subscribe(&task.id).await.err().unwrap().code(), not_found);
-    assert_eq!(bob.ask(&A2aMessage::user_text("granted").task(&task.id)).await.unwrap_err().code(), not_found);
+    assert_eq!(
+        bob.ask(&A2aMessage::user_text("granted").task(&task.id)).await.unwrap_err().code(),
+        not_found
+    );
     let context = task.context_id.clone().unwrap();
     let foreign = bob.ask(&A2aMessage::user_text("rain").context(&context)).await.unwrap_err();
     assert_eq!(foreign.code(), Some(A2aErrorCode::InvalidParams), "{foreign}");
     assert_eq!(bob.tasks(&A2aTaskQuery::default()).await.unwrap().total_size, 0);
     assert_eq!(ada.tasks(&A2aTaskQuery::default()).await.unwrap().total_size, 1);
-    assert!(client(&url).ask(&A2aMessage::user_text("rain")).await.unwrap_err().to_string().contains("401"));
+    assert!(
+        client(&url)
+            .ask(&A2aMessage::user_text("rain"))
+            .await
+            .unwrap_err()
+            .to_string()
+            .contains("401")
+    );
     let mallory = as_ada(&url, "mallory").ask(&A2aMessage::user_text("rain")).await.unwrap_err();
     assert!(mallory.to_string().contains("403"), "{mallory}");
     // The card is public.
@@ -264,7 +302,8 @@ async fn a_task_of_another_caller_is_not_found() {
 #[tokio::test]
 async fn what_cannot_be_offered_is_an_error_with_a_remedy() {
     let without_store = Runtime::default();
-    let error = A2aServer::from_runtime(&without_store).workflows(["double"]).check().await.unwrap_err();
+    let error =
+        A2aServer::from_runtime(&without_store).workflows(["double"]).check().await.unwrap_err();
     assert!(matches!(error, A2aServerError::NoStore), "{error}");
     let server = A2aServer::from_runtime(&runtime());
     assert!(matches!(server.check().await.unwrap_err(), A2aServerError::Empty));
@@ -273,23 +312,38 @@ async fn what_cannot_be_offered_is_an_error_with_a_remedy() {
     // `main` prints the `Debug` form of an error that it returns.
     assert_eq!(format!("{error:?}"), error.to_string());
     for (server, says) in [
-        (server.clone().agents(["double"]), "the agent `double`: it is a workflow; name it with `workflows`"),
-        (server.clone().workflows(["add"]), "the workflow `add`: it is a tool, which is not a skill"),
+        (
+            server.clone().agents(["double"]),
+            "the agent `double`: it is a workflow; name it with `workflows`",
+        ),
+        (
+            server.clone().workflows(["add"]),
+            "the workflow `add`: it is a tool, which is not a skill",
+        ),
     ] {
         let error = server.check().await.unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
     let section: Value = json!({"skills": [{"name": "no id"}]});
-    let error = server.clone().workflows(["double"]).card_section("double", section).check().await.unwrap_err();
+    let error = server
+        .clone()
+        .workflows(["double"])
+        .card_section("double", section)
+        .check()
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("`id`"), "{error}");
-    let error = server.workflows(["double"]).public_url("agents.example").check().await.unwrap_err();
+    let error =
+        server.workflows(["double"]).public_url("agents.example").check().await.unwrap_err();
     assert!(matches!(error, A2aServerError::Address { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn a_card_says_what_the_document_of_a_workflow_says() {
-    let section = json!({"version": "2", "skills": [{"id": "twice", "name": "Twice", "tags": ["number"]}]});
-    let server = A2aServer::from_runtime(&runtime()).workflows(["double"]).card_section("double", section);
+    let section =
+        json!({"version": "2", "skills": [{"id": "twice", "name": "Twice", "tags": ["number"]}]});
+    let server =
+        A2aServer::from_runtime(&runtime()).workflows(["double"]).card_section("double", section);
     let card = server.card("https://agents.example/", Some("double")).await.unwrap();
     assert_eq!((card.version.as_str(), card.skills[0].id.as_str()), ("2", "twice"));
     assert_eq!(card.skills[0].description, "Doubles a number.");
@@ -303,16 +357,24 @@ async fn the_section_of_a_document_is_on_its_card() {
             "name: shop\ndescription: Sells.\nagents:\n- {{name: shop_seller, model: openai/m}}\n\
              orchestration: {{type: sequential, agents: [shop_seller]}}\n{section}"
         );
-        let runtime =
-            Runtime::builder().store(MemoryStore::new()).document(Document::read("shop", text).unwrap()).build();
+        let runtime = Runtime::builder()
+            .store(MemoryStore::new())
+            .document(Document::read("shop", text).unwrap())
+            .build();
         A2aServer::from_runtime(&runtime).workflows(["shop"])
     };
     let skill = "{id: sell, name: Sell, tags: [shop]}";
     let server = document(&format!("a2a: {{version: 2.3.0, skills: [{skill}]}}\n"));
     let card = server.card("http://127.0.0.1", Some("shop")).await.unwrap();
     let skill = &card.skills[0];
-    assert_eq!((card.version.as_str(), skill.id.as_str(), skill.name.as_str()), ("2.3.0", "sell", "Sell"));
-    assert_eq!((skill.tags.as_slice(), skill.description.as_str()), (&["shop".to_owned()][..], "Sells."));
+    assert_eq!(
+        (card.version.as_str(), skill.id.as_str(), skill.name.as_str()),
+        ("2.3.0", "sell", "Sell")
+    );
+    assert_eq!(
+        (skill.tags.as_slice(), skill.description.as_str()),
+        (&["shop".to_owned()][..], "Sells.")
+    );
     assert_eq!(server.card("http://127.0.0.1", None).await.unwrap().skills[0].id, "sell");
     // The program overrides the document.
     let other = server.card_section("shop", json!({"skills": [{"id": "other"}]}));

@@ -46,9 +46,12 @@ async fn silent_addresses_of_one_caller_delay_no_other_caller() {
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mute_url = format!("http://{}/", mute.local_addr().unwrap());
     let runtime = runtime();
-    let here = HttpRequest::new().guard(AddressGuard::default().allow("127.0.0.1".parse().unwrap(), 32));
+    let here =
+        HttpRequest::new().guard(AddressGuard::default().allow("127.0.0.1".parse().unwrap(), 32));
     let server = A2aServer::from_runtime(&runtime).workflows(["announce"]).clients_approve();
-    let url = serve(with_callers(server.push_notifications(here.timeout(Duration::from_secs(3600))))).await;
+    let url =
+        serve(with_callers(server.push_notifications(here.timeout(Duration::from_secs(3600)))))
+            .await;
     let ada = client(&url, "ada");
     for _ in 0..4 {
         let task = asking(&ada).await;
@@ -66,15 +69,18 @@ async fn silent_addresses_of_one_caller_delay_no_other_caller() {
     let task = asking(&bob).await;
     let (hook, mut received) = hook(StatusCode::OK).await;
     bob.create_push_config(&task, &A2aPushConfig::new(&hook).id("good")).await.unwrap();
-    let (_, update) = timeout(LIMIT, received.recv()).await.expect("a notification in time").unwrap();
+    let (_, update) =
+        timeout(LIMIT, received.recv()).await.expect("a notification in time").unwrap();
     assert_eq!(update.task_id(), Some(&*task));
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn bodies_that_do_not_arrive_from_one_address_leave_room_for_others() {
-    let server =
-        A2aServer::from_runtime(&runtime()).workflows(["a2a_repeat"]).max_requests(40).max_requests_of_caller(10);
+    let server = A2aServer::from_runtime(&runtime())
+        .workflows(["a2a_repeat"])
+        .max_requests(40)
+        .max_requests_of_caller(10);
     let router = server.router().await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -89,7 +95,10 @@ async fn bodies_that_do_not_arrive_from_one_address_leave_room_for_others() {
         stream.write_all(format!("{head}content-length: 100\r\n\r\n").as_bytes()).await.unwrap();
         if number >= 40 {
             let mut answer = [0; 12];
-            timeout(LIMIT, stream.read_exact(&mut answer)).await.expect("a refusal in time").unwrap();
+            timeout(LIMIT, stream.read_exact(&mut answer))
+                .await
+                .expect("a refusal in time")
+                .unwrap();
             assert_eq!(&answer, b"HTTP/1.1 429");
             refused += 1;
         }
@@ -101,8 +110,12 @@ async fn bodies_that_do_not_arrive_from_one_address_leave_room_for_others() {
     let mut other = socket.connect(address).await.unwrap();
     let part = json!({"data": {"word": "a", "times": 3}});
     let params = json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [part]}});
-    let body = json!({"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params}).to_string();
-    other.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    let body =
+        json!({"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params}).to_string();
+    other
+        .write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
+        .await
+        .unwrap();
     let mut answer = String::new();
     timeout(LIMIT, other.read_to_string(&mut answer)).await.expect("an answer in time").unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("aaa"), "{answer}");
@@ -111,17 +124,21 @@ async fn bodies_that_do_not_arrive_from_one_address_leave_room_for_others() {
 #[tokio::test]
 async fn a_page_of_a_list_is_bounded_by_bytes() {
     let runtime = runtime();
-    let url = serve(with_callers(A2aServer::from_runtime(&runtime).workflows(["a2a_repeat"]))).await;
+    let url =
+        serve(with_callers(A2aServer::from_runtime(&runtime).workflows(["a2a_repeat"]))).await;
     let ada = client(&url, "ada");
     for number in 0..6 {
-        let word = A2aMessage::user([A2aPart::data(json!({"word": format!("{number:04}"), "times": 1 << 18}))]);
+        let word = A2aMessage::user([A2aPart::data(
+            json!({"word": format!("{number:04}"), "times": 1 << 18}),
+        )]);
         ada.ask(&word).await.unwrap();
     }
     let (mut seen, mut pages, mut token) = (0, 0, String::new());
     loop {
         let query = A2aTaskQuery::default().with_artifacts().page(&token);
         let page = ada.tasks(&query).await.unwrap();
-        let bytes: usize = page.tasks.iter().map(|task| json!(task.artifacts).to_string().len()).sum();
+        let bytes: usize =
+            page.tasks.iter().map(|task| json!(task.artifacts).to_string().len()).sum();
         assert!(bytes < 6 << 20, "{bytes}");
         (seen, pages) = (seen + page.tasks.len(), pages + 1);
         token = page.next_page_token;

@@ -14,7 +14,9 @@ use agentflow_testing::{A2aTurn, ScriptedA2a, ScriptedModel, Turn, within};
 
 fn client(far: &ScriptedA2a) -> A2aClient {
     let near = far.clone();
-    A2aClient::in_memory("billing", far.card(), move |request| near.respond(request)).build().unwrap()
+    A2aClient::in_memory("billing", far.card(), move |request| near.respond(request))
+        .build()
+        .unwrap()
 }
 
 /// Builds a local agent that relays to the remote one.
@@ -24,15 +26,22 @@ fn billing(far: &ScriptedA2a) -> Agent {
 }
 
 fn desk(far: &ScriptedA2a) -> Agent {
-    let triage = ScriptedModel::from_fn(|_| Turn::call("transfer_to_agent", json!({"agent": "billing"})));
+    let triage =
+        ScriptedModel::from_fn(|_| Turn::call("transfer_to_agent", json!({"agent": "billing"})));
     let triage = Agent::new(triage).name("triage");
-    Team::new(triage, &["billing"]).agent(billing(far), &[]).about("billing", "Knows invoices.").build().unwrap()
+    Team::new(triage, &["billing"])
+        .agent(billing(far), &[])
+        .about("billing", "Knows invoices.")
+        .build()
+        .unwrap()
 }
 
 #[tokio::test]
 async fn it_answers_alone_and_a_session_continues_its_conversation() {
-    let far =
-        ScriptedA2a::new("Billing", [A2aTurn::asks("Which invoice?"), A2aTurn::text("Paid.").expect_text("Number 4.")]);
+    let far = ScriptedA2a::new(
+        "Billing",
+        [A2aTurn::asks("Which invoice?"), A2aTurn::text("Paid.").expect_text("Number 4.")],
+    );
     let runtime = Runtime::builder().store(MemoryStore::new()).build();
     let agent = billing(&far).runtime(&runtime);
     let asked = agent.run(RunRequest::new("Is it paid?").session("s")).await.unwrap();
@@ -41,14 +50,20 @@ async fn it_answers_alone_and_a_session_continues_its_conversation() {
     assert_eq!(answer.output(), "Paid.");
     far.finish();
     let sent = far.messages();
-    assert_eq!((&sent[0]["taskId"], &sent[1]["taskId"]), (&json!(null), &json!("task-1")), "{sent:?}");
+    assert_eq!(
+        (&sent[0]["taskId"], &sent[1]["taskId"]),
+        (&json!(null), &json!("task-1")),
+        "{sent:?}"
+    );
     assert_eq!(sent[1]["contextId"], "context-of-task-1");
 }
 
 #[tokio::test]
 async fn a_conversation_is_transferred_to_it() {
-    let far =
-        ScriptedA2a::new("Billing", [A2aTurn::text("The second charge is gone.").expect_text("Why do I pay twice?")]);
+    let far = ScriptedA2a::new(
+        "Billing",
+        [A2aTurn::text("The second charge is gone.").expect_text("Why do I pay twice?")],
+    );
     let result = desk(&far).run("Why do I pay twice?").await.unwrap();
     assert_eq!(result.output(), "The second charge is gone.");
     far.finish();
@@ -87,15 +102,24 @@ async fn a_team_that_is_cancelled_cancels_the_task() {
 
 #[tokio::test]
 async fn a_team_that_waits_for_a_person_is_resumed_and_the_message_was_sent_once() {
-    let turns = [A2aTurn::asks("Which invoice?").expect_text("Is it paid?"), A2aTurn::text("Paid.").expect_text("4")];
+    let turns = [
+        A2aTurn::asks("Which invoice?").expect_text("Is it paid?"),
+        A2aTurn::text("Paid.").expect_text("4"),
+    ];
     let (far, store) = (ScriptedA2a::new("Billing", turns), MemoryStore::new());
     let process = || {
         let near = far.clone();
-        let client = A2aClient::in_memory("billing", far.card(), move |request| near.respond(request));
+        let client =
+            A2aClient::in_memory("billing", far.card(), move |request| near.respond(request));
         let client = client.asks_people().build().unwrap();
         let billing = Agent::new(client.relay()).name("billing").tools(client);
-        let triage = ScriptedModel::from_fn(|_| Turn::call("transfer_to_agent", json!({"agent": "billing"})));
-        let desk = Team::new(Agent::new(triage).name("triage"), &["billing"]).agent(billing, &[]).build().unwrap();
+        let triage = ScriptedModel::from_fn(|_| {
+            Turn::call("transfer_to_agent", json!({"agent": "billing"}))
+        });
+        let desk = Team::new(Agent::new(triage).name("triage"), &["billing"])
+            .agent(billing, &[])
+            .build()
+            .unwrap();
         Runtime::builder().store(store.clone()).agent(&desk).build()
     };
     let first = process();
@@ -144,10 +168,18 @@ async fn a_node_of_a_graph_gives_the_output_the_agent_and_the_endpoint() {
         "version": 1, "name": "pay", "output": "ask", "concurrency": 1, "nodes": [{"name": "ask", "does": ask}]
     }))
     .unwrap();
-    let runtime = Runtime::builder().store(MemoryStore::new()).toolset(client(&far)).graph(graph).build();
+    let runtime =
+        Runtime::builder().store(MemoryStore::new()).toolset(client(&far)).graph(graph).build();
     let run = runtime.start_named("pay", Encoded::new(&json!({})).unwrap()).await.unwrap();
     let value: serde_json::Value = run.result().await.unwrap().decode().unwrap();
-    assert_eq!((&value["output"], &value["agent_id"]), (&json!("Paid."), &json!("billing")), "{value}");
-    assert!(value["endpoint"].as_str().is_some_and(|endpoint| endpoint.starts_with("http")), "{value}");
+    assert_eq!(
+        (&value["output"], &value["agent_id"]),
+        (&json!("Paid."), &json!("billing")),
+        "{value}"
+    );
+    assert!(
+        value["endpoint"].as_str().is_some_and(|endpoint| endpoint.starts_with("http")),
+        "{value}"
+    );
     far.finish();
 }

@@ -45,7 +45,11 @@ impl Toolset for Library {
 
     async fn initialize(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.prepared.fetch_add(1, Ordering::SeqCst);
-        if self.is_closed.load(Ordering::SeqCst) { Err("the library is closed".into()) } else { Ok(()) }
+        if self.is_closed.load(Ordering::SeqCst) {
+            Err("the library is closed".into())
+        } else {
+            Ok(())
+        }
     }
 
     async fn cleanup(&self) {
@@ -78,7 +82,10 @@ async fn a_built_runtime_takes_further_tools() {
 
     // A name can be registered once. If one tool of a list is refused, none is added.
     let error = runtime.add_tools([ping("other_ping"), ping("later_ping")]).await.unwrap_err();
-    assert!(matches!(&error, Error::Registry(RegistryError::NameTaken { what: "tool", .. })), "{error}");
+    assert!(
+        matches!(&error, Error::Registry(RegistryError::NameTaken { what: "tool", .. })),
+        "{error}"
+    );
     assert!(error.to_string().contains("added_tools.rs"), "{error}");
     assert!(runtime.tool("other_ping").await.is_err());
     runtime.add_tools(ToolsetRef::new(Library::default())).await.unwrap();
@@ -102,10 +109,12 @@ async fn added_tools_survive_documents_that_are_read_again() {
 #[tokio::test(start_paused = true)]
 async fn the_list_of_a_caller_has_the_tools_of_toolsets() {
     let granted = ping("granted").policy(ToolPolicy::default().scopes(["house"]));
-    let runtime = test_runtime().tools([granted]).toolset(Library::default()).grant(["house"]).build();
+    let runtime =
+        test_runtime().tools([granted]).toolset(Library::default()).grant(["house"]).build();
     let names = async |scopes: &[&str]| {
         let tools = runtime.tools_with_scopes(scopes.iter().copied()).await.unwrap();
-        let mut names: Vec<String> = tools.iter().map(|tool| tool.catalogue_name().to_string()).collect();
+        let mut names: Vec<String> =
+            tools.iter().map(|tool| tool.catalogue_name().to_string()).collect();
         names.retain(|name| name.starts_with("library.") || name == "granted");
         names
     };

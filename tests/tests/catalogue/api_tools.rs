@@ -10,7 +10,9 @@ use agentflow::model::Secret;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::MemoryStore;
 use agentflow::tool::Effects;
-use agentflow::tools::{AddressGuard, ApiAccess, ApiAuth, ApiParameter, ApiTool, Paging, ParameterPlace};
+use agentflow::tools::{
+    AddressGuard, ApiAccess, ApiAuth, ApiParameter, ApiTool, Paging, ParameterPlace,
+};
 use agentflow::{Runtime, Tool};
 use agentflow_testing::test_runtime;
 
@@ -53,7 +55,8 @@ fn path_of(request: &str) -> &str {
 
 #[tokio::test]
 async fn each_argument_is_sent_in_its_place() {
-    let server = Server::start(|_| json_of(&json!({"items": [{"title": "a"}, {"title": "b"}]}))).await;
+    let server =
+        Server::start(|_| json_of(&json!({"items": [{"title": "a"}, {"title": "b"}]}))).await;
     let tool = ApiTool::read(&format!(
         "
 name: search_issues
@@ -74,25 +77,49 @@ answer: $.items[*].title
     ))
     .unwrap()
     .access(loopback());
-    let arguments =
-        json!({"owner": "a b", "number": 7, "labels": ["x&y", "z"], "trace": "t", "title": "q", "done": null});
+    let arguments = json!({"owner": "a b", "number": 7, "labels": ["x&y", "z"], "trace": "t", "title": "q", "done": null});
     assert_eq!(given(&tool, arguments).await, json!(["a", "b"]));
     let sent = server.asked().remove(0);
     let line = "POST /repos/a%20b/i-7.json?state=open&label%5B%5D=x%26y&label%5B%5D=z HTTP/1.1\r\n";
     assert!(sent.starts_with(line), "{sent}");
-    for header in ["x-trace: t\r\n", "accept: application/vnd.test+json\r\n", "content-type: application/json\r\n"] {
+    for header in [
+        "x-trace: t\r\n",
+        "accept: application/vnd.test+json\r\n",
+        "content-type: application/json\r\n",
+    ] {
         assert!(sent.contains(header), "{sent}");
     }
     assert!(sent.ends_with("\r\n\r\n{\"done\":null,\"title\":\"q\"}"), "{sent}");
     given(&tool, json!({"owner": "a", "number": 7, "title": "q"})).await;
     assert!(server.asked()[0].starts_with("POST /repos/a/i-7.json?state=open HTTP/1.1\r\n"));
     // Invalid arguments are refused by the tool's schema and never sent.
-    refused(&tool, json!({"owner": "a", "number": "7x", "title": "q"}), ToolStatus::InvalidArguments, "`number`").await;
-    refused(&tool, json!({"owner": "a", "number": 7}), ToolStatus::InvalidArguments, "`title`: this is missing").await;
-    refused(&tool, json!({"owner": "a", "number": 7, "title": "q", "x": 1}), ToolStatus::InvalidArguments, "`x`").await;
+    refused(
+        &tool,
+        json!({"owner": "a", "number": "7x", "title": "q"}),
+        ToolStatus::InvalidArguments,
+        "`number`",
+    )
+    .await;
+    refused(
+        &tool,
+        json!({"owner": "a", "number": 7}),
+        ToolStatus::InvalidArguments,
+        "`title`: this is missing",
+    )
+    .await;
+    refused(
+        &tool,
+        json!({"owner": "a", "number": 7, "title": "q", "x": 1}),
+        ToolStatus::InvalidArguments,
+        "`x`",
+    )
+    .await;
     assert_eq!(server.asked(), Vec::<String>::new());
     let definition = Arc::clone(Tool::definition(&tool.tool().unwrap()));
-    assert_eq!(definition.parameters["properties"]["owner"], json!({"type": "string", "description": "Whose it is."}));
+    assert_eq!(
+        definition.parameters["properties"]["owner"],
+        json!({"type": "string", "description": "Whose it is."})
+    );
     assert_eq!(definition.parameters["required"], json!(["number", "owner", "title"]));
 }
 
@@ -109,7 +136,8 @@ async fn a_body_is_whole_or_of_fields() {
     assert_eq!(given(&tool, json!({})).await, json!("seven"));
     let says = "the answer is not JSON, but a text that begins with `seven`";
     refused(&tool.clone().answer("$.a"), json!({}), ToolStatus::Error, says).await;
-    let broken = Server::start(|_| answered("200 OK", "content-type: application/json\r\n", "{oh")).await;
+    let broken =
+        Server::start(|_| answered("200 OK", "content-type: application/json\r\n", "{oh")).await;
     let tool = ApiTool::new("get", "Gets.", "GET", broken.url("/")).access(loopback());
     refused(&tool, json!({}), ToolStatus::Error, "says that it is JSON and is not").await;
 }
@@ -117,12 +145,17 @@ async fn a_body_is_whole_or_of_fields() {
 #[tokio::test]
 async fn a_model_reaches_no_other_host_and_no_other_path() {
     let server = Server::start(|_| json_of(&json!("reached"))).await;
-    let tool = ApiTool::new("page", "Gets a page.", "GET", server.url("/v1/{space}/pages/{page}?key=fixed"))
-        .parameter("space", ApiParameter::new(ParameterPlace::Path))
-        .parameter("page", ApiParameter::new(ParameterPlace::Path))
-        .parameter("q", ApiParameter::new(ParameterPlace::Query).optional())
-        .parameter("note", ApiParameter::new(ParameterPlace::Header).sent_as("x-note").optional())
-        .access(loopback());
+    let tool = ApiTool::new(
+        "page",
+        "Gets a page.",
+        "GET",
+        server.url("/v1/{space}/pages/{page}?key=fixed"),
+    )
+    .parameter("space", ApiParameter::new(ParameterPlace::Path))
+    .parameter("page", ApiParameter::new(ParameterPlace::Path))
+    .parameter("q", ApiParameter::new(ParameterPlace::Query).optional())
+    .parameter("note", ApiParameter::new(ParameterPlace::Header).sent_as("x-note").optional())
+    .access(loopback());
     for value in [
         "",
         ".",
@@ -139,8 +172,20 @@ async fn a_model_reaches_no_other_host_and_no_other_path() {
         "/..",
         "./x",
     ] {
-        refused(&tool, json!({"space": value, "page": "p"}), ToolStatus::InvalidArguments, "`space`").await;
-        refused(&tool, json!({"space": "s", "page": value}), ToolStatus::InvalidArguments, "`page`").await;
+        refused(
+            &tool,
+            json!({"space": value, "page": "p"}),
+            ToolStatus::InvalidArguments,
+            "`space`",
+        )
+        .await;
+        refused(
+            &tool,
+            json!({"space": "s", "page": value}),
+            ToolStatus::InvalidArguments,
+            "`page`",
+        )
+        .await;
     }
     assert_eq!(server.asked(), Vec::<String>::new());
     for (value, sent) in [
@@ -163,23 +208,42 @@ async fn a_model_reaches_no_other_host_and_no_other_path() {
     let asked = server.asked().remove(0);
     assert_eq!(path_of(&asked), "/v1/s/pages/p?key=fixed&q=x%26key%3Dmine%23y%0D%0Az%3A+1");
     let header = json!({"space": "s", "page": "p", "note": "x\r\nauthorization: mine"});
-    refused(&tool, header, ToolStatus::InvalidArguments, "the value of the header `x-note` cannot be sent").await;
+    refused(
+        &tool,
+        header,
+        ToolStatus::InvalidArguments,
+        "the value of the header `x-note` cannot be sent",
+    )
+    .await;
     assert_eq!(server.asked(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_service_in_a_private_network_is_reached_where_the_host_allows_it_alone() {
     let server = Server::start(|_| json_of(&json!("reached"))).await;
-    let at = |host: &str| ApiTool::new("get", "Gets.", "GET", format!("http://{host}:{}/", server.port));
+    let at =
+        |host: &str| ApiTool::new("get", "Gets.", "GET", format!("http://{host}:{}/", server.port));
     for host in ["127.0.0.1", "localhost", "2130706433", "[::1]", "169.254.169.254", "10.0.0.1"] {
-        refused(&at(host), json!({}), ToolStatus::Error, "is not an address of the public internet").await;
+        refused(
+            &at(host),
+            json!({}),
+            ToolStatus::Error,
+            "is not an address of the public internet",
+        )
+        .await;
     }
     let rebound = ApiAccess::new().resolver(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
     let tool = at("api.test").access(rebound);
-    refused(&tool, json!({}), ToolStatus::Error, "`api.test` is not requested: 127.0.0.1 is not").await;
+    refused(&tool, json!({}), ToolStatus::Error, "`api.test` is not requested: 127.0.0.1 is not")
+        .await;
     // A host that is not listed is refused when the tool is built.
     let error = at("api.test").access(loopback().hosts(["*.example.org"])).tool().unwrap_err();
-    assert!(error.to_string().contains("the host `api.test` is not requested; there are: *.example.org"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("the host `api.test` is not requested; there are: *.example.org"),
+        "{error}"
+    );
     assert_eq!(server.asked(), Vec::<String>::new());
     // Redirects are never followed.
     let to = server.url("/landed");
@@ -194,20 +258,27 @@ async fn a_service_in_a_private_network_is_reached_where_the_host_allows_it_alon
 async fn a_key_that_a_description_names_goes_to_hosts_that_the_program_has_named() {
     let server = Server::start(|_| json_of(&json!("reached"))).await;
     let read = |auth: &str| {
-        let text = format!("name: get\ndescription: Gets.\nurl: http://api.test:{}/\n{auth}", server.port);
+        let text =
+            format!("name: get\ndescription: Gets.\nurl: http://api.test:{}/\n{auth}", server.port);
         ApiTool::read(&text).unwrap()
     };
     let named = || read("auth: {kind: bearer, secret: SERVICE_KEY}\n");
     // Otherwise the author of a description could send any key of the program to any host.
     let error = named().access(loopback()).tool().unwrap_err();
-    assert!(error.to_string().contains("say with `ApiAccess::hosts` which hosts keys may go to"), "{error}");
+    assert!(
+        error.to_string().contains("say with `ApiAccess::hosts` which hosts keys may go to"),
+        "{error}"
+    );
     assert!(named().access(ApiAccess::new()).tool().is_err());
     let error = named().access(loopback().hosts(["*.example.org"])).tool().unwrap_err();
     assert!(error.to_string().contains("the host `api.test` is not requested"), "{error}");
     assert_eq!(server.asked(), Vec::<String>::new());
     // Another port of the host may belong to another server.
     let error = named().access(loopback().hosts(["api.test"])).tool().unwrap_err();
-    assert!(error.to_string().contains("name the host with its port in `ApiAccess::hosts`"), "{error}");
+    assert!(
+        error.to_string().contains("name the host with its port in `ApiAccess::hosts`"),
+        "{error}"
+    );
     let at_port = loopback().hosts([format!("api.test:{}", server.port)]);
     assert_eq!(given(&named().access(at_port), json!({})).await, "reached");
     let asked = server.asked().remove(0);
@@ -231,7 +302,10 @@ async fn a_key_is_seen_by_its_service_alone() {
     let encoded = "sk-1234567890+%26%2F%2B";
     for (auth, sent) in [
         (ApiAuth::Bearer { secret: key() }, format!("authorization: Bearer {KEY}\r\n")),
-        (ApiAuth::Header { name: "X-Api-Key".to_owned(), secret: key() }, format!("x-api-key: {KEY}\r\n")),
+        (
+            ApiAuth::Header { name: "X-Api-Key".to_owned(), secret: key() },
+            format!("x-api-key: {KEY}\r\n"),
+        ),
         (ApiAuth::Query { name: "key".to_owned(), secret: key() }, format!("?a=1&key={encoded} ")),
         (
             ApiAuth::Basic { user: "ada".to_owned(), secret: key() },
@@ -239,8 +313,11 @@ async fn a_key_is_seen_by_its_service_alone() {
         ),
     ] {
         for path in ["/echo?a=1", "/refuse?a=1"] {
-            let tool = ApiTool::new("get", "Gets.", "GET", server.url(path)).auth(auth.clone()).access(loopback());
-            let runtime = test_runtime().tools(tool.tool().unwrap()).store(MemoryStore::new()).build();
+            let tool = ApiTool::new("get", "Gets.", "GET", server.url(path))
+                .auth(auth.clone())
+                .access(loopback());
+            let runtime =
+                test_runtime().tools(tool.tool().unwrap()).store(MemoryStore::new()).build();
             let result = runtime.invoke(&ToolCall::new("1", "get", "{}"), &[]).await.unwrap();
             let asked = server.asked().remove(0);
             assert!(asked.contains(&sent), "{asked}");
@@ -263,12 +340,18 @@ async fn a_key_is_seen_by_its_service_alone() {
     let public = loopback().resolver(|_| async { Ok(vec!["203.0.114.1".parse().unwrap()]) });
     let tool = ApiTool::new("get", "Gets.", "GET", "http://api.test/").access(public);
     let tool = tool.auth(ApiAuth::Bearer { secret: key() });
-    refused(&tool, json!({}), ToolStatus::Error, "`api.test` is called with a key, which is sent over `https:` alone")
-        .await;
+    refused(
+        &tool,
+        json!({}),
+        ToolStatus::Error,
+        "`api.test` is called with a key, which is sent over `https:` alone",
+    )
+    .await;
     assert_eq!(server.asked(), Vec::<String>::new());
     // An invalid key does not appear in the error.
     let broken = loopback().secret("SERVICE_KEY", Secret::new("sk-1234567890\r\nx: y"));
-    let tool = ApiTool::new("get", "Gets.", "GET", server.url("/")).auth(ApiAuth::Bearer { secret: key() });
+    let tool = ApiTool::new("get", "Gets.", "GET", server.url("/"))
+        .auth(ApiAuth::Bearer { secret: key() });
     let result = call(&tool.access(broken), json!({})).await;
     assert!(!result.status.is_success() && !result.text().contains("sk-"), "{}", result.text());
 }
@@ -277,7 +360,11 @@ async fn a_key_is_seen_by_its_service_alone() {
 async fn a_status_says_what_kind_of_error_it_is() {
     let server = Server::start(|request| {
         let status = path_of(request).trim_start_matches('/').replace('-', " ");
-        answered(&status, "content-type: application/json\r\nretry-after-ms: 1\r\n", &"{\"why\": 1} ".repeat(1000))
+        answered(
+            &status,
+            "content-type: application/json\r\nretry-after-ms: 1\r\n",
+            &"{\"why\": 1} ".repeat(1000),
+        )
     })
     .await;
     for (status, kind) in [
@@ -289,11 +376,15 @@ async fn a_status_says_what_kind_of_error_it_is() {
         ("504-Late", ToolStatus::Timeout),
         ("500-Oh", ToolStatus::Error),
     ] {
-        let tool = ApiTool::new("get", "Gets.", "GET", server.url(&format!("/{status}"))).access(loopback());
+        let tool = ApiTool::new("get", "Gets.", "GET", server.url(&format!("/{status}")))
+            .access(loopback());
         let result = call(&tool, json!({})).await;
         assert_eq!(result.status, kind, "{status}");
         let text = result.text();
-        assert!(text.contains(&status[..3]) && text.contains("{\"why\": 1}") && text.len() < 700, "{text}");
+        assert!(
+            text.contains(&status[..3]) && text.contains("{\"why\": 1}") && text.len() < 700,
+            "{text}"
+        );
     }
 }
 
@@ -320,8 +411,10 @@ async fn what_may_pass_is_retried_and_a_write_is_not() {
     let keyed = tool("POST", "503").idempotency_key("idempotency-key");
     assert_eq!(given(&keyed, json!({})).await, json!(true));
     let keys = server.asked().split_off(3);
-    let keys: Vec<&str> =
-        keys.iter().map(|one| one.lines().find(|line| line.starts_with("idempotency-key")).unwrap()).collect();
+    let keys: Vec<&str> = keys
+        .iter()
+        .map(|one| one.lines().find(|line| line.starts_with("idempotency-key")).unwrap())
+        .collect();
     assert!(keys.len() == 3 && keys[0] == keys[1] && keys[1] == keys[2], "{keys:?}");
     // The request may have taken effect, so it is not retried.
     refused(&tool("POST", "503"), json!({}), ToolStatus::Error, "the server answered 503").await;
@@ -336,7 +429,9 @@ async fn what_may_pass_is_retried_and_a_write_is_not() {
     assert_eq!(server.asked().len(), 1);
     let policy = |tool: ApiTool| Tool::definition(&tool.tool().unwrap()).policy.clone();
     assert_eq!(policy(tool("HEAD", "1")).effects, Effects::Read);
-    assert!(policy(tool("PUT", "1")).effects == Effects::Write && !policy(tool("PUT", "1")).idempotent);
+    assert!(
+        policy(tool("PUT", "1")).effects == Effects::Write && !policy(tool("PUT", "1")).idempotent
+    );
     assert!(policy(tool("PUT", "1").idempotent()).idempotent && policy(keyed).idempotent);
 }
 
@@ -348,32 +443,48 @@ async fn a_wait_that_is_longer_than_the_call_is_not_begun() {
     assert_eq!(server.asked().len(), 1);
     let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", mute.local_addr().unwrap());
-    let tool = ApiTool::new("get", "Gets.", "GET", url).access(loopback().timeout(Duration::from_millis(200)));
+    let tool = ApiTool::new("get", "Gets.", "GET", url)
+        .access(loopback().timeout(Duration::from_millis(200)));
     refused(&tool, json!({}), ToolStatus::Timeout, "the call did not end within 200ms").await;
     let large = Server::start(|_| json_of(&json!("x".repeat(5000)))).await;
-    let tool = ApiTool::new("get", "Gets.", "GET", large.url("/")).access(loopback().max_bytes(4000));
-    refused(&tool, json!({}), ToolStatus::OutputTooLarge, "the answer has more than 4000 bytes").await;
+    let tool =
+        ApiTool::new("get", "Gets.", "GET", large.url("/")).access(loopback().max_bytes(4000));
+    refused(&tool, json!({}), ToolStatus::OutputTooLarge, "the answer has more than 4000 bytes")
+        .await;
 }
 
 /// Starts a service with seven items in pages of three, for every kind of paging.
 async fn pages() -> Server {
     Server::start(|request| {
         let url: Vec<&str> = path_of(request).split(['?', '&']).collect();
-        let number =
-            |name: &str| url.iter().find_map(|part| part.strip_prefix(name)?.strip_prefix('=')?.parse::<usize>().ok());
+        let number = |name: &str| {
+            url.iter()
+                .find_map(|part| part.strip_prefix(name)?.strip_prefix('=')?.parse::<usize>().ok())
+        };
         let page = |from: usize| (from..7).take(3).map(|n| json!({"n": n})).collect::<Vec<_>>();
         match url[0] {
             "/link" => {
                 let from = number("from").unwrap_or(0);
                 let link = match from + 3 < 7 {
-                    true => format!("link: </link?from={}>; rel=\"next\", </link>; rel=\"first\"\r\n", from + 3),
+                    true => format!(
+                        "link: </link?from={}>; rel=\"next\", </link>; rel=\"first\"\r\n",
+                        from + 3
+                    ),
                     false => "link: </link>; rel=\"first\"\r\n".to_owned(),
                 };
-                answered("200 OK", &format!("content-type: application/json\r\n{link}"), &json!(page(from)).to_string())
+                answered(
+                    "200 OK",
+                    &format!("content-type: application/json\r\n{link}"),
+                    &json!(page(from)).to_string(),
+                )
             }
             "/url" => {
                 let from = number("from").unwrap_or(0);
-                let next = if from + 3 < 7 { json!(format!("url?from={}", from + 3)) } else { Value::Null };
+                let next = if from + 3 < 7 {
+                    json!(format!("url?from={}", from + 3))
+                } else {
+                    Value::Null
+                };
                 json_of(&json!({"rows": page(from), "next": next}))
             }
             "/cursor" => {
@@ -397,27 +508,45 @@ async fn all_pages_of_a_list_are_read() {
     for (path, answer, paging, requests) in [
         ("/link", "$[*].n", Paging::LinkHeader, 3),
         ("/url", "$.rows[*].n", Paging::NextUrl { at: "$.next".to_owned() }, 3),
-        ("/cursor", "$.rows[*].n", Paging::Cursor { at: "$.next".to_owned(), parameter: parameter("cursor") }, 3),
+        (
+            "/cursor",
+            "$.rows[*].n",
+            Paging::Cursor { at: "$.next".to_owned(), parameter: parameter("cursor") },
+            3,
+        ),
         ("/page?size=3", "$.rows[*].n", Paging::Page { parameter: parameter("page"), first: 1 }, 4),
         ("/offset?size=3", "$.rows[*].n", Paging::Offset { parameter: parameter("offset") }, 4),
     ] {
-        let tool = ApiTool::new("list", "Lists.", "GET", server.url(path)).answer(answer).paging(paging);
-        let tool = tool.auth(ApiAuth::Query { name: "key".to_owned(), secret: "SERVICE_KEY".to_owned() });
+        let tool =
+            ApiTool::new("list", "Lists.", "GET", server.url(path)).answer(answer).paging(paging);
+        let tool =
+            tool.auth(ApiAuth::Query { name: "key".to_owned(), secret: "SERVICE_KEY".to_owned() });
         let tool = tool.access(loopback());
         assert_eq!(given(&tool, json!({})).await, json!({"items": all, "more": false}), "{path}");
         let asked = server.asked();
         assert!(
-            asked.len() == requests && asked.iter().all(|one| path_of(one).matches("key=").count() == 1),
+            asked.len() == requests
+                && asked.iter().all(|one| path_of(one).matches("key=").count() == 1),
             "{asked:?}"
         );
         // The tool round-trips as data.
         let read: ApiTool = serde_json::from_value(serde_json::to_value(&tool).unwrap()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::to_value(&tool).unwrap());
         let two = given(&tool.clone().max_pages(2), json!({})).await;
-        assert_eq!((two["items"].as_array().unwrap().len(), &two["more"]), (6, &json!(true)), "{path}");
+        assert_eq!(
+            (two["items"].as_array().unwrap().len(), &two["more"]),
+            (6, &json!(true)),
+            "{path}"
+        );
         assert_eq!(server.asked().len(), 2);
         let says = "more than 40 bytes";
-        refused(&tool.access(loopback().max_bytes(40)), json!({}), ToolStatus::OutputTooLarge, says).await;
+        refused(
+            &tool.access(loopback().max_bytes(40)),
+            json!({}),
+            ToolStatus::OutputTooLarge,
+            says,
+        )
+        .await;
         server.asked();
     }
 }
@@ -427,7 +556,10 @@ async fn a_next_page_elsewhere_is_not_asked_for() {
     let other = Server::start(|_| json_of(&json!([]))).await;
     for (next, says) in [
         (other.url("/"), "the next page is said to be at `127.0.0.1`"),
-        ("http://169.254.169.254/latest".to_owned(), "the next page is said to be at `169.254.169.254`"),
+        (
+            "http://169.254.169.254/latest".to_owned(),
+            "the next page is said to be at `169.254.169.254`",
+        ),
         ("https://127.0.0.1/".to_owned(), "the next page is said to be at"),
         ("//evil.test/x".to_owned(), "the next page is said to be at `evil.test`"),
         ("file:///etc/passwd".to_owned(), "the next page is said to be at"),
@@ -447,8 +579,10 @@ async fn a_next_page_elsewhere_is_not_asked_for() {
     assert_eq!(other.asked(), Vec::<String>::new());
     // A service with endless pages, and a service whose pages are not lists.
     let count = AtomicUsize::new(0);
-    let endless =
-        Server::start(move |_| json_of(&json!({"rows": [1], "next": count.fetch_add(1, Ordering::SeqCst)}))).await;
+    let endless = Server::start(move |_| {
+        json_of(&json!({"rows": [1], "next": count.fetch_add(1, Ordering::SeqCst)}))
+    })
+    .await;
     let tool = ApiTool::new("list", "Lists.", "GET", endless.url("/"))
         .answer("$.rows")
         .paging(Paging::Cursor { at: "$.next".to_owned(), parameter: "c".to_owned() })
@@ -488,7 +622,11 @@ max_pages: many
         ]
     );
     assert!(wrong("a: [1")[0].starts_with("line 1: "), "{:?}", wrong("a: [1"));
-    assert!(wrong("name: x\n\tdescription: y")[0].starts_with("line 2: "), "{:?}", wrong("name: x\n\tdescription: y"));
+    assert!(
+        wrong("name: x\n\tdescription: y")[0].starts_with("line 2: "),
+        "{:?}",
+        wrong("name: x\n\tdescription: y")
+    );
     assert!(
         wrong("{\"name\": 1, \"name\": 2}")[0].contains("given twice"),
         "{:?}",
@@ -497,7 +635,10 @@ max_pages: many
     assert!(wrong(&" ".repeat(300 << 10))[0].contains("at most 262144 are read"));
     let tool = ApiTool::new("open issues", " ", "GTE", "https://api.example.org/{ownr}/{x?")
         .parameter("owner", ApiParameter::new(ParameterPlace::Path).optional())
-        .parameter("deep", ApiParameter::new(ParameterPlace::Query).schema(json!({"type": "object"})))
+        .parameter(
+            "deep",
+            ApiParameter::new(ParameterPlace::Query).schema(json!({"type": "object"})),
+        )
         .parameter("bad", ApiParameter::new(ParameterPlace::Query).schema(json!({"type": "strin"})))
         .parameter("key", ApiParameter::new(ParameterPlace::Header).sent_as("Authorization"))
         .header("host", "other")

@@ -46,7 +46,9 @@ fn expert() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         match request.messages.messages().iter().any(|m| m.results().next().is_some()) {
             false => Turn::call("look_up", json!({"word": "tea"})),
-            true => Turn::text(request.messages.last().unwrap().results().next().unwrap().output.clone()),
+            true => Turn::text(
+                request.messages.last().unwrap().results().next().unwrap().output.clone(),
+            ),
         }
     });
     Agent::new(model).name("expert").instruct("You know where things are.").tools(tools![look_up])
@@ -55,7 +57,12 @@ fn expert() -> Agent {
 /// Creates a model that calls a tool once and answers with its result.
 fn caller(tool: &'static str, arguments: Value) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
-        let result = request.messages.messages().iter().flat_map(|m| m.results().map(|r| r.output.clone())).last();
+        let result = request
+            .messages
+            .messages()
+            .iter()
+            .flat_map(|m| m.results().map(|r| r.output.clone()))
+            .last();
         match result {
             None => Turn::call(tool, arguments.clone()),
             Some(output) => Turn::text(output),
@@ -76,8 +83,10 @@ fn wrong_of(error: Error) -> String {
 async fn an_agent_is_called_as_part_of_the_run() {
     let model = caller("expert", json!({"request": "Where is the tea?"}));
     let runtime = test_runtime().resource(Desk("top drawer")).build();
-    let agent =
-        Agent::new(model.clone()).tools(expert()).settings(AgentSettings::new().grant(["desk"])).runtime(&runtime);
+    let agent = Agent::new(model.clone())
+        .tools(expert())
+        .settings(AgentSettings::new().grant(["desk"]))
+        .runtime(&runtime);
     let result = agent.run("Tea, please.").await.unwrap();
     // The inner agent uses the grants and the resource of its caller.
     assert_eq!(result.output(), r#""\"tea is in the top drawer\"""#);
@@ -91,7 +100,10 @@ async fn an_agent_is_called_as_part_of_the_run() {
     // The definition that the model receives.
     let request = &model.requests()[0];
     let definition = &request.tools.definitions()[0];
-    assert_eq!((&*definition.name, &*definition.description), ("expert", "You know where things are."));
+    assert_eq!(
+        (&*definition.name, &*definition.description),
+        ("expert", "You know where things are.")
+    );
     assert_eq!(definition.parameters["required"], json!(["request"]));
     assert_eq!((definition.policy.effects, definition.policy.idempotent), (Effects::Write, true));
 }
@@ -100,8 +112,13 @@ async fn an_agent_is_called_as_part_of_the_run() {
 async fn without_the_grant_the_tool_inside_is_refused_too() {
     let model = caller("expert", json!({"request": "Where is the tea?"}));
     let runtime = test_runtime().resource(Desk("top drawer")).build();
-    let result = Agent::new(model).tools([expert()]).runtime(&runtime).run("Tea, please.").await.unwrap();
-    assert!(result.output().contains("needs the scope `desk`, which this run was not granted"), "{}", result.output());
+    let result =
+        Agent::new(model).tools([expert()]).runtime(&runtime).run("Tea, please.").await.unwrap();
+    assert!(
+        result.output().contains("needs the scope `desk`, which this run was not granted"),
+        "{}",
+        result.output()
+    );
 }
 
 #[tokio::test]
@@ -118,15 +135,23 @@ async fn a_workflow_takes_its_inputs_and_answers_with_its_output() {
         .conversation()
         .messages()
         .iter()
-        .flat_map(|message| message.results().map(|result| (result.status, result.output.to_string())))
+        .flat_map(|message| {
+            message.results().map(|result| (result.status, result.output.to_string()))
+        })
         .collect();
-    assert_eq!(answers[0], (ToolStatus::InvalidArguments, "there is no input `m`; did you mean `n`?".to_owned()));
+    assert_eq!(
+        answers[0],
+        (ToolStatus::InvalidArguments, "there is no input `m`; did you mean `n`?".to_owned())
+    );
     assert_eq!(answers[1].0, ToolStatus::InvalidArguments);
     assert_eq!(answers[2], (ToolStatus::Success, "8".to_owned()));
     let steps = paths(&result.events(), |kind| matches!(kind, EventKind::WorkflowStarted(_)));
     assert!(steps.len() == 1 && steps[0].starts_with("tool#3.double"), "{steps:?}");
     let definition = &model.requests()[0].tools.definitions()[0].clone();
-    assert_eq!((&*definition.description, definition.policy.effects), ("Doubles a number.", Effects::Read));
+    assert_eq!(
+        (&*definition.description, definition.policy.effects),
+        ("Doubles a number.", Effects::Read)
+    );
 }
 
 #[tokio::test]
@@ -134,8 +159,11 @@ async fn an_agent_of_a_function_asks_what_the_function_asks() {
     let inner = ScriptedModel::new([Turn::text(r#"{"value": 4}"#)]).capturing();
     let model = caller("risk", json!({}));
     let runtime = test_runtime().model(inner.clone()).build();
-    let tool = AgentTool::new(judge::agent("Rust".into(), "a change".into())).name("risk").description("The risk.");
-    let result = Agent::new(model.clone()).tools(tool).runtime(&runtime).run("How risky?").await.unwrap();
+    let tool = AgentTool::new(judge::agent("Rust".into(), "a change".into()))
+        .name("risk")
+        .description("The risk.");
+    let result =
+        Agent::new(model.clone()).tools(tool).runtime(&runtime).run("How risky?").await.unwrap();
     assert_eq!(result.output(), "4");
     assert_eq!(model.requests()[0].tools.definitions()[0].parameters["properties"], json!({}));
     assert!(inner.requests()[0].messages.last().unwrap().text().contains("a change"));
@@ -145,10 +173,15 @@ async fn an_agent_of_a_function_asks_what_the_function_asks() {
 async fn what_an_agent_as_a_tool_lacks_is_reported_when_its_caller_is_built() {
     let agent = Agent::new(ScriptedModel::new([])).name("outer").tools(expert());
     let error = wrong_of(agent.build().unwrap_err());
-    assert!(error.starts_with("the agent `outer` cannot be built: the agent `expert` cannot be built: "), "{error}");
+    assert!(
+        error
+            .starts_with("the agent `outer` cannot be built: the agent `expert` cannot be built: "),
+        "{error}"
+    );
     assert!(error.contains("Desk"), "{error}");
-    let twice =
-        Agent::new(ScriptedModel::new([])).tools(double::workflow()).tools(WorkflowTool::new(&double::workflow()));
+    let twice = Agent::new(ScriptedModel::new([]))
+        .tools(double::workflow())
+        .tools(WorkflowTool::new(&double::workflow()));
     assert!(wrong_of(twice.build().unwrap_err()).contains("two tools are named `double`"));
     let odd = Workflow::<(i64,), i64>::build("twice a day", ["n"], |b, (n,)| {
         b.value("n2", (n,), |(n,)| Ok::<_, Error>(2 * n))
@@ -171,15 +204,16 @@ async fn after_a_crash_at_any_write_it_continues_where_it_was() {
     assert!(report.crashes() > 20, "{report:?}");
     assert_eq!(report.interrupted(), 0, "{report:?}");
     // A workflow that asks a person behaves the same.
-    let agent =
-        Agent::new(caller("ask_and_double", json!({"n": 4}))).tools([ToolRef::from(ask_and_double::workflow())]);
+    let agent = Agent::new(caller("ask_and_double", json!({"n": 4})))
+        .tools([ToolRef::from(ask_and_double::workflow())]);
     let paths = {
         let store = MemoryStore::new();
         let (run, at) = asking(&store, &agent).await;
         run.abandon();
         at
     };
-    let report = CrashTest::agent(&agent, || "Twice 4?").answer(paths, Approval::granted()).run().await;
+    let report =
+        CrashTest::agent(&agent, || "Twice 4?").answer(paths, Approval::granted()).run().await;
     assert!(report.crashes() > 10 && report.interrupted() == 0, "{report:?}");
 }
 
@@ -200,7 +234,8 @@ async fn asking(store: &MemoryStore, agent: &Agent) -> (RunHandle<RunResult<Stri
 #[tokio::test]
 async fn a_gate_inside_is_answered_by_its_path() {
     let store = MemoryStore::new();
-    let agent = Agent::new(caller("ask_and_double", json!({"n": 4}))).tools(ask_and_double::workflow());
+    let agent =
+        Agent::new(caller("ask_and_double", json!({"n": 4}))).tools(ask_and_double::workflow());
     let (run, path) = asking(&store, &agent).await;
     assert!(path.starts_with("tool#1.ask_and_double") && path.ends_with("/approval"), "{path}");
     let runtime = test_runtime().store(store.clone()).build();
@@ -224,28 +259,41 @@ async fn it_ends_with_the_run() {
     run.cancel("enough").await.unwrap();
     let all = run.events().collect::<Vec<_>>().await;
     check_events(&all).unwrap();
-    assert_eq!(paths(&all, |kind| matches!(kind, EventKind::AgentFailed { .. })).len(), 1, "{all:#?}");
+    assert_eq!(
+        paths(&all, |kind| matches!(kind, EventKind::AgentFailed { .. })).len(),
+        1,
+        "{all:#?}"
+    );
 
     // The caller's time limit applies, too.
     let inner = Agent::new(ScriptedModel::new([Turn::stall()])).name("inner");
     let limits = Limits::default().timeout(Duration::from_millis(50));
-    let agent = Agent::new(caller("inner", json!({"request": "Wait."}))).tools(inner).settings(limits);
+    let agent =
+        Agent::new(caller("inner", json!({"request": "Wait."}))).tools(inner).settings(limits);
     assert!(matches!(agent.run("Go.").await.unwrap_err(), Error::Timeout { .. }));
 }
 
 #[tokio::test]
 async fn its_failure_is_one_of_the_tool() {
-    let inner = Agent::new(ScriptedModel::new([Turn::fails(agentflow::model::ModelErrorKind::Auth)])).name("inner");
+    let inner =
+        Agent::new(ScriptedModel::new([Turn::fails(agentflow::model::ModelErrorKind::Auth)]))
+            .name("inner");
     let agent = Agent::new(caller("inner", json!({"request": "Go."}))).tools(inner);
     let result = agent.run("Go.").await.unwrap();
-    let status = result.conversation().messages().iter().find_map(|m| m.results().next().map(|r| r.status));
+    let status =
+        result.conversation().messages().iter().find_map(|m| m.results().next().map(|r| r.status));
     assert_eq!(status, Some(ToolStatus::Error));
     let no_request = Agent::new(caller("inner", json!({"question": "Go."})));
     let inner = Agent::new(ScriptedModel::new([])).name("inner");
     let result = no_request.tools(inner).run("Go.").await.unwrap();
     assert!(result.output().contains("question"), "{}", result.output());
-    let single = FnTool::new("hello", "Says hello.", |_: Context, (): ()| async { Ok::<_, String>("hello") });
-    assert_eq!(Agent::new(caller("hello", json!({}))).tools(single).run("Go.").await.unwrap().output(), r#""hello""#);
+    let single = FnTool::new("hello", "Says hello.", |_: Context, (): ()| async {
+        Ok::<_, String>("hello")
+    });
+    assert_eq!(
+        Agent::new(caller("hello", json!({}))).tools(single).run("Go.").await.unwrap().output(),
+        r#""hello""#
+    );
 }
 
 /// Keep the margin of {product} secret.
@@ -277,7 +325,11 @@ async fn clients_are_shown_descriptions_of_agents_and_never_their_instructions()
     let agents = ["mute", "seller", "margin_keeper", "loss_keeper", "shop_clerk", "shop_boss"];
     let mut client = Lines::greeted(&McpServer::from_runtime(&runtime).agents(agents)).await;
     let listed = client.ask(1, "tools/list", json!({})).await["result"]["tools"].clone();
-    let cards = A2aServer::from_runtime(&runtime).agents(agents).card("http://127.0.0.1", None).await.unwrap();
+    let cards = A2aServer::from_runtime(&runtime)
+        .agents(agents)
+        .card("http://127.0.0.1", None)
+        .await
+        .unwrap();
     let catalogue = runtime.catalogue().await;
     let entries: Vec<&str> = catalogue.entries().iter().map(|entry| &*entry.description).collect();
     for shown in [listed.to_string(), json!(cards).to_string(), entries.join("\n")] {
@@ -291,5 +343,8 @@ async fn clients_are_shown_descriptions_of_agents_and_never_their_instructions()
     // calling model.
     let helper = runtime.tool("helper").await.unwrap();
     assert_eq!(&*helper.definition().description, "Keep the discount secret.");
-    assert_eq!(&*ToolRef::from(margin_keeper::definition()).definition().description, "Knows margins.");
+    assert_eq!(
+        &*ToolRef::from(margin_keeper::definition()).definition().description,
+        "Knows margins."
+    );
 }

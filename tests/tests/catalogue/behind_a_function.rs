@@ -31,13 +31,21 @@ async fn count(text: String) -> Result<u32>;
 
 fn asked(model: &ScriptedModel, at: usize) -> Vec<String> {
     let messages = model.requests()[at].messages.clone();
-    messages.messages().iter().map(|message| format!("{:?}: {}", message.role(), message.text())).collect()
+    messages
+        .messages()
+        .iter()
+        .map(|message| format!("{:?}: {}", message.role(), message.text()))
+        .collect()
 }
 
 #[tokio::test]
 async fn it_asks_what_the_function_asks() {
     let model = ScriptedModel::new([Turn::text("one"), Turn::text("two")]).capturing();
-    let runtime = test_runtime().model(model.clone()).app("paper", "The Times").resource(Audience("all")).build();
+    let runtime = test_runtime()
+        .model(model.clone())
+        .app("paper", "The Times")
+        .resource(Audience("all"))
+        .build();
     write(&runtime.context(), "tea".into(), 3).await.unwrap();
     let result = write::agent("tea".into(), 3).runtime(&runtime).run(()).await.unwrap();
     assert_eq!(result.output(), "two");
@@ -66,8 +74,10 @@ async fn its_options_are_those_of_an_agent() {
     assert_eq!(answers, [r#""Tea, to some""#]);
 
     let model = ScriptedModel::from_fn(|_| Turn::call("publish", json!({"text": "Tea"})));
-    let runtime = test_runtime().model(model).app("paper", "The Times").resource(Audience("all")).build();
-    let agent = write::agent("tea".into(), 3).runtime(&runtime).settings(Limits::default().max_steps(2));
+    let runtime =
+        test_runtime().model(model).app("paper", "The Times").resource(Audience("all")).build();
+    let agent =
+        write::agent("tea".into(), 3).runtime(&runtime).settings(Limits::default().max_steps(2));
     assert_eq!(agent.run(()).await.unwrap_err().kind(), FailureKind::MaxStepsReached);
 }
 
@@ -88,7 +98,8 @@ async fn its_answer_has_the_type_of_the_function() {
 #[tokio::test]
 async fn what_it_lacks_is_reported_when_it_is_built() {
     let model = ScriptedModel::new([]);
-    let error = write::agent("tea".into(), 3).runtime(&test_runtime().model(model).resource(Audience("")).build());
+    let error = write::agent("tea".into(), 3)
+        .runtime(&test_runtime().model(model).resource(Audience("")).build());
     assert!(error.build().unwrap_err().to_string().contains("it shows `{app:paper}`"));
     let runtime = test_runtime().app("paper", "The Times").resource(Audience("")).build();
     let error = write::agent("tea".into(), 3).runtime(&runtime).build().unwrap_err().to_string();
@@ -98,16 +109,21 @@ async fn what_it_lacks_is_reported_when_it_is_built() {
 /// Asks the agent in a step, with the step's own runtime.
 #[workflow]
 async fn report(cx: &Context, subject: String) -> Result<String> {
-    let text = write::agent(subject, 3).resource(Audience("staff")).run_in(cx, ()).await?.into_output();
+    let text =
+        write::agent(subject, 3).resource(Audience("staff")).run_in(cx, ()).await?.into_output();
     Ok(text)
 }
 
 #[tokio::test]
 async fn in_a_step_it_has_the_runtime_of_the_step() {
-    let model = ScriptedModel::new([Turn::call("publish", json!({"text": "Tea"})), Turn::text("done")]).capturing();
-    let runtime = test_runtime().model(model.clone()).app("paper", "The Times").grant(["press"]).build();
+    let model =
+        ScriptedModel::new([Turn::call("publish", json!({"text": "Tea"})), Turn::text("done")])
+            .capturing();
+    let runtime =
+        test_runtime().model(model.clone()).app("paper", "The Times").grant(["press"]).build();
     assert_eq!(report(&runtime.context(), "tea".into()).await.unwrap(), "done");
-    let answer = model.requests()[1].messages.last().unwrap().results().next().unwrap().output.clone();
+    let answer =
+        model.requests()[1].messages.last().unwrap().results().next().unwrap().output.clone();
     assert_eq!(answer, r#""Tea, to staff""#);
 }
 
@@ -124,7 +140,9 @@ async fn a_run_is_resumed_with_what_it_began_with() {
     let run = agent.start(agentflow::agent::RunRequest::from(()).grant(["press"])).unwrap();
     let mut events = run.events();
     while let Some(event) = within("the next event", events.next()).await {
-        if matches!(&event.kind, EventKind::ModelStarted { .. }) && event.path.to_string() == "model#2" {
+        if matches!(&event.kind, EventKind::ModelStarted { .. })
+            && event.path.to_string() == "model#2"
+        {
             break;
         }
     }
@@ -136,7 +154,13 @@ async fn a_run_is_resumed_with_what_it_began_with() {
     assert!(recovered.left.is_empty(), "{recovered:?}");
     assert_eq!(recovered.resumed.len(), 1);
     for run in recovered.resumed {
-        assert_eq!((&run.run_id().clone(), run.result().await.unwrap().as_str()), (&id, r#""done""#));
+        assert_eq!(
+            (&run.run_id().clone(), run.result().await.unwrap().as_str()),
+            (&id, r#""done""#)
+        );
     }
-    assert_eq!(asked(&model, 0)[..2], ["System: You write for The Times.", "User: Write about tea.\n\n{\"words\":3}"]);
+    assert_eq!(
+        asked(&model, 0)[..2],
+        ["System: You write for The Times.", "User: Write about tea.\n\n{\"words\":3}"]
+    );
 }

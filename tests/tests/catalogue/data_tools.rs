@@ -7,14 +7,16 @@ use agentflow_testing::test_runtime;
 
 async fn call(name: &str, arguments: Value) -> (ToolStatus, String) {
     let runtime = test_runtime().tools(tools::condition()).tools(tools::transform()).build();
-    let result = runtime.invoke(&ToolCall::new("1", name, arguments.to_string()), &[]).await.unwrap();
+    let result =
+        runtime.invoke(&ToolCall::new("1", name, arguments.to_string()), &[]).await.unwrap();
     (result.status, result.text().into_owned())
 }
 
 #[tokio::test]
 async fn conditions_hold_or_do_not() {
     let of = async |expression: &str| {
-        call("condition", json!({"expression": expression, "variables": {"n": 3, "names": ["a"]}})).await
+        call("condition", json!({"expression": expression, "variables": {"n": 3, "names": ["a"]}}))
+            .await
     };
     assert_eq!(of("n > 2 && 'a' in names").await, (ToolStatus::Success, "true".to_owned()));
     assert_eq!(of("n > 3").await, (ToolStatus::Success, "false".to_owned()));
@@ -68,7 +70,10 @@ async fn a_wide_query_over_deep_data_ends() {
     }
     let data: Vec<Value> = std::iter::repeat_n(deep, 20).collect();
     let (status, text) = call("transform", json!({"data": data, "path": "$..[?@..*]"})).await;
-    assert!(matches!(status, ToolStatus::Success | ToolStatus::OutputTooLarge), "{status:?} {text}");
+    assert!(
+        matches!(status, ToolStatus::Success | ToolStatus::OutputTooLarge),
+        "{status:?} {text}"
+    );
 }
 
 /// Each selector may select the same place again, and a filter may start at the root for each item,
@@ -81,6 +86,8 @@ async fn a_query_that_names_one_place_without_end_is_refused() {
         assert_ne!(status, ToolStatus::Success, "{path}");
         assert!(text.contains("a query names one place at most 64 times"), "{text}");
     }
-    let (status, text) = call("transform", json!({"data": {"a": 1, "b": 2, "$": 3}, "path": "$['a','b','$']"})).await;
+    let (status, text) =
+        call("transform", json!({"data": {"a": 1, "b": 2, "$": 3}, "path": "$['a','b','$']"}))
+            .await;
     assert_eq!((status, text.as_str()), (ToolStatus::Success, "[1,2,3]"));
 }

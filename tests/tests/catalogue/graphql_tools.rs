@@ -23,7 +23,12 @@ fn loopback() -> ApiAccess {
 
 async fn call(tool: FnTool, arguments: Value) -> ToolResult {
     let name = Tool::definition(&tool).name.to_string();
-    test_runtime().tools(tool).build().invoke(&ToolCall::new("1", name, arguments.to_string()), &[]).await.unwrap()
+    test_runtime()
+        .tools(tool)
+        .build()
+        .invoke(&ToolCall::new("1", name, arguments.to_string()), &[])
+        .await
+        .unwrap()
 }
 
 async fn refused(tool: FnTool, arguments: Value, status: ToolStatus, says: &str) {
@@ -31,8 +36,7 @@ async fn refused(tool: FnTool, arguments: Value, status: ToolStatus, says: &str)
     assert!(result.status == status && result.text().contains(says), "{says}: {result:?}");
 }
 
-const QUERY: &str =
-    "query Issues($owner: String!, $first: Int = 10, $order: Order) { issues(owner: $owner) { title } }";
+const QUERY: &str = "query Issues($owner: String!, $first: Int = 10, $order: Order) { issues(owner: $owner) { title } }";
 
 fn issues(server: &Server) -> GraphqlTool {
     GraphqlTool::new("issues", "Lists issues.", server.url("/graphql"), QUERY)
@@ -46,13 +50,21 @@ fn body_of(request: &str) -> Value {
 
 #[tokio::test]
 async fn the_document_is_fixed_and_the_variables_are_the_arguments() {
-    let server = Server::start(|_| json_of(&json!({"data": {"issues": [{"title": "a"}, {"title": "b"}]}}))).await;
-    let tool = issues(&server).answer("$.issues[*].title").variable("order", json!({"enum": ["NEW", "OLD"]}));
+    let server =
+        Server::start(|_| json_of(&json!({"data": {"issues": [{"title": "a"}, {"title": "b"}]}})))
+            .await;
+    let tool = issues(&server)
+        .answer("$.issues[*].title")
+        .variable("order", json!({"enum": ["NEW", "OLD"]}));
     let hostile = "x\") { secret } #";
     let result = call(tool.tool().unwrap(), json!({"owner": hostile, "order": "NEW"})).await;
     assert_eq!(result.text(), "[\"a\",\"b\"]");
     let sent = server.asked().remove(0);
-    assert!(sent.starts_with("POST /graphql ") && sent.contains("authorization: Bearer sk-1234567890\r\n"), "{sent}");
+    assert!(
+        sent.starts_with("POST /graphql ")
+            && sent.contains("authorization: Bearer sk-1234567890\r\n"),
+        "{sent}"
+    );
     let expected = json!({"query": QUERY, "operationName": "Issues", "variables": {"owner": hostile, "order": "NEW"}});
     assert_eq!(body_of(&sent), expected);
     for (arguments, says) in [
@@ -66,15 +78,19 @@ async fn the_document_is_fixed_and_the_variables_are_the_arguments() {
     assert_eq!(server.asked(), Vec::<String>::new());
     let policy = |query: &str, again: bool| {
         let tool = GraphqlTool::new("t", "T.", "https://api.example.org", query);
-        Tool::definition(&if again { tool.idempotent() } else { tool }.tool().unwrap()).policy.clone()
+        Tool::definition(&if again { tool.idempotent() } else { tool }.tool().unwrap())
+            .policy
+            .clone()
     };
     assert_eq!(policy("{ a }", false).effects, Effects::Read);
-    assert!(policy("mutation { a }", false).effects == Effects::Write && !policy("mutation { a }", false).idempotent);
+    assert!(
+        policy("mutation { a }", false).effects == Effects::Write
+            && !policy("mutation { a }", false).idempotent
+    );
     assert!(policy("mutation { a }", true).idempotent);
     let read: GraphqlTool = serde_json::from_value(serde_json::to_value(&tool).unwrap()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::to_value(&tool).unwrap());
-    let text =
-        "name: a\ndescription: A.\nurl: https://api.example.org/graphql\nquery: |\n  query ($id: ID!) { a(id: $id) }\n";
+    let text = "name: a\ndescription: A.\nurl: https://api.example.org/graphql\nquery: |\n  query ($id: ID!) { a(id: $id) }\n";
     assert_eq!(
         Tool::definition(&GraphqlTool::read(text).unwrap().tool().unwrap()).parameters["required"],
         json!(["id"])
@@ -83,7 +99,8 @@ async fn the_document_is_fixed_and_the_variables_are_the_arguments() {
 
 #[tokio::test]
 async fn errors_of_the_service_are_errors_of_the_tool() {
-    let many: Vec<Value> = (0..9).map(|n| json!({"message": format!("{n}{}", "x".repeat(1000))})).collect();
+    let many: Vec<Value> =
+        (0..9).map(|n| json!({"message": format!("{n}{}", "x".repeat(1000))})).collect();
     let path = json!([{"message": "no such owner sk-1234567890", "path": ["issues", 0, "title"]}]);
     for (answer, says) in [
         (
@@ -98,45 +115,75 @@ async fn errors_of_the_service_are_errors_of_the_tool() {
     ] {
         let server = Server::start(move |_| json_of(&answer)).await;
         let result = call(issues(&server).tool().unwrap(), json!({"owner": "a"})).await;
-        assert!(result.status == ToolStatus::Error && result.text().contains(says), "{says}: {result:?}");
+        assert!(
+            result.status == ToolStatus::Error && result.text().contains(says),
+            "{says}: {result:?}"
+        );
         assert!(result.text().len() < 2000);
     }
-    let server = Server::start(|_| answered("400 Bad", "content-type: application/json\r\n", "{\"errors\": 1}")).await;
-    refused(issues(&server).tool().unwrap(), json!({"owner": "a"}), ToolStatus::InvalidArguments, "400 Bad Request")
-        .await;
+    let server = Server::start(|_| {
+        answered("400 Bad", "content-type: application/json\r\n", "{\"errors\": 1}")
+    })
+    .await;
+    refused(
+        issues(&server).tool().unwrap(),
+        json!({"owner": "a"}),
+        ToolStatus::InvalidArguments,
+        "400 Bad Request",
+    )
+    .await;
     let tool = GraphqlTool::new("t", "T.", server.url("/"), "{ a }");
-    refused(tool.tool().unwrap(), json!({}), ToolStatus::Error, "is not an address of the public internet").await;
+    refused(
+        tool.tool().unwrap(),
+        json!({}),
+        ToolStatus::Error,
+        "is not an address of the public internet",
+    )
+    .await;
 }
 
 #[test]
 fn all_mistakes_are_reported_at_once() {
-    let tool = GraphqlTool::new("my tool", "", "https://api.example.org/{x}", "query ($id: ID!) { a")
-        .header("host", "x")
-        .answer("issues");
-    assert_eq!(tool.tool().unwrap_err().problems().len(), 6, "{}", tool.tool().unwrap_err());
     let tool =
-        GraphqlTool::new("t", "T.", "https://api.example.org", "query ($owner: ID!) { a }").variable("ownr", json!({}));
-    let says = "the tool `t` cannot be made: the query has no variable `ownr`; did you mean `owner`?";
+        GraphqlTool::new("my tool", "", "https://api.example.org/{x}", "query ($id: ID!) { a")
+            .header("host", "x")
+            .answer("issues");
+    assert_eq!(tool.tool().unwrap_err().problems().len(), 6, "{}", tool.tool().unwrap_err());
+    let tool = GraphqlTool::new("t", "T.", "https://api.example.org", "query ($owner: ID!) { a }")
+        .variable("ownr", json!({}));
+    let says =
+        "the tool `t` cannot be made: the query has no variable `ownr`; did you mean `owner`?";
     assert_eq!(tool.tool().unwrap_err().to_string(), says);
     let problems = GraphqlTool::read("nam: t\nqueri: x\n").unwrap_err().problems().to_vec();
-    assert!(problems.contains(&"there is no field `queri`; did you mean `query`?".to_owned()), "{problems:?}");
+    assert!(
+        problems.contains(&"there is no field `queri`; did you mean `query`?".to_owned()),
+        "{problems:?}"
+    );
 }
 
 #[tokio::test]
 async fn an_alert_goes_where_the_host_says() {
-    let server =
-        Server::start(|_| answered("200 OK", "content-type: text/plain\r\n", "the secret of the service")).await;
+    let server = Server::start(|_| {
+        answered("200 OK", "content-type: text/plain\r\n", "the secret of the service")
+    })
+    .await;
     let at = |url: String| loopback().secret("ALERTS", Secret::new(url));
     let alert = Alert::new("ALERTS").access(at(server.url("/T0/B1-token"))).field("text");
     let result = call(alert.tool(), json!({"message": "the \"store\"\r\nis full"})).await;
     assert_eq!(result.text(), "{\"sent\":true}");
     let sent = server.asked().remove(0);
-    assert!(sent.starts_with("POST /T0/B1-token ") && sent.contains("\r\nidempotency-key: "), "{sent}");
+    assert!(
+        sent.starts_with("POST /T0/B1-token ") && sent.contains("\r\nidempotency-key: "),
+        "{sent}"
+    );
     assert_eq!(body_of(&sent), json!({"text": "the \"store\"\r\nis full"}));
     assert_eq!(Tool::definition(&alert.tool()).policy.effects, Effects::Write);
     assert!(!format!("{alert:?}").contains("token"));
     for (arguments, says) in [
-        (json!({"message": "x".repeat(5000)}), "a message has at most 4096 bytes, and this one has 5000"),
+        (
+            json!({"message": "x".repeat(5000)}),
+            "a message has at most 4096 bytes, and this one has 5000",
+        ),
         (json!({"message": " "}), "the message is empty"),
         (json!({"message": "x", "url": "https://evil.test"}), "`url`"),
     ] {
@@ -155,7 +202,8 @@ async fn an_alert_succeeds_with_any_response_body() {
     for (head, body) in bodies {
         let server = Server::start(move |_| answered("200 OK", head, &body)).await;
         let access = loopback().secret("ALERTS", Secret::new(server.url("/T0/B1-token")));
-        let result = call(Alert::new("ALERTS").access(access).tool(), json!({"message": "full"})).await;
+        let result =
+            call(Alert::new("ALERTS").access(access).tool(), json!({"message": "full"})).await;
         assert_eq!(result.text(), "{\"sent\":true}");
         assert_eq!(server.asked().len(), 1);
     }
@@ -166,7 +214,8 @@ async fn an_alert_shows_no_address_and_is_sent_once() {
     let message = || json!({"message": "full"});
     let at = |url: String| loopback().secret("ALERTS", Secret::new(url));
     // A temporary failure is not retried, since people may have been alerted already.
-    let server = Server::start(|request| answered("503 Later", "retry-after-ms: 1\r\n", request)).await;
+    let server =
+        Server::start(|request| answered("503 Later", "retry-after-ms: 1\r\n", request)).await;
     let url = server.url("/T0/B1-token");
     let alert = Alert::new("ALERTS").access(at(url.clone()));
     let result = call(alert.tool(), message()).await;
@@ -175,8 +224,13 @@ async fn an_alert_shows_no_address_and_is_sent_once() {
     assert_eq!(server.asked().len(), 1);
     let to = server.url("/T0/B1-token");
     let leading = Arc::new(Server::start(move |_| redirect(&to)).await);
-    refused(Alert::new("ALERTS").access(at(leading.url("/"))).tool(), message(), ToolStatus::Error, "are not followed")
-        .await;
+    refused(
+        Alert::new("ALERTS").access(at(leading.url("/"))).tool(),
+        message(),
+        ToolStatus::Error,
+        "are not followed",
+    )
+    .await;
     assert_eq!(server.asked(), Vec::<String>::new());
     for (url, says) in [
         ("not an address B1-token", "is not one that is called"),
@@ -184,17 +238,33 @@ async fn an_alert_shows_no_address_and_is_sent_once() {
         ("http://u:B1-token@example.org/", "is not one that is called"),
     ] {
         let result = call(Alert::new("ALERTS").access(at(url.to_owned())).tool(), message()).await;
-        assert!(result.text().contains(says) && !result.text().contains("B1-token"), "{}", result.text());
+        assert!(
+            result.text().contains(says) && !result.text().contains("B1-token"),
+            "{}",
+            result.text()
+        );
     }
     // The address guard and the TLS rule apply.
     for url in ["http://127.0.0.1:1/B1-token", "http://169.254.169.254/B1-token"] {
         let access = ApiAccess::new().secret("ALERTS", Secret::new(url));
         let says = "is not an address of the public internet";
-        refused(Alert::new("ALERTS").access(access).tool(), message(), ToolStatus::Error, says).await;
+        refused(Alert::new("ALERTS").access(access).tool(), message(), ToolStatus::Error, says)
+            .await;
     }
-    let public =
-        at("http://hooks.test/B1-token".to_owned()).resolver(|_| async { Ok(vec!["203.0.114.1".parse().unwrap()]) });
-    refused(Alert::new("ALERTS").access(public).tool(), message(), ToolStatus::Error, "over `https:` alone").await;
-    refused(Alert::new("NO_ADDRESS_OF_A_TEST").tool(), message(), ToolStatus::Error, "there is no key `NO_ADDRESS")
-        .await;
+    let public = at("http://hooks.test/B1-token".to_owned())
+        .resolver(|_| async { Ok(vec!["203.0.114.1".parse().unwrap()]) });
+    refused(
+        Alert::new("ALERTS").access(public).tool(),
+        message(),
+        ToolStatus::Error,
+        "over `https:` alone",
+    )
+    .await;
+    refused(
+        Alert::new("NO_ADDRESS_OF_A_TEST").tool(),
+        message(),
+        ToolStatus::Error,
+        "there is no key `NO_ADDRESS",
+    )
+    .await;
 }

@@ -43,7 +43,10 @@ impl Authority {
         answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
     ) -> TlsServer {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
+        let certificate = CertificateParams::new([name.to_owned()])
+            .unwrap()
+            .signed_by(&key, &self.issuer)
+            .unwrap();
         let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(versions)
@@ -58,7 +61,8 @@ impl Authority {
         let (answer, kept) = (Arc::new(answer), Arc::clone(&asked));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (answer, kept, acceptor) = (Arc::clone(&answer), Arc::clone(&kept), acceptor.clone());
+                let (answer, kept, acceptor) =
+                    (Arc::clone(&answer), Arc::clone(&kept), acceptor.clone());
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let (mut stream, request) = read(stream).await;
@@ -92,7 +96,9 @@ const BOTH: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 /// Builds a request for which every host name resolves to this machine.
 fn loopback() -> HttpRequest {
     let here: IpAddr = "127.0.0.1".parse().unwrap();
-    HttpRequest::new().guard(AddressGuard::default().allow(here, 32)).resolver(move |_| async move { Ok(vec![here]) })
+    HttpRequest::new()
+        .guard(AddressGuard::default().allow(here, 32))
+        .resolver(move |_| async move { Ok(vec![here]) })
 }
 
 async fn ask(request: &HttpRequest, arguments: Value) -> ToolResult {
@@ -108,7 +114,11 @@ async fn answered_with(request: &HttpRequest, url: String) -> Value {
 
 async fn refused(request: &HttpRequest, url: String, says: &str) {
     let result = ask(request, json!({"url": url})).await;
-    assert!(!result.status.is_success() && result.text().contains(says), "{url}: {}", result.text());
+    assert!(
+        !result.status.is_success() && result.text().contains(says),
+        "{url}: {}",
+        result.text()
+    );
 }
 
 #[tokio::test]
@@ -118,7 +128,10 @@ async fn a_server_is_trusted_by_the_authority_that_was_given_for_its_host() {
         let server = authority.server("api.test", versions, |_| json_of(&json!("over TLS"))).await;
         let request = loopback().root_certificate("api.test", &authority.pem).unwrap();
         let read = answered_with(&request, server.url("api.test", "/a")).await;
-        assert_eq!((&read["body"], &read["url"]), (&json!("over TLS"), &json!(server.url("api.test", "/a"))));
+        assert_eq!(
+            (&read["body"], &read["url"]),
+            (&json!("over TLS"), &json!(server.url("api.test", "/a")))
+        );
         let below = loopback().root_certificate("*.test", &authority.pem).unwrap();
         answered_with(&below, server.url("api.test", "/a")).await;
         assert_eq!(server.asked().len(), 2);
@@ -141,7 +154,8 @@ async fn an_authority_that_is_not_trusted_is_refused_before_anything_is_sent() {
     let both = format!("{}{}", other.pem, authority.pem);
     answered_with(&loopback().root_certificate("api.test", both).unwrap(), url()).await;
     let request = loopback().root_certificate("api.test", &authority.pem).unwrap();
-    refused(&request.root_certificate("api.test", &other.pem).unwrap(), url(), "did not answer").await;
+    refused(&request.root_certificate("api.test", &other.pem).unwrap(), url(), "did not answer")
+        .await;
     assert_eq!(server.asked().len(), 1);
 }
 
@@ -154,7 +168,12 @@ async fn a_certificate_for_another_name_is_refused() {
         "authorization",
         Secret::new("Bearer sk-1234567890"),
     );
-    refused(&request, server.url("api.test", "/"), "`api.test` did not answer: invalid peer certificate").await;
+    refused(
+        &request,
+        server.url("api.test", "/"),
+        "`api.test` did not answer: invalid peer certificate",
+    )
+    .await;
     refused(&request, server.url("127.0.0.1", "/"), "did not answer").await;
     assert_eq!(server.asked(), Vec::<String>::new());
     // A server that does not support TLS is not contacted without it.
@@ -191,18 +210,25 @@ async fn a_redirect_from_tls_to_none_is_refused() {
     let read = answered_with(&request, server.url("api.test", "/here")).await;
     assert_eq!(read["url"], json!(server.url("api.test", "/landed")));
     // After a redirect, the authority of the new host applies.
-    let elsewhere = Authority::new().server("far.test", &BOTH, |_| json_of(&json!("reached"))).await;
+    let elsewhere =
+        Authority::new().server("far.test", &BOTH, |_| json_of(&json!("reached"))).await;
     let to = elsewhere.url("far.test", "/");
     let leading = authority.server("api.test", &BOTH, move |_| redirect(&to)).await;
     let both = request.root_certificate("far.test", &authority.pem).unwrap();
-    refused(&both, leading.url("api.test", "/"), "`far.test` did not answer: invalid peer certificate").await;
+    refused(
+        &both,
+        leading.url("api.test", "/"),
+        "`far.test` did not answer: invalid peer certificate",
+    )
+    .await;
     assert_eq!(elsewhere.asked(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_key_is_sent_over_tls() {
     let authority = Authority::new();
-    let server = authority.server("api.test", &BOTH, |request| json_of(&json!({"sent": request}))).await;
+    let server =
+        authority.server("api.test", &BOTH, |request| json_of(&json!({"sent": request}))).await;
     let request = loopback().root_certificate("api.test", &authority.pem).unwrap().secret_header(
         format!("api.test:{}", server.port),
         "authorization",
@@ -215,7 +241,8 @@ async fn a_key_is_sent_over_tls() {
 
 #[test]
 fn what_is_no_certificate_is_refused_where_it_is_given() {
-    let problem = |pem: &str| HttpRequest::new().root_certificate("api.test", pem).unwrap_err().to_string();
+    let problem =
+        |pem: &str| HttpRequest::new().root_certificate("api.test", pem).unwrap_err().to_string();
     assert!(problem("").starts_with("there is no certificate; give PEM text"), "{}", problem(""));
     let broken = "-----BEGIN CERTIFICATE-----\nbm90IG9uZQ==\n-----END CERTIFICATE-----\n";
     assert!(problem(broken).starts_with("a certificate cannot be trusted"), "{}", problem(broken));

@@ -33,7 +33,11 @@ async fn ask(request: &HttpRequest, arguments: Value) -> ToolResult {
 
 async fn refused(request: &HttpRequest, arguments: Value, says: &str) {
     let result = ask(request, arguments.clone()).await;
-    assert!(!result.status.is_success() && result.text().contains(says), "{arguments}: {}", result.text());
+    assert!(
+        !result.status.is_success() && result.text().contains(says),
+        "{arguments}: {}",
+        result.text()
+    );
 }
 
 fn read_json(result: &ToolResult) -> Value {
@@ -45,18 +49,26 @@ fn read_json(result: &ToolResult) -> Value {
 async fn an_answer_has_its_status_headers_and_body() {
     let server = Server::start(|request| match request.split(' ').nth(1).unwrap() {
         "/json" => json_of(&json!({"n": 1})),
-        "/text" => {
-            answered("200 OK", "content-type: text/plain\r\nset-cookie: a=b\r\nx-other: 1\r\netag: \"e\"\r\n", "héllo")
-        }
+        "/text" => answered(
+            "200 OK",
+            "content-type: text/plain\r\nset-cookie: a=b\r\nx-other: 1\r\netag: \"e\"\r\n",
+            "héllo",
+        ),
         "/broken" => answered("200 OK", "content-type: application/json\r\n", "{oh"),
-        "/bytes" => b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 2\r\n\r\n\xff\xfe".to_vec(),
+        "/bytes" => {
+            b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 2\r\n\r\n\xff\xfe"
+                .to_vec()
+        }
         _ => answered("404 Not Found", "", "gone"),
     })
     .await;
     let request = loopback();
     let read = read_json(&ask(&request, json!({"url": server.url("/json")})).await);
     let headers = json!({"content-type": "application/json; charset=utf-8"});
-    assert_eq!(read, json!({"url": server.url("/json"), "status": 200, "headers": headers, "body": {"n": 1}}));
+    assert_eq!(
+        read,
+        json!({"url": server.url("/json"), "status": 200, "headers": headers, "body": {"n": 1}})
+    );
     let read = read_json(&ask(&request, json!({"url": server.url("/text")})).await);
     assert_eq!(
         (&read["body"], &read["headers"]),
@@ -72,7 +84,8 @@ async fn an_answer_has_its_status_headers_and_body() {
     .await;
     let read = read_json(&ask(&request, json!({"url": server.url("/no")})).await);
     assert_eq!((&read["status"], &read["body"]), (&json!(404), &json!("gone")));
-    let read = read_json(&ask(&request, json!({"url": server.url("/json"), "method": "head"})).await);
+    let read =
+        read_json(&ask(&request, json!({"url": server.url("/json"), "method": "head"})).await);
     assert_eq!((&read["status"], &read["body"]), (&json!(200), &json!("")));
     assert!(server.asked().last().unwrap().starts_with("HEAD /json"));
 }
@@ -81,14 +94,18 @@ async fn an_answer_has_its_status_headers_and_body() {
 async fn what_is_sent_is_what_was_given() {
     let server = Server::start(|_| json_of(&json!({}))).await;
     let request = loopback().methods(["GET", "POST"]);
-    let arguments =
-        json!({"url": server.url("/a?b=c d"), "method": "POST", "headers": {"x-mine": "1"}, "body": {"k": [1]}});
+    let arguments = json!({"url": server.url("/a?b=c d"), "method": "POST", "headers": {"x-mine": "1"}, "body": {"k": [1]}});
     read_json(&ask(&request, arguments).await);
     let sent = server.asked().remove(0);
     assert!(sent.starts_with("POST /a?b=c%20d HTTP/1.1\r\n"), "{sent}");
-    assert!(sent.contains("x-mine: 1\r\n") && sent.contains("content-type: application/json\r\n"), "{sent}");
+    assert!(
+        sent.contains("x-mine: 1\r\n") && sent.contains("content-type: application/json\r\n"),
+        "{sent}"
+    );
     assert!(sent.ends_with("\r\n\r\n{\"k\":[1]}"), "{sent}");
-    read_json(&ask(&request, json!({"url": server.url("/"), "method": "POST", "body": "a text"})).await);
+    read_json(
+        &ask(&request, json!({"url": server.url("/"), "method": "POST", "body": "a text"})).await,
+    );
     assert!(server.asked().remove(0).ends_with("\r\n\r\na text"));
     assert_eq!(Tool::definition(&request.tool()).policy.effects, Effects::Write);
     assert_eq!(Tool::definition(&HttpRequest::new().tool()).policy.effects, Effects::Read);
@@ -117,8 +134,12 @@ async fn addresses_that_are_not_public_are_refused_however_they_are_written() {
         "[fe80::1]",
         "10.0.0.1",
     ] {
-        refused(&request, json!({"url": format!("http://{host}:{port}/")}), "is not an address of the public internet")
-            .await;
+        refused(
+            &request,
+            json!({"url": format!("http://{host}:{port}/")}),
+            "is not an address of the public internet",
+        )
+        .await;
     }
     for (url, says) in [
         ("file:///etc/passwd", "`file:` is not requested"),
@@ -131,8 +152,12 @@ async fn addresses_that_are_not_public_are_refused_however_they_are_written() {
     ] {
         refused(&request, json!({"url": url}), says).await;
     }
-    refused(&request, json!({"url": format!("http://example.org/{}", "a".repeat(9000))}), "has at most 8192 bytes")
-        .await;
+    refused(
+        &request,
+        json!({"url": format!("http://example.org/{}", "a".repeat(9000))}),
+        "has at most 8192 bytes",
+    )
+    .await;
     assert_eq!(server.asked(), Vec::<String>::new());
 }
 
@@ -151,7 +176,8 @@ async fn a_name_is_resolved_once_and_checked_whole() {
         loopback().resolver(move |host| {
             assert_eq!(host, "rebind.test");
             let mut number = calls.lock().unwrap();
-            let found: Vec<IpAddr> = all[*number].iter().map(|address| address.parse().unwrap()).collect();
+            let found: Vec<IpAddr> =
+                all[*number].iter().map(|address| address.parse().unwrap()).collect();
             *number += 1;
             async move { Ok(found) }
         })
@@ -161,15 +187,31 @@ async fn a_name_is_resolved_once_and_checked_whole() {
     assert_eq!((&read["body"], *calls.lock().unwrap()), (&json!("reached"), 1));
     // One forbidden address among several is refused.
     let request = resolving(vec![vec!["127.0.0.1", "127.0.0.2"]]);
-    refused(&request, json!({"url": url("/")}), "`rebind.test` is not requested: 127.0.0.2 is not").await;
+    refused(&request, json!({"url": url("/")}), "`rebind.test` is not requested: 127.0.0.2 is not")
+        .await;
     // The name resolves differently between two hops.
     server.asked();
     let request = resolving(vec![vec!["127.0.0.1"], vec!["10.0.0.7"]]);
-    refused(&request, json!({"url": url("/again")}), "`rebind.test` is not requested: 10.0.0.7 is not").await;
+    refused(
+        &request,
+        json!({"url": url("/again")}),
+        "`rebind.test` is not requested: 10.0.0.7 is not",
+    )
+    .await;
     assert_eq!(server.asked().len(), 1);
-    refused(&resolving(vec![vec![]]), json!({"url": url("/")}), "the host `rebind.test` has no address").await;
+    refused(
+        &resolving(vec![vec![]]),
+        json!({"url": url("/")}),
+        "the host `rebind.test` has no address",
+    )
+    .await;
     let failing = loopback().resolver(|_| async { Err(std::io::Error::other("no such name")) });
-    refused(&failing, json!({"url": url("/")}), "the host `rebind.test` is not found: no such name").await;
+    refused(
+        &failing,
+        json!({"url": url("/")}),
+        "the host `rebind.test` is not found: no such name",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -214,7 +256,10 @@ async fn redirects_are_requests_like_the_first() {
     read_json(&ask(&request, post("/away", "POST")).await);
     assert!(other.asked()[0].starts_with("GET /landed"));
     let read = read_json(&ask(&loopback().max_redirects(0), get("/here")).await);
-    assert_eq!((&read["status"], &read["headers"]["location"]), (&json!(302), &json!("landed?x=1")));
+    assert_eq!(
+        (&read["status"], &read["headers"]["location"]),
+        (&json!(302), &json!("landed?x=1"))
+    );
 }
 
 #[tokio::test]
@@ -230,7 +275,11 @@ async fn keys_reach_one_host_and_nobody_else() {
         .resolver(|_| async { Ok(vec!["127.0.0.1".parse().unwrap()]) });
     let read = ask(&request, json!({"url": format!("http://api.test:{}/", server.port)})).await;
     assert!(server.asked()[0].contains("authorization: Bearer sk-1234567890"));
-    assert!(read.text().contains("***") && !read.text().contains("sk-1234567890"), "{}", read.text());
+    assert!(
+        read.text().contains("***") && !read.text().contains("sk-1234567890"),
+        "{}",
+        read.text()
+    );
     ask(&request, json!({"url": format!("http://other.test:{}/", other.port)})).await;
     ask(&request, json!({"url": format!("http://api.test:{}/", redirecting.port)})).await;
     assert!(redirecting.asked()[0].contains("sk-1234567890"));
@@ -243,11 +292,9 @@ async fn keys_reach_one_host_and_nobody_else() {
     // port.
     let to_port = format!("http://api.test:{}/", other.port);
     let leading = Server::start(move |_| redirect(&to_port)).await;
-    let request = request.secret_header(format!("api.test:{}", leading.port), "authorization", key()).secret_header(
-        "api.test",
-        "authorization",
-        key(),
-    );
+    let request = request
+        .secret_header(format!("api.test:{}", leading.port), "authorization", key())
+        .secret_header("api.test", "authorization", key());
     ask(&request, json!({"url": format!("http://api.test:{}/", leading.port)})).await;
     assert!(leading.asked()[0].contains("sk-1234567890"));
     let asked = other.asked();
@@ -294,8 +341,18 @@ async fn hosts_methods_and_headers_are_those_that_are_allowed() {
         let arguments = json!({"url": server.url("/"), "headers": {name: "1"}});
         refused(&request, arguments, "is not set by a caller").await;
     }
-    refused(&request, json!({"url": server.url("/"), "headers": {"a b": "1"}}), "is not the name of a header").await;
-    refused(&request, json!({"url": server.url("/"), "headers": {"a": "1\r\nb: 2"}}), "cannot be sent").await;
+    refused(
+        &request,
+        json!({"url": server.url("/"), "headers": {"a b": "1"}}),
+        "is not the name of a header",
+    )
+    .await;
+    refused(
+        &request,
+        json!({"url": server.url("/"), "headers": {"a": "1\r\nb: 2"}}),
+        "cannot be sent",
+    )
+    .await;
     let wrong = ask(&request, json!({"adress": "x"})).await;
     assert_eq!(wrong.status, ToolStatus::InvalidArguments);
 }
@@ -323,7 +380,9 @@ async fn a_server_that_misbehaves_is_an_error_in_bounded_time_and_memory() {
                         while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
                     }
                     "/short" => {
-                        let _ = stream.write_all(format!("{head}content-length: 100\r\n\r\nabc").as_bytes()).await;
+                        let _ = stream
+                            .write_all(format!("{head}content-length: 100\r\n\r\nabc").as_bytes())
+                            .await;
                     }
                     "/lies" => {
                         let length = "content-length: 99999999999\r\n\r\nabc";
@@ -335,7 +394,11 @@ async fn a_server_that_misbehaves_is_an_error_in_bounded_time_and_memory() {
                     }
                     "/headers" => {
                         let _ = stream.write_all(head.as_bytes()).await;
-                        while stream.write_all(b"x-long: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n").await.is_ok() {}
+                        while stream
+                            .write_all(b"x-long: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n")
+                            .await
+                            .is_ok()
+                        {}
                     }
                     _ => {}
                 }
@@ -358,7 +421,8 @@ async fn a_server_that_misbehaves_is_an_error_in_bounded_time_and_memory() {
         refused(&request, json!({"url": format!("http://127.0.0.1:{port}{path}")}), says).await;
     }
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    refused(&request, json!({"url": format!("http://{free}/")}), "`127.0.0.1` did not answer").await;
+    refused(&request, json!({"url": format!("http://{free}/")}), "`127.0.0.1` did not answer")
+        .await;
 }
 
 #[tokio::test]
@@ -377,18 +441,32 @@ async fn a_port_of_a_host_counts_and_a_name_that_no_request_can_have_is_refused_
         let made: [(&str, &dyn Fn() -> FnTool); 3] = [
             ("http_request", &|| HttpRequest::new().hosts([host]).tool()),
             ("http_request", &|| HttpRequest::new().secret_header(host, "x-key", secret()).tool()),
-            ("alert", &|| Alert::new("ADDRESS_OF_A_TEST").access(ApiAccess::new().hosts([host])).tool()),
+            ("alert", &|| {
+                Alert::new("ADDRESS_OF_A_TEST").access(ApiAccess::new().hosts([host])).tool()
+            }),
         ];
         for (name, tool) in made {
-            let error = Agent::new(ScriptedModel::new([])).tools(tool()).build().unwrap_err().to_string();
+            let error =
+                Agent::new(ScriptedModel::new([])).tools(tool()).build().unwrap_err().to_string();
             assert!(error.contains(&says), "{error}");
-            let call = ToolCall::new("1", name, r#"{"url": "https://api.example.org/", "message": "a"}"#);
-            let error = test_runtime().tools(tool()).build().invoke(&call, &[]).await.unwrap_err().to_string();
+            let call =
+                ToolCall::new("1", name, r#"{"url": "https://api.example.org/", "message": "a"}"#);
+            let error = test_runtime()
+                .tools(tool())
+                .build()
+                .invoke(&call, &[])
+                .await
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(&says), "{error}");
         }
-        let described = ApiTool::new("issues", "Lists issues.", "GET", "https://api.example.org/issues");
-        let error = described.access(ApiAccess::new().hosts([host])).tool().unwrap_err().to_string();
+        let described =
+            ApiTool::new("issues", "Lists issues.", "GET", "https://api.example.org/issues");
+        let error =
+            described.access(ApiAccess::new().hosts([host])).tool().unwrap_err().to_string();
         assert!(error.contains(&says), "{error}");
-        assert!(HttpRequest::new().root_certificate(host, "").unwrap_err().to_string().contains(&says));
+        assert!(
+            HttpRequest::new().root_certificate(host, "").unwrap_err().to_string().contains(&says)
+        );
     }
 }

@@ -16,11 +16,18 @@ pub(crate) struct Response {
 
 impl Response {
     pub(crate) fn status(&self) -> u16 {
-        self.head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{}", self.head))
+        self.head
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok())
+            .unwrap_or_else(|| panic!("{}", self.head))
     }
 
     fn header(&self, name: &str) -> Option<String> {
-        let line = self.head.lines().find(|line| line.to_ascii_lowercase().starts_with(&format!("{name}: ")))?;
+        let line = self
+            .head
+            .lines()
+            .find(|line| line.to_ascii_lowercase().starts_with(&format!("{name}: ")))?;
         Some(line[name.len() + 2..].trim().to_owned())
     }
 
@@ -31,7 +38,9 @@ impl Response {
             if within("a line of the server", self.stream.read_line(&mut line)).await.ok()? == 0 {
                 return None;
             }
-            if let Some(message) = line.strip_prefix("data: ").or_else(|| line.starts_with('{').then_some(&line)) {
+            if let Some(message) =
+                line.strip_prefix("data: ").or_else(|| line.starts_with('{').then_some(&line))
+            {
                 return Some(serde_json::from_str(message.trim()).unwrap());
             }
         }
@@ -59,7 +68,9 @@ pub(crate) async fn send(address: SocketAddr, method: &str, headers: &str, body:
     );
     stream.write_all(request.as_bytes()).await.unwrap();
     let (mut stream, mut head) = (BufReader::new(stream), String::new());
-    while !head.ends_with("\r\n\r\n") && within("a response", stream.read_line(&mut head)).await.unwrap() > 0 {}
+    while !head.ends_with("\r\n\r\n")
+        && within("a response", stream.read_line(&mut head)).await.unwrap() > 0
+    {}
     Response { head, stream }
 }
 
@@ -80,14 +91,19 @@ pub(crate) struct Client {
 
 impl Client {
     /// Sends `initialize` and returns the result, with a client if the server opened a session.
-    pub(crate) async fn begin(address: SocketAddr, headers: &str, capabilities: &Value) -> (Value, Option<Self>) {
+    pub(crate) async fn begin(
+        address: SocketAddr,
+        headers: &str,
+        capabilities: &Value,
+    ) -> (Value, Option<Self>) {
         let mut begun = send(address, "POST", headers, &initialize(capabilities)).await;
         assert_eq!(begun.status(), 200, "{}", begun.head);
         let session = begun.header("mcp-session-id");
         let answer = begun.next().await;
         assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
         let Some(session) = session else { return (answer, None) };
-        let headers = format!("{headers}mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n");
+        let headers =
+            format!("{headers}mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n");
         let client = Self { address, session, headers };
         client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         (answer, Some(client))

@@ -31,8 +31,11 @@ impl Asked {
     }
 
     fn token(&self) -> Option<String> {
-        let line =
-            self.request.head.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization: bearer "))?;
+        let line = self
+            .request
+            .head
+            .lines()
+            .find(|line| line.to_ascii_lowercase().starts_with("authorization: bearer "))?;
         Some(line["authorization: bearer ".len()..].to_owned())
     }
 }
@@ -83,7 +86,9 @@ pub(crate) struct LoginSite {
 }
 
 impl LoginSite {
-    pub(crate) async fn new(answers: impl Fn(&Asked, &LoginSite) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub(crate) async fn new(
+        answers: impl Fn(&Asked, &LoginSite) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
         Self::lasting(json!(3600), answers).await
     }
 
@@ -93,8 +98,10 @@ impl LoginSite {
         lasts: Value,
         answers: impl Fn(&Asked, &LoginSite) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        let listeners =
-            (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let listeners = (
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        );
         let address = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
         let site = Self {
             server: address(&listeners.0),
@@ -111,11 +118,18 @@ impl LoginSite {
                     tokio::spawn(async move {
                         while let Some(request) = request(&mut stream).await {
                             let mut words = request.head.split(' ');
-                            let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-                            let line = format!("{method} {}", target.split('?').next().unwrap_or_default());
+                            let (method, target) = (
+                                words.next().unwrap_or_default(),
+                                words.next().unwrap_or_default(),
+                            );
+                            let line = format!(
+                                "{method} {}",
+                                target.split('?').next().unwrap_or_default()
+                            );
                             let asked = Asked { line, request };
                             site.seen().lines.push(asked.line.clone());
-                            let response = (site.answers)(&asked, &site).unwrap_or_else(|| site.usual(&asked));
+                            let response =
+                                (site.answers)(&asked, &site).unwrap_or_else(|| site.usual(&asked));
                             if response.is_empty() {
                                 std::future::pending::<()>().await;
                             }
@@ -191,7 +205,9 @@ impl LoginSite {
         match asked.line.as_str() {
             "GET /.well-known/oauth-protected-resource/mcp" => json_of(self.resource()),
             "GET /.well-known/oauth-authorization-server" => json_of(self.metadata()),
-            "POST /register" => json_of(json!({"client_id": "registered", "token_endpoint_auth_method": "none"})),
+            "POST /register" => {
+                json_of(json!({"client_id": "registered", "token_endpoint_auth_method": "none"}))
+            }
             "POST /token" => match self.tokens(asked) {
                 refused if refused["error"].is_string() => {
                     full("400 Bad Request", "application/json", &refused.to_string())
@@ -200,7 +216,9 @@ impl LoginSite {
             },
             "POST /revoke" => full("200 OK", "text/plain", ""),
             "POST /mcp" => {
-                let is_known = asked.token().is_some_and(|token| self.seen().tokens.iter().any(|(of, _)| *of == token));
+                let is_known = asked
+                    .token()
+                    .is_some_and(|token| self.seen().tokens.iter().any(|(of, _)| *of == token));
                 match is_known {
                     true => tools(&asked.request),
                     false => self.unauthorized(""),
@@ -240,7 +258,10 @@ impl LoginSite {
     }
 
     /// Simulates a person whose browser returns the given redirect.
-    pub(crate) fn visited(&self, back: impl Fn(&str) -> String + Send + Sync + 'static) -> McpAuthorization {
+    pub(crate) fn visited(
+        &self,
+        back: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> McpAuthorization {
         let site = self.clone();
         McpAuthorization::browser("http://127.0.0.1:1/callback", move |url| {
             let back = back(&url);

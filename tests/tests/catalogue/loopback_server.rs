@@ -49,8 +49,9 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(mut stream: S) -> (S, String) {
     loop {
         let text = String::from_utf8_lossy(&all).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length =
-                head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            let length = head.lines().find_map(|line| {
+                line.to_lowercase().strip_prefix("content-length: ")?.parse().ok()
+            });
             if body.len() >= length.unwrap_or(0) {
                 return (stream, text);
             }
@@ -63,8 +64,11 @@ pub(crate) async fn read<S: AsyncRead + Unpin>(mut stream: S) -> (S, String) {
 }
 
 pub(crate) fn answered(status: &str, headers: &str, body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
-        .into_bytes()
+    format!(
+        "HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
 }
 
 pub(crate) fn json_of(body: &Value) -> Vec<u8> {

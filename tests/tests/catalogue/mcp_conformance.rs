@@ -19,7 +19,8 @@ use tokio::net::TcpListener;
 /// An image of one pixel.
 const PNG: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 /// An audio file without a sample.
-const WAV: &str = "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
+const WAV: &str =
+    "data:audio/wav;base64,UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
 /// Gives a text.
 #[tool(effects = "none")]
@@ -46,14 +47,23 @@ fn embedded(name: &str, mime_type: &str, content: &str) -> Media {
 /// Gives a file.
 #[tool(effects = "none")]
 fn test_embedded_resource() -> ToolOutput {
-    ToolOutput::media(embedded("test://embedded-resource", "text/plain", "This is an embedded resource content."))
+    ToolOutput::media(embedded(
+        "test://embedded-resource",
+        "text/plain",
+        "This is an embedded resource content.",
+    ))
 }
 
 /// Gives a text, a picture and a file.
 #[tool(effects = "none")]
 fn test_multiple_content_types() -> ToolOutput {
-    let file = embedded("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#);
-    let text = ToolOutput::text("Multiple content types test:").with_text("Multiple content types test:");
+    let file = embedded(
+        "test://mixed-content-resource",
+        "application/json",
+        r#"{"test":"data","value":123}"#,
+    );
+    let text =
+        ToolOutput::text("Multiple content types test:").with_text("Multiple content types test:");
     text.with_media(Media::new("image/png", PNG)).with_media(file)
 }
 
@@ -67,7 +77,9 @@ fn test_error_handling() -> std::result::Result<String, ToolError> {
 #[tool(effects = "none")]
 fn test_tool_with_progress(cx: &Context) -> String {
     for progress in [0, 50, 100] {
-        cx.emit(&json!({"progress": progress, "total": 100, "message": format!("{progress} of 100")}));
+        cx.emit(
+            &json!({"progress": progress, "total": 100, "message": format!("{progress} of 100")}),
+        );
     }
     "done".to_owned()
 }
@@ -189,7 +201,10 @@ struct Defaults {
 #[workflow]
 async fn test_elicitation_sep1034_defaults() -> Result<String> {
     let asked: Defaults = gate!("Who are you?", answer = Defaults).await?;
-    Ok(format!("{} is {}, {}, {}, {}", asked.name, asked.age, asked.score, asked.status, asked.verified))
+    Ok(format!(
+        "{} is {}, {}, {}, {}",
+        asked.name, asked.age, asked.score, asked.status, asked.verified
+    ))
 }
 
 fn plain(_: &mut SchemaGenerator) -> Schema {
@@ -250,7 +265,8 @@ async fn test_sampling(prompt: String) -> Result<String> {
 /// Asks the client's model.
 #[workflow]
 async fn test_input_required_result_sampling() -> Result<String> {
-    let capital_question: ClientReply = gate!("What is the capital of France?", answer = ClientReply).await?;
+    let capital_question: ClientReply =
+        gate!("What is the capital of France?", answer = ClientReply).await?;
     Ok(capital_question.text)
 }
 
@@ -264,7 +280,8 @@ async fn test_missing_capability() -> Result<String> {
 /// Asks where the client works.
 #[workflow]
 async fn test_input_required_result_list_roots() -> Result<Vec<String>> {
-    let client_roots: ClientFolders = gate!("In which folders do you work?", answer = ClientFolders).await?;
+    let client_roots: ClientFolders =
+        gate!("In which folders do you work?", answer = ClientFolders).await?;
     Ok(client_roots.folders.into_iter().map(|folder| folder.uri).collect())
 }
 
@@ -279,7 +296,8 @@ async fn test_input_required_result_capabilities(cx: &Context) -> Result<String>
 /// Creates a model that asks the client's person, its model and the client itself in one turn.
 fn asks_all() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
-        let is_answered = request.messages.messages().iter().any(|message| message.results().next().is_some());
+        let is_answered =
+            request.messages.messages().iter().any(|message| message.results().next().is_some());
         let name = json_schema!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
         let schemas = [name, schema_for!(ClientReply), schema_for!(ClientFolders)];
         let asked = |schema| ("ask_user", json!({"question": "Who are you?", "schema": schema}));
@@ -287,7 +305,8 @@ fn asks_all() -> ScriptedModel {
     })
 }
 
-const AGENTS: [&str; 2] = ["test_input_required_result_multiple_inputs", "test_input_required_result_capabilities"];
+const AGENTS: [&str; 2] =
+    ["test_input_required_result_multiple_inputs", "test_input_required_result_capabilities"];
 
 const WORKFLOWS: [&str; 12] = [
     "test_elicitation",
@@ -307,13 +326,17 @@ const WORKFLOWS: [&str; 12] = [
 /// Adds the resources that the suite reads.
 fn with_resources(server: McpServer) -> McpServer {
     server
-        .resource(ServedResource::text("test://static-text", "This is the content of the static text resource."))
+        .resource(ServedResource::text(
+            "test://static-text",
+            "This is the content of the static text resource.",
+        ))
         .resource(ServedResource::text("test://watched-resource", "This text may change."))
         .resource(ServedResource::bytes("test://static-binary", "image/png", *b"\x89PNG\r\n\x1a\n"))
         .resource(
             ServedResource::read("test://template/{id}/data", |read| async move {
                 let id = read.value("id").ok_or("there is no id")?;
-                let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
+                let data =
+                    json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
                 Ok::<_, String>(data.to_string())
             })
             .mime_type("application/json"),
@@ -322,8 +345,10 @@ fn with_resources(server: McpServer) -> McpServer {
 
 /// Adds the prompts that the suite fills in.
 fn with_prompts(server: McpServer) -> McpServer {
-    let arguments =
-        ServedPrompt::text("test_prompt_with_arguments", "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'");
+    let arguments = ServedPrompt::text(
+        "test_prompt_with_arguments",
+        "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'",
+    );
     let file = ServedPrompt::messages("test_prompt_with_embedded_resource", |given| async move {
         let uri = given.get("resourceUri").ok_or("there is no address")?;
         let file = embedded(uri, "text/plain", "Embedded resource content for testing.");
@@ -332,14 +357,26 @@ fn with_prompts(server: McpServer) -> McpServer {
     });
     let picture = ServedPrompt::messages("test_prompt_with_image", |_| async {
         let text = Part::Text { text: "Please analyze the image above.".to_owned() };
-        Ok::<_, String>(vec![Message::new(Role::User, [Part::Media(Media::new("image/png", PNG)), text])])
+        Ok::<_, String>(vec![Message::new(
+            Role::User,
+            [Part::Media(Media::new("image/png", PNG)), text],
+        )])
     });
     let asking = ServedPrompt::text("test_input_required_result_prompt", "Consider {context}.");
     let simple = ServedPrompt::text("test_simple_prompt", "This is a simple prompt for testing.");
     server
         .prompt(simple.description("A text."))
-        .prompt(asking.asked_argument("context", "What to consider.").description("A text that needs a context."))
-        .prompt(arguments.argument("arg1", "The first.").argument("arg2", "The second.").description("Two arguments."))
+        .prompt(
+            asking
+                .asked_argument("context", "What to consider.")
+                .description("A text that needs a context."),
+        )
+        .prompt(
+            arguments
+                .argument("arg1", "The first.")
+                .argument("arg2", "The second.")
+                .description("Two arguments."),
+        )
         .prompt(file.argument("resourceUri", "The address of the file.").description("A file."))
         .prompt(picture.description("A picture."))
 }
@@ -358,7 +395,8 @@ const TOOLS: [&str; 9] = [
 
 /// Returns the file of expected failures for a revision.
 fn baseline(revision: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/catalogue/mcp_conformance/{revision}.yml"))
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("tests/catalogue/mcp_conformance/{revision}.yml"))
 }
 
 /// Runs all scenarios that a revision requires of a client.
@@ -367,7 +405,8 @@ fn client_conforms(revision: &str) {
     let client = env!("CARGO_BIN_EXE_mcp-conformance-client");
     suite.args(["client", "--command", client, "--requirements", revision, "--expected-failures"]);
     let ran = suite.arg(baseline(revision)).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{said}");
     assert!(said.contains("tools_call"), "{said}");
 }
@@ -383,10 +422,13 @@ async fn conforms(revision: &str) {
     // The suite acts as a web page of this machine.
     let server = server.allow_origins(["http://localhost:*", "http://127.0.0.1:*"]);
     let serving = tokio::spawn(async move { server.serve_http(listener).await });
-    suite.args(["server", "--url", &url, "--requirements", revision, "--expected-failures"]).arg(baseline(revision));
+    suite
+        .args(["server", "--url", &url, "--requirements", revision, "--expected-failures"])
+        .arg(baseline(revision));
     let ran = tokio::task::spawn_blocking(move || suite.output()).await.unwrap().unwrap();
     serving.abort();
-    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "{said}");
     assert!(said.contains("tools-call-mixed-content"), "{said}");
 }

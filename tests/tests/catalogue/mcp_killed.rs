@@ -23,7 +23,9 @@ impl Files {
 
     /// Waits until `questions` are asked, and kills the process.
     fn killed(&self, what: &str, questions: usize) -> Vec<String> {
-        let mut process = Process::start(Command::new(HOST).args([what, &self.store, &self.calls, self.form])).unwrap();
+        let mut process =
+            Process::start(Command::new(HOST).args([what, &self.store, &self.calls, self.form]))
+                .unwrap();
         process.wait_until("its questions are asked", |process| {
             let output = process.output();
             let asked = output.lines().rev().find_map(|line| line.strip_prefix("asked "))?;
@@ -38,7 +40,8 @@ impl Files {
     }
 
     fn finish(&self) -> String {
-        let finished = Agentwf::new(HOST).args(["finish", &self.store, &self.calls, self.form]).run();
+        let finished =
+            Agentwf::new(HOST).args(["finish", &self.store, &self.calls, self.form]).run();
         assert_eq!(finished.code, Some(0), "{}", finished.stderr);
         finished.stdout
     }
@@ -64,7 +67,11 @@ fn the_tool_of_a_killed_process_is_called_once() {
         // A second process waits for the same question and is killed, too.
         assert_eq!(run.killed("wait", 1), [path], "{form}");
         let wrong = run.answer(r#"{"seat": 7}"#);
-        assert!(wrong.code == Some(1) && wrong.stderr.contains("does not fit"), "{form}: {}", wrong.stderr);
+        assert!(
+            wrong.code == Some(1) && wrong.stderr.contains("does not fit"),
+            "{form}: {}",
+            wrong.stderr
+        );
         assert_eq!(run.answer(r#"{"seat": "window"}"#).code, Some(0), "{form}");
         let finished = run.finish();
         assert!(finished.contains("booked window to Oslo"), "{form}: {finished}");

@@ -40,7 +40,11 @@ async fn a_person_logs_in_once_and_calls_have_the_token() {
     ] {
         assert_eq!(field(query, name).as_deref(), Some(value), "{url}");
     }
-    assert!(field(query, "state").unwrap().len() >= 43 && field(query, "code_challenge").unwrap().len() == 43, "{url}");
+    assert!(
+        field(query, "state").unwrap().len() >= 43
+            && field(query, "code_challenge").unwrap().len() == 43,
+        "{url}"
+    );
 }
 
 #[tokio::test]
@@ -50,7 +54,10 @@ async fn nobody_is_asked_by_a_call_unless_the_program_says_so() {
     let error = client.connect().await.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, McpError::Unauthorized { .. }), "{text}");
-    assert!(text.contains("`far`") && text.contains(&format!("agentwf mcp login --url {}", site.url())), "{text}");
+    assert!(
+        text.contains("`far`") && text.contains(&format!("agentwf mcp login --url {}", site.url())),
+        "{text}"
+    );
     assert!(site.seen().visits.is_empty());
     // This does not count as a failure, so a later login need not wait.
     assert_eq!(client.health().failures, 0);
@@ -67,7 +74,8 @@ async fn a_run_whose_login_is_over_says_so_and_opens_no_browser() {
     client.login().await.unwrap();
     let runtime = Runtime::builder().store(MemoryStore::new()).toolset(client.clone()).build();
     let turn = || Turn::call("mcp__far__work", json!({}));
-    let model = ScriptedModel::new([turn(), Turn::text("first"), turn(), Turn::text("second")]).capturing();
+    let model =
+        ScriptedModel::new([turn(), Turn::text("first"), turn(), Turn::text("second")]).capturing();
     let agent = Agent::new(model.clone()).tools(client.clone()).runtime(&runtime);
     assert_eq!(agent.run("Work.").await.unwrap().output(), "first");
     site.forget_tokens();
@@ -85,7 +93,10 @@ async fn without_an_authorization_the_answer_says_what_to_give() {
     let error = McpClient::http("far", site.url()).build().unwrap().connect().await.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, McpError::Connect { .. }), "{text}");
-    assert!(text.contains("401") && text.contains("`bearer`") && text.contains("`authorization`"), "{text}");
+    assert!(
+        text.contains("401") && text.contains("`bearer`") && text.contains("`authorization`"),
+        "{text}"
+    );
     assert!(site.seen().lines.iter().all(|line| line == "POST /mcp"), "{:?}", site.seen().lines);
 }
 
@@ -115,7 +126,9 @@ async fn a_token_that_is_refused_is_renewed_once_for_all() {
 
 #[tokio::test]
 async fn a_server_that_refuses_what_was_just_given_ends_it() {
-    let site = LoginSite::new(|asked, site| (asked.line == "POST /mcp").then(|| site.unauthorized(""))).await;
+    let site =
+        LoginSite::new(|asked, site| (asked.line == "POST /mcp").then(|| site.unauthorized("")))
+            .await;
     let client = site.client(site.person());
     let error = client.login().await.unwrap_err().to_string();
     assert!(error.contains("has just given"), "{error}");
@@ -140,13 +153,19 @@ async fn scopes_are_added_and_asked_for_once() {
     .await;
     let client = site.client(site.person().scopes(["read"]).when_needed());
     assert_eq!(&*work(&client).await.text(), "done");
-    let scopes = |visit: usize| field(site.seen().visits[visit].split_once('?').unwrap().1, "scope");
+    let scopes =
+        |visit: usize| field(site.seen().visits[visit].split_once('?').unwrap().1, "scope");
     assert_eq!((scopes(0).as_deref(), scopes(1).as_deref()), (Some("read"), Some("read write")));
     assert_eq!(site.count("POST /register"), 1);
 
     let call = ToolCall::new("c", "mcp.far.work", r#"{"all": true}"#);
-    let refused = Runtime::builder().toolset(client.clone()).build().invoke(&call, &[]).await.unwrap();
-    assert!(refused.output.contains("`admin`") && refused.output.contains("not granted"), "{}", refused.output);
+    let refused =
+        Runtime::builder().toolset(client.clone()).build().invoke(&call, &[]).await.unwrap();
+    assert!(
+        refused.output.contains("`admin`") && refused.output.contains("not granted"),
+        "{}",
+        refused.output
+    );
     assert_eq!(site.visits(), 3);
 
     // Without a person, the error names the missing scopes.
@@ -232,19 +251,24 @@ async fn logins_are_kept_for_other_processes_and_removed() {
     let logins = McpLoginFolder::new(folder.path().join("logins"));
     let site = LoginSite::new(|_, _| None).await;
     site.client(site.person().logins(logins.clone())).login().await.unwrap();
-    let files: Vec<_> =
-        std::fs::read_dir(folder.path().join("logins")).unwrap().map(|file| file.unwrap().path()).collect();
+    let files: Vec<_> = std::fs::read_dir(folder.path().join("logins"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     assert_eq!(files.len(), 1, "{files:?}");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let mode =
+            |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&files[0]), mode(files[0].parent().unwrap())), (0o600, 0o700));
     }
 
     // Two other clients share the login. One renews it, and the other uses the renewed tokens.
-    let (one, other) =
-        (site.client(McpAuthorization::stored(logins.clone())), site.client(McpAuthorization::stored(logins.clone())));
+    let (one, other) = (
+        site.client(McpAuthorization::stored(logins.clone())),
+        site.client(McpAuthorization::stored(logins.clone())),
+    );
     assert_eq!((&*work(&one).await.text(), &*work(&other).await.text()), ("done", "done"));
     site.forget_tokens();
     assert_eq!((&*work(&one).await.text(), &*work(&other).await.text()), ("done", "done"));
@@ -255,7 +279,8 @@ async fn logins_are_kept_for_other_processes_and_removed() {
     assert!(std::fs::read_dir(folder.path().join("logins")).unwrap().next().is_none());
     let error = one.connect().await.unwrap_err();
     assert!(
-        matches!(&error, McpError::Unauthorized { .. }) && error.to_string().contains("the program has no login"),
+        matches!(&error, McpError::Unauthorized { .. })
+            && error.to_string().contains("the program has no login"),
         "{error}"
     );
     let nobody = one.login().await.unwrap_err();
@@ -297,7 +322,8 @@ async fn a_program_logs_in_as_a_client_with_a_secret() {
     // The secret belongs to one authorization server. No other receives it, even if the MCP server
     // names another one.
     let before = site.count("POST /token");
-    let client = site.client(McpAuthorization::client_credentials("https://login.example", "me:", secret()));
+    let client =
+        site.client(McpAuthorization::client_credentials("https://login.example", "me:", secret()));
     let error = client.connect().await.unwrap_err().to_string();
     assert!(error.contains("has no client there") && !error.contains("s3cret"), "{error}");
     assert_eq!(site.count("POST /token"), before);
@@ -307,7 +333,8 @@ async fn a_program_logs_in_as_a_client_with_a_secret() {
 async fn the_socket_of_a_login_takes_the_answer_to_it_and_nothing_else() {
     let site = LoginSite::new(|_, _| None).await;
     let (shown, mut urls) = tokio::sync::mpsc::unbounded_channel();
-    let client = site.client(McpAuthorization::loopback(move |url| shown.send(url.to_owned()).unwrap()));
+    let client =
+        site.client(McpAuthorization::loopback(move |url| shown.send(url.to_owned()).unwrap()));
     let login = tokio::spawn({
         let client = client.clone();
         async move { client.login().await }
@@ -328,15 +355,18 @@ async fn the_socket_of_a_login_takes_the_answer_to_it_and_nothing_else() {
     for _ in 0..40 {
         mute.push(TcpStream::connect(host).await.unwrap());
     }
-    for target in ["/", "/callback?code=evil", "/callback?code=evil&state=guessed", "/favicon.ico"] {
+    for target in ["/", "/callback?code=evil", "/callback?code=evil&state=guessed", "/favicon.ico"]
+    {
         let page = browser(format!("GET {target} HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
         assert!(page.starts_with("HTTP/1.1 404"), "{target}: {page}");
     }
     browser(format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(20_000))).await;
     browser("\r\n\r\n".to_owned()).await;
     let issuer = &site.issuer;
-    let page =
-        browser(format!("GET /callback?code=c&state={state}&iss={issuer} HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
+    let page = browser(format!(
+        "GET /callback?code=c&state={state}&iss={issuer} HTTP/1.1\r\nhost: {host}\r\n\r\n"
+    ))
+    .await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
     login.await.unwrap().unwrap();
     assert_eq!(&*work(&client).await.text(), "done");
@@ -349,7 +379,10 @@ async fn what_cannot_be_said_together_is_refused_when_it_is_built() {
     for (builder, says) in [
         (site.builder(site.person()).bearer("key"), "give one of them"),
         (site.builder(site.person()).header("Authorization", "key"), "give one of them"),
-        (McpClient::stdio("far", "program").authorization(site.person()), "only a server at an address"),
+        (
+            McpClient::stdio("far", "program").authorization(site.person()),
+            "only a server at an address",
+        ),
         (site.builder(site.person().client_document("http://h/x")), "`https://`"),
         (site.builder(site.person().scopes(["a b"])), "not a scope"),
     ] {
@@ -358,7 +391,10 @@ async fn what_cannot_be_said_together_is_refused_when_it_is_built() {
     }
     let error = McpClient::http("far", site.url()).build().unwrap().login().await.unwrap_err();
     assert!(matches!(error, McpError::Config { .. }), "{error}");
-    let debug = format!("{:?}", McpAuthorization::client_credentials("https://i", "me", Secret::new("s3cret-words")));
+    let debug = format!(
+        "{:?}",
+        McpAuthorization::client_credentials("https://i", "me", Secret::new("s3cret-words"))
+    );
     assert!(debug.contains("me") && !debug.contains("s3cret"), "{debug}");
 }
 
@@ -418,12 +454,19 @@ async fn the_command_line_logs_in_for_its_other_commands() {
     let (home, url) = (home.path().to_str().unwrap().to_owned(), site.url());
     let agentwf = |args: &[&str]| {
         let args = ["mcp"].iter().chain(args).chain(&["--url", &url]).copied().collect::<Vec<_>>();
-        Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).env("XDG_DATA_HOME", &home).env("HOME", &home).args(args)
+        Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
+            .env("XDG_DATA_HOME", &home)
+            .env("HOME", &home)
+            .args(args)
     };
     let run = async |command: Agentwf| tokio::task::spawn_blocking(|| command.run()).await.unwrap();
     let without = run(agentwf(&["tools"])).await;
     assert_eq!(without.code, Some(1), "{without:?}");
-    assert!(without.stderr.contains(&format!("agentwf mcp login --url {url}")), "{}", without.stderr);
+    assert!(
+        without.stderr.contains(&format!("agentwf mcp login --url {url}")),
+        "{}",
+        without.stderr
+    );
 
     let mut login = agentwf(&["login", "--scope", "read"]).start();
     let mut said = BufReader::new(login.stderr.take().unwrap());
@@ -444,7 +487,8 @@ async fn the_command_line_logs_in_for_its_other_commands() {
     assert_eq!(answer.unwrap().status, 404);
     let host = redirect.strip_prefix("http://").unwrap().strip_suffix("/callback").unwrap();
     let mut stream = TcpStream::connect(host).await.unwrap();
-    let request = format!("GET /callback?code=c&state={state}&iss={} HTTP/1.1\r\n\r\n", site.issuer);
+    let request =
+        format!("GET /callback?code=c&state={state}&iss={} HTTP/1.1\r\n\r\n", site.issuer);
     stream.write_all(request.as_bytes()).await.unwrap();
     let (ended, said) = tokio::task::spawn_blocking(move || {
         let ended = Ended::of(login, Duration::from_secs(30), "mcp login");

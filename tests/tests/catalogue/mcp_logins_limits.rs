@@ -22,7 +22,9 @@ async fn a_resource_above_the_server_is_read_from_its_own_place() {
         Some(full("200 OK", "application/json", &document.to_string()))
     };
     let site = LoginSite::new(move |asked, site| match asked.line.as_str() {
-        "GET /.well-known/oauth-protected-resource/mcp" => Some(full("404 Not Found", "text/plain", "")),
+        "GET /.well-known/oauth-protected-resource/mcp" => {
+            Some(full("404 Not Found", "text/plain", ""))
+        }
         "GET /.well-known/oauth-protected-resource" => of_host(site),
         _ => None,
     })
@@ -44,7 +46,8 @@ async fn a_client_of_one_authorization_server_is_used_at_no_other() {
     // A server that acts as its own authorization server counts as a different one, too.
     let site = LoginSite::new(|asked, site| {
         let is_its_own = asked.line.starts_with("GET /.well-known/oauth-protected-resource");
-        let metadata = json!({"issuer": site.server, "token_endpoint": format!("{}/token", site.server)});
+        let metadata =
+            json!({"issuer": site.server, "token_endpoint": format!("{}/token", site.server)});
         match asked.line.as_str() {
             _ if is_its_own => Some(full("404 Not Found", "text/plain", "")),
             "GET /.well-known/oauth-authorization-server" => {
@@ -55,7 +58,8 @@ async fn a_client_of_one_authorization_server_is_used_at_no_other() {
     })
     .await;
     let secret = Secret::new("s3cret-words");
-    let client = site.client(McpAuthorization::client_credentials("https://login.example", "one", secret));
+    let client =
+        site.client(McpAuthorization::client_credentials("https://login.example", "one", secret));
     let error = client.connect().await.unwrap_err().to_string();
     assert!(error.contains("has no client there"), "{error}");
     assert_eq!(site.count("GET /.well-known/oauth-authorization-server"), 0);
@@ -125,7 +129,8 @@ async fn a_client_with_a_secret_gets_the_scopes_of_the_program_alone() {
         }
     })
     .await;
-    let authorization = McpAuthorization::client_credentials(&site.issuer, "me", Secret::new("s3cret-words"));
+    let authorization =
+        McpAuthorization::client_credentials(&site.issuer, "me", Secret::new("s3cret-words"));
     let client = site.client(authorization.scopes(["read"]));
     let says = work(&client).await.output.to_string();
     assert!(says.contains("`write`") && says.contains("does not ask for"), "{says}");
@@ -142,7 +147,12 @@ async fn tokens_that_were_given_are_kept_whatever_ends_meanwhile() {
                 // The client is closed while the code is being exchanged.
                 let client = slot.get().unwrap().clone();
                 let mut close = Box::pin(async move { client.close().await });
-                assert!(close.as_mut().poll(&mut TaskContext::from_waker(noop_waker_ref())).is_pending());
+                assert!(
+                    close
+                        .as_mut()
+                        .poll(&mut TaskContext::from_waker(noop_waker_ref()))
+                        .is_pending()
+                );
                 tokio::spawn(close);
             }
             None
@@ -181,7 +191,8 @@ fn absent(asked: &Arc<Notify>) -> McpAuthorization {
 async fn who_waits_for_a_login_of_another_caller_waits_so_long_as_for_a_connection() {
     let site = LoginSite::new(|_, _| None).await;
     let asked = Arc::new(Notify::new());
-    let client = site.builder(absent(&asked)).connect_timeout(Duration::from_secs(1)).build().unwrap();
+    let client =
+        site.builder(absent(&asked)).connect_timeout(Duration::from_secs(1)).build().unwrap();
     let login = tokio::spawn({
         let client = client.clone();
         async move { client.login().await }

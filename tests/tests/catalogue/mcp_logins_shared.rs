@@ -98,7 +98,8 @@ async fn of_two_processes_that_renew_at_once_one_does() {
             let login = kept_with(&site, &logins, "renew_at", json!(0)).await;
             logins.save(&site.url(), Some(&login)).await.unwrap();
         }
-        let clients: Vec<_> = (0..4).map(|_| site.client(McpAuthorization::stored(logins.clone()))).collect();
+        let clients: Vec<_> =
+            (0..4).map(|_| site.client(McpAuthorization::stored(logins.clone()))).collect();
         let said = futures_util::future::join_all(clients.iter().map(work)).await;
         assert!(said.iter().all(|said| &*said.text() == "done"), "{is_refused}: {said:?}");
         assert_eq!(site.refreshed(), before + 1, "{is_refused}");
@@ -191,7 +192,8 @@ async fn a_login_counts_for_the_client_that_it_was_made_with() {
 
     let error = site.client(person("two")).connect().await.unwrap_err().to_string();
     assert!(error.contains("the program has no login"), "{error}");
-    let elsewhere = site.person().client("https://login.example", "one", secret()).logins(logins.clone());
+    let elsewhere =
+        site.person().client("https://login.example", "one", secret()).logins(logins.clone());
     let error = site.client(elsewhere).connect().await.unwrap_err().to_string();
     assert!(error.contains("the program has no login"), "{error}");
     // A program that may not use the login does not remove it.
@@ -200,7 +202,8 @@ async fn a_login_counts_for_the_client_that_it_was_made_with() {
 
     // The program's own login is separate from a person's login with the same client, and vice
     // versa.
-    let itself = McpAuthorization::client_credentials(&site.issuer, "one", secret().unwrap()).logins(logins.clone());
+    let itself = McpAuthorization::client_credentials(&site.issuer, "one", secret().unwrap())
+        .logins(logins.clone());
     let before = site.count("POST /token");
     assert_eq!(&*work(&site.client(itself)).await.text(), "done");
     assert_eq!(site.count("POST /token"), before + 1);
@@ -216,16 +219,22 @@ async fn a_secret_goes_where_its_authorization_server_says_and_not_where_a_file_
         how.client(&site.issuer, "one", Some(Secret::new("s3cret-words"))).logins(logins.clone())
     };
     site.client(given(site.person())).login().await.unwrap();
-    let changed = kept_with(&site, &logins, "token_endpoint", json!(format!("{}/steal", site.issuer))).await;
+    let changed =
+        kept_with(&site, &logins, "token_endpoint", json!(format!("{}/steal", site.issuer))).await;
     logins.save(&site.url(), Some(&changed)).await.unwrap();
-    let changed = kept_with(&site, &logins, "revocation_endpoint", json!(format!("{}/steal", site.issuer))).await;
+    let changed =
+        kept_with(&site, &logins, "revocation_endpoint", json!(format!("{}/steal", site.issuer)))
+            .await;
     logins.save(&site.url(), Some(&changed)).await.unwrap();
     site.forget_tokens();
     let client = site.client(given(McpAuthorization::stored(logins.clone())));
     assert_eq!(&*work(&client).await.text(), "done");
     logins.save(&site.url(), Some(&changed)).await.unwrap();
     client.logout().await.unwrap();
-    assert_eq!((site.count("POST /steal"), site.refreshed(), site.count("POST /revoke")), (0, 1, 1));
+    assert_eq!(
+        (site.count("POST /steal"), site.refreshed(), site.count("POST /revoke")),
+        (0, 1, 1)
+    );
 }
 
 #[cfg(unix)]
@@ -237,7 +246,8 @@ async fn a_folder_that_others_can_write_to_is_refused() {
     let folder = above.path().join("logins");
     site.client(site.person().logins(logins.clone())).login().await.unwrap();
     let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
-    let error = async || site.client(McpAuthorization::stored(logins.clone())).connect().await.err();
+    let error =
+        async || site.client(McpAuthorization::stored(logins.clone())).connect().await.err();
 
     for mode in [0o722, 0o770] {
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -265,7 +275,8 @@ async fn a_registered_client_that_is_not_known_any_more_is_registered_again() {
     // The authorization server no longer knows the client.
     let site = LoginSite::new(|asked, _| {
         let is_renewal = asked.field("grant_type").as_deref() == Some("refresh_token");
-        is_renewal.then(|| full("401 Unauthorized", "application/json", r#"{"error": "invalid_client"}"#))
+        is_renewal
+            .then(|| full("401 Unauthorized", "application/json", r#"{"error": "invalid_client"}"#))
     })
     .await;
     let client = site.client(site.person());
@@ -282,7 +293,8 @@ async fn a_registered_client_that_is_not_known_any_more_is_registered_again() {
                 "client_id": "registered", "client_secret": "s", "client_secret_expires_at": ends,
                 "token_endpoint_auth_method": "client_secret_basic",
             });
-            (asked.line == "POST /register").then(|| full("200 OK", "application/json", &client.to_string()))
+            (asked.line == "POST /register")
+                .then(|| full("200 OK", "application/json", &client.to_string()))
         })
         .await;
         let client = site.client(site.person());

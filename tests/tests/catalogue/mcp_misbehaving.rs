@@ -24,7 +24,9 @@ async fn called(runtime: &Runtime) -> ToolResult {
 }
 
 /// Creates a client of a server whose responses come from `answer`: the lines for each request.
-fn peer(answer: impl Fn(&str, &Value) -> Vec<Vec<u8>> + Clone + Send + Sync + 'static) -> McpClientBuilder {
+fn peer(
+    answer: impl Fn(&str, &Value) -> Vec<Vec<u8>> + Clone + Send + Sync + 'static,
+) -> McpClientBuilder {
     McpClient::in_memory("notes", move || {
         let (near, far) = tokio::io::duplex(1 << 16);
         tokio::spawn(serve(far, answer.clone()));
@@ -47,7 +49,9 @@ async fn serve(stream: DuplexStream, answer: impl Fn(&str, &Value) -> Vec<Vec<u8
                 }),
             )],
             ("server/discover", id) => {
-                vec![line_of(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown"}}))]
+                vec![line_of(
+                    &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "unknown"}}),
+                )]
             }
             (_, Value::Null) => Vec::new(),
             (method, id) => answer(method, id),
@@ -134,9 +138,11 @@ async fn an_endless_list_of_tools_keeps_its_first_ones() {
         let tools: Vec<Value> = (0..1001).map(|n| tool(&format!("t{n}"))).collect();
         vec![of(id, json!({"tools": tools}))]
     });
-    for (client, says, kept) in
-        [(endless, "more than 100 pages", 1), (circle, "leads back to itself", 0), (many, "more than 1000 tools", 1000)]
-    {
+    for (client, says, kept) in [
+        (endless, "more than 100 pages", 1),
+        (circle, "leads back to itself", 0),
+        (many, "more than 1000 tools", 1000),
+    ] {
         let client = client.build().unwrap();
         assert_eq!(client.toolset().tools().await.unwrap().len(), kept, "{says}");
         let left_out = client.health().left_out;
@@ -147,13 +153,15 @@ async fn an_endless_list_of_tools_keeps_its_first_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_is_listed_twice_does_not_fail_an_agent() {
-    let other = json!({"name": "work", "description": "Another one.", "inputSchema": {"type": "object"}});
+    let other =
+        json!({"name": "work", "description": "Another one.", "inputSchema": {"type": "object"}});
     let tools = [tool("work"), other, tool("a.b"), tool("a__b"), tool("last")];
     let client = peer(move |_, id| vec![of(id, json!({"tools": tools}))]).build().unwrap();
     let agent = Agent::new(ScriptedModel::new([Turn::text("done")])).tools(client.clone());
     assert_eq!(agent.run("Go.").await.unwrap().output(), "done");
     let offered = client.toolset().tools().await.unwrap();
-    let offered: Vec<String> = offered.iter().map(|tool| tool.definition().description.to_string()).collect();
+    let offered: Vec<String> =
+        offered.iter().map(|tool| tool.definition().description.to_string()).collect();
     assert_eq!(offered.len(), 3, "{offered:?}");
     assert!(offered.contains(&"The tool work.".to_owned()), "the first one stays: {offered:?}");
     let left_out = client.health().left_out;
@@ -164,7 +172,8 @@ async fn a_tool_that_is_listed_twice_does_not_fail_an_agent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_page_that_does_not_arrive_is_waited_for_within_the_limit_of_all() {
-    let client = peer(|_, _| Vec::new()).call_timeout(std::time::Duration::from_secs(9)).build().unwrap();
+    let client =
+        peer(|_, _| Vec::new()).call_timeout(std::time::Duration::from_secs(9)).build().unwrap();
     let error = client.toolset().tools().await.unwrap_err().to_string();
     assert!(error.contains("did not answer `tools/list` within 9s"), "{error}");
 }
@@ -172,14 +181,19 @@ async fn a_page_that_does_not_arrive_is_waited_for_within_the_limit_of_all() {
 #[tokio::test(start_paused = true)]
 async fn a_message_over_the_limit_ends_the_connection_and_its_calls() {
     for (bytes, limit) in [(vec![b' '; (16 << 20) + 1], None), (vec![b' '; 2000], Some(1500))] {
-        let server = work().answers([("work", McpAnswer::Raw(bytes)), ("work", McpAnswer::text("done"))]);
+        let server =
+            work().answers([("work", McpAnswer::Raw(bytes)), ("work", McpAnswer::text("done"))]);
         let client = client(&server);
         let client = limit.into_iter().fold(client, McpClientBuilder::max_message).build().unwrap();
         let runtime = runtime(&client);
         let result = called(&runtime).await;
         assert_eq!(result.status, ToolStatus::Error);
         assert!(result.output.contains("a message has more than "), "{}", result.output);
-        assert!(result.output.contains("whether the call had its effect is unknown"), "{}", result.output);
+        assert!(
+            result.output.contains("whether the call had its effect is unknown"),
+            "{}",
+            result.output
+        );
         // The next call opens a new connection.
         assert_eq!((&*called(&runtime).await.text(), server.connections()), ("done", 2));
         server.finish();
@@ -212,8 +226,7 @@ async fn an_answer_that_drips_ends_with_the_time_of_the_call() {
                 let message: Value = serde_json::from_str(&line).unwrap();
                 match message["method"].as_str().unwrap() {
                     "server/discover" => {
-                        let error =
-                            json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}});
+                        let error = json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}});
                         write.write_all(&line_of(&error)).await.unwrap();
                     }
                     "initialize" => {
@@ -257,9 +270,10 @@ async fn doubled_answers_and_answers_to_nobody_change_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_line_in_place_of_an_answer_is_an_error_that_quotes_it() {
-    for (line, quoted) in
-        [("pong", "`pong`"), (r#"{"jsonrpc": "2.0", "id": 3, "resu"#, r#"`{"jsonrpc": "2.0", "id": 3, "resu`"#)]
-    {
+    for (line, quoted) in [
+        ("pong", "`pong`"),
+        (r#"{"jsonrpc": "2.0", "id": 3, "resu"#, r#"`{"jsonrpc": "2.0", "id": 3, "resu`"#),
+    ] {
         let client = peer(move |method, id| match method {
             "tools/list" => vec![of(id, json!({"tools": [tool("work")]}))],
             _ => vec![format!("{line}\n").into_bytes()],
@@ -283,7 +297,9 @@ async fn a_log_among_messages_is_tolerated_before_a_slow_answer() {
             let (mut read, mut write) = tokio::io::split(far);
             let (near, inner) = tokio::io::duplex(1 << 16);
             tokio::spawn(serve(inner, |method, id| match method {
-                "tools/list" => vec![b"listing\n".to_vec(), of(id, json!({"tools": [tool("work")]}))],
+                "tools/list" => {
+                    vec![b"listing\n".to_vec(), of(id, json!({"tools": [tool("work")]}))]
+                }
                 _ => vec![of(id, json!({"content": [{"type": "text", "text": "one"}]}))],
             }));
             let (mut from, mut to) = tokio::io::split(near);
@@ -342,7 +358,8 @@ async fn an_answer_to_another_question_is_an_error() {
 async fn a_call_whose_connection_is_lost_is_repeated_only_where_that_does_no_harm() {
     let read = ToolPolicy::default().effects(Effects::Read);
     for (policy, text, calls) in [(read, "done", 2), (ToolPolicy::default(), "unknown", 1)] {
-        let server = work().answers([("work", McpAnswer::HangUp), ("work", McpAnswer::text("done"))]);
+        let server =
+            work().answers([("work", McpAnswer::HangUp), ("work", McpAnswer::text("done"))]);
         let client = client(&server).policy(policy).build().unwrap();
         let runtime = runtime(&client);
         let result = called(&runtime).await;
@@ -364,7 +381,11 @@ async fn one_that_ends_in_every_call_rests_after_a_while() {
     let began = tokio::time::Instant::now();
     for connections in 1..=3 {
         let result = called(&runtime).await;
-        assert!(result.output.contains("ended before it answered `tools/call`"), "{}", result.output);
+        assert!(
+            result.output.contains("ended before it answered `tools/call`"),
+            "{}",
+            result.output
+        );
         assert_eq!(server.connections(), connections);
     }
     assert_eq!(began.elapsed().as_millis() / 100, 3, "100 ms and 200 ms");
@@ -397,7 +418,10 @@ async fn a_tool_that_cannot_be_used_is_left_out_with_the_reason() {
     ]);
     let client = client(&server).build().unwrap();
     let tools = client.toolset().tools().await.unwrap();
-    assert_eq!(tools.iter().map(|tool| tool.catalogue_name().to_string()).collect::<Vec<_>>(), ["mcp.notes.work"]);
+    assert_eq!(
+        tools.iter().map(|tool| tool.catalogue_name().to_string()).collect::<Vec<_>>(),
+        ["mcp.notes.work"]
+    );
     let left_out = client.health().left_out;
     for (name, says) in [
         ("deep", "deeper than 64"),
@@ -414,7 +438,10 @@ async fn a_tool_that_cannot_be_used_is_left_out_with_the_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_over_the_tools_limit_is_an_error_and_the_connection_stays() {
-    let server = work().answers([("work", McpAnswer::text("x".repeat(100_000))), ("work", McpAnswer::text("done"))]);
+    let server = work().answers([
+        ("work", McpAnswer::text("x".repeat(100_000))),
+        ("work", McpAnswer::text("done")),
+    ]);
     let client = client(&server).build().unwrap();
     let runtime = runtime(&client);
     assert_eq!(called(&runtime).await.status, ToolStatus::OutputTooLarge);
@@ -425,7 +452,8 @@ async fn an_answer_over_the_tools_limit_is_an_error_and_the_connection_stays() {
 #[tokio::test(start_paused = true)]
 async fn floods_of_progress_lose_words_and_not_the_answer() {
     let words = (0..5000).map(|n| json!({"progress": n, "message": "x".repeat(100)})).collect();
-    let server = work().answers([("work", McpAnswer::Progress(words, Box::new(McpAnswer::text("done"))))]);
+    let server =
+        work().answers([("work", McpAnswer::Progress(words, Box::new(McpAnswer::text("done"))))]);
     let client = client(&server).build().unwrap();
     assert_eq!(&*called(&runtime(&client)).await.text(), "done");
     server.finish();
@@ -451,11 +479,15 @@ async fn reads_of_one_that_is_mute_end_with_their_time() {
         half
     };
     for answer in [mute, half] {
-        let client = peer(move |_, id| vec![answer(id)]).call_timeout(std::time::Duration::from_secs(9));
+        let client =
+            peer(move |_, id| vec![answer(id)]).call_timeout(std::time::Duration::from_secs(9));
         let client = client.build().unwrap();
         let began = tokio::time::Instant::now();
         for (request, error) in reads(&client).await {
-            assert_eq!(error.to_string(), format!("the MCP server `notes` did not answer `{request}` within 9s"));
+            assert_eq!(
+                error.to_string(),
+                format!("the MCP server `notes` did not answer `{request}` within 9s")
+            );
         }
         assert_eq!(began.elapsed().as_secs(), 5 * 9);
     }
@@ -473,10 +505,13 @@ async fn reads_with_values_of_wrong_types_are_errors() {
         json!(7),
         Value::Null,
     ] {
-        let client = peer(move |_, id| vec![of(id, wrong.clone())]).call_timeout(std::time::Duration::from_secs(9));
+        let client = peer(move |_, id| vec![of(id, wrong.clone())])
+            .call_timeout(std::time::Duration::from_secs(9));
         for (request, error) in reads(&client.build().unwrap()).await {
             let is_typed = match &error {
-                McpError::Answer { request: of, .. } | McpError::Silent { request: of, .. } => *of == request,
+                McpError::Answer { request: of, .. } | McpError::Silent { request: of, .. } => {
+                    *of == request
+                }
                 _ => false,
             };
             assert!(is_typed, "{request}: {error}");
@@ -486,7 +521,8 @@ async fn reads_with_values_of_wrong_types_are_errors() {
 
 #[tokio::test(start_paused = true)]
 async fn lists_without_end_are_errors_of_every_list() {
-    let entry = |name: &str| json!({"uri": format!("note://{name}"), "uriTemplate": name, "name": name});
+    let entry =
+        |name: &str| json!({"uri": format!("note://{name}"), "uriTemplate": name, "name": name});
     let page = |entries: Vec<Value>, next: Value| json!({"resources": entries, "resourceTemplates": entries, "prompts": entries, "nextCursor": next});
     // A result contains a single list, because the client identifies the list by its field.
     let of_list = |method: &str, page: &Value| {
@@ -497,8 +533,11 @@ async fn lists_without_end_are_errors_of_every_list() {
         };
         json!({key: page[key], "nextCursor": page["nextCursor"]})
     };
-    let endless = peer(move |method, id| vec![of(id, of_list(method, &page(vec![entry("a")], id.to_string().into())))]);
-    let circle = peer(move |method, id| vec![of(id, of_list(method, &page(Vec::new(), "again".into())))]);
+    let endless = peer(move |method, id| {
+        vec![of(id, of_list(method, &page(vec![entry("a")], id.to_string().into())))]
+    });
+    let circle =
+        peer(move |method, id| vec![of(id, of_list(method, &page(Vec::new(), "again".into())))]);
     let many = peer(move |method, id| {
         let entries = (0..1001).map(|n| entry(&n.to_string())).collect();
         vec![of(id, of_list(method, &page(entries, Value::Null)))]
@@ -521,7 +560,10 @@ async fn lists_without_end_are_errors_of_every_list() {
             client.prompts().await.unwrap_err(),
         ];
         for error in errors {
-            assert!(matches!(&error, McpError::Answer { problem, .. } if problem.contains(says)), "{error}");
+            assert!(
+                matches!(&error, McpError::Answer { problem, .. } if problem.contains(says)),
+                "{error}"
+            );
         }
     }
 }
@@ -546,22 +588,33 @@ async fn entries_that_cannot_be_asked_for_are_left_out() {
         vec![of(
             id,
             match method {
-                "resources/list" => json!({"resources": names.map(|name| json!({"uri": name, "name": "n"}))}),
+                "resources/list" => {
+                    json!({"resources": names.map(|name| json!({"uri": name, "name": "n"}))})
+                }
                 "prompts/list" => json!({"prompts": names.map(|name| json!({"name": name}))}),
-                _ => json!({"resourceTemplates": names.map(|name| json!({"uriTemplate": name, "name": "n"}))}),
+                _ => {
+                    json!({"resourceTemplates": names.map(|name| json!({"uriTemplate": name, "name": "n"}))})
+                }
             },
         )]
     });
     let client = client.build().unwrap();
-    assert_eq!(client.resources().await.unwrap().iter().map(|of| of.uri.as_str()).collect::<Vec<_>>(), ["good"]);
-    assert_eq!(client.prompts().await.unwrap().iter().map(|of| of.name.as_str()).collect::<Vec<_>>(), ["good"]);
+    assert_eq!(
+        client.resources().await.unwrap().iter().map(|of| of.uri.as_str()).collect::<Vec<_>>(),
+        ["good"]
+    );
+    assert_eq!(
+        client.prompts().await.unwrap().iter().map(|of| of.name.as_str()).collect::<Vec<_>>(),
+        ["good"]
+    );
     assert_eq!(client.resource_templates().await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn contents_over_a_limit_are_an_error() {
     let huge = "x".repeat((16 << 20) + 1);
-    let huge = peer(move |_, id| vec![of(id, json!({"contents": [{"uri": "note://a", "text": huge}]}))]);
+    let huge =
+        peer(move |_, id| vec![of(id, json!({"contents": [{"uri": "note://a", "text": huge}]}))]);
     let error = huge.build().unwrap().resource("note://a").await.unwrap_err().to_string();
     assert!(error.contains("a message has more than 16777216 bytes"), "{error}");
     let many = peer(|method, id| {

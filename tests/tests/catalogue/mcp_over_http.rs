@@ -46,28 +46,36 @@ async fn server(answer: impl Fn(&Request) -> Option<Response> + Send + Sync + 's
                 while let Some(request) = request(&mut stream).await {
                     let response = answer(&request).unwrap_or_else(|| usual(&request));
                     let bytes = match response {
-                        Response::Json(body) => full("200 OK", "application/json", &body.to_string()),
-                        Response::Events(events) => full("200 OK", "text/event-stream", &events.concat()),
+                        Response::Json(body) => {
+                            full("200 OK", "application/json", &body.to_string())
+                        }
+                        Response::Events(events) => {
+                            full("200 OK", "text/event-stream", &events.concat())
+                        }
                         Response::Status(status, body) => full(status, "text/plain", body),
                         Response::Broken(body) => format!(
                             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\n\r\n{body}"
                         ),
-                        Response::Session(body) => full("200 OK", "application/json", &body.to_string()).replacen(
-                            "\r\n",
-                            "\r\nmcp-session-id: s-1\r\n",
-                            1,
-                        ),
+                        Response::Session(body) => full(
+                            "200 OK",
+                            "application/json",
+                            &body.to_string(),
+                        )
+                        .replacen("\r\n", "\r\nmcp-session-id: s-1\r\n", 1),
                         Response::Bytes(bytes) => bytes,
                         Response::Stream(is_open) => {
                             tokio::time::sleep(Duration::from_millis(200)).await;
                             is_open.store(true, Ordering::SeqCst);
-                            let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+                            let head =
+                                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
                             let _ = stream.write_all(head).await;
                             std::future::pending().await
                         }
                         Response::Silence => std::future::pending().await,
                     };
-                    if stream.write_all(bytes.as_bytes()).await.is_err() || bytes.contains("length: 100000\r") {
+                    if stream.write_all(bytes.as_bytes()).await.is_err()
+                        || bytes.contains("length: 100000\r")
+                    {
                         return;
                     }
                 }
@@ -106,7 +114,11 @@ async fn work(client: &McpClient) -> ToolResult {
     let runtime = Runtime::builder().toolset(client.clone()).build();
     match runtime.invoke(&ToolCall::new("c", "mcp.far.work", "{}"), &[]).await {
         Ok(result) => result,
-        Err(error) => ToolResult::new(&ToolCall::new("c", "mcp.far.work", "{}"), ToolStatus::Error, error.to_string()),
+        Err(error) => ToolResult::new(
+            &ToolCall::new("c", "mcp.far.work", "{}"),
+            ToolStatus::Error,
+            error.to_string(),
+        ),
     }
 }
 
@@ -119,7 +131,10 @@ async fn an_answer_is_json_or_the_event_of_a_stream() {
     let url = server(|request| {
         (request.method() == "tools/call").then(|| {
             let answer = request.answer(done());
-            Response::Events(vec![": a comment\n\n".to_owned(), format!("event: message\ndata: {answer}\n\n")])
+            Response::Events(vec![
+                ": a comment\n\n".to_owned(),
+                format!("event: message\ndata: {answer}\n\n"),
+            ])
         })
     })
     .await;
@@ -133,7 +148,9 @@ async fn an_answer_is_json_or_the_event_of_a_stream() {
 /// The example server of the TypeScript SDK responds like this after a restart.
 #[tokio::test]
 async fn a_server_that_was_restarted_gets_a_new_session() {
-    for (status, id) in [("400 Bad Request", "\"id\": null, "), ("500 Internal Server Error", ""), ("200 OK", "")] {
+    for (status, id) in
+        [("400 Bad Request", "\"id\": null, "), ("500 Internal Server Error", ""), ("200 OK", "")]
+    {
         let (restarts, sessions) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (lives, begun) = (Arc::clone(&restarts), Arc::clone(&sessions));
         let url = server(move |request| {
@@ -166,14 +183,22 @@ async fn an_error_without_an_id_ends_its_request_at_once() {
         let error = error.clone();
         let url = server(move |request| match request.method() {
             "initialize" if in_session => Some(Response::Session(welcome(request))),
-            "tools/call" => Some(Response::Bytes(full("400 Bad Request", "application/json", &error.to_string()))),
+            "tools/call" => Some(Response::Bytes(full(
+                "400 Bad Request",
+                "application/json",
+                &error.to_string(),
+            ))),
             _ => None,
         })
         .await;
         let client = far(&url).call_timeout(Duration::from_secs(60)).build().unwrap();
-        let result =
-            tokio::time::timeout(Duration::from_secs(30), work(&client)).await.expect("the error comes at once");
-        assert!(!result.status.is_success() && result.text().contains("not like this"), "{result:?}");
+        let result = tokio::time::timeout(Duration::from_secs(30), work(&client))
+            .await
+            .expect("the error comes at once");
+        assert!(
+            !result.status.is_success() && result.text().contains("not like this"),
+            "{result:?}"
+        );
     }
 }
 
@@ -215,12 +240,14 @@ async fn keys_are_sent_with_each_request_and_masked_in_errors() {
     let seen = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&seen);
     let url = server(move |request| {
-        let has_keys =
-            request.head.contains("authorization: Bearer sk-1234567") && request.head.contains("x-team: blue-team");
+        let has_keys = request.head.contains("authorization: Bearer sk-1234567")
+            && request.head.contains("x-team: blue-team");
         counted.fetch_add(usize::from(has_keys), Ordering::SeqCst);
         match (has_keys, request.method()) {
             (false, _) => Some(Response::Status("401 Unauthorized", "who are you?")),
-            (true, "tools/call") => Some(Response::Status("500 Internal Server Error", "no: sk-1234567 of blue-team")),
+            (true, "tools/call") => {
+                Some(Response::Status("500 Internal Server Error", "no: sk-1234567 of blue-team"))
+            }
             _ => None,
         }
     })
@@ -229,10 +256,17 @@ async fn keys_are_sent_with_each_request_and_masked_in_errors() {
     let result = work(&client).await;
     assert_eq!(result.status, ToolStatus::Error);
     assert!(result.output.contains("500"), "{}", result.output);
-    assert!(!result.output.contains("sk-1234567") && !result.output.contains("blue-team"), "{}", result.output);
+    assert!(
+        !result.output.contains("sk-1234567") && !result.output.contains("blue-team"),
+        "{}",
+        result.output
+    );
     assert!(seen.load(Ordering::SeqCst) >= 3);
     let refused = far(&url).build().unwrap().connect().await.unwrap_err();
-    assert!(matches!(&refused, McpError::Connect { .. }) && refused.to_string().contains("401"), "{refused}");
+    assert!(
+        matches!(&refused, McpError::Connect { .. }) && refused.to_string().contains("401"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -294,11 +328,19 @@ async fn one_that_is_not_there_says_so_and_nothing_is_unknown() {
 
 #[tokio::test]
 async fn one_that_is_silent_costs_the_time_of_its_limits() {
-    let url = server(|request| (request.method() == "tools/call").then_some(Response::Silence)).await;
-    let client = McpClient::http("far", &url).call_timeout(Duration::from_millis(300)).build().unwrap();
+    let url =
+        server(|request| (request.method() == "tools/call").then_some(Response::Silence)).await;
+    let client =
+        McpClient::http("far", &url).call_timeout(Duration::from_millis(300)).build().unwrap();
     assert_eq!(work(&client).await.status, ToolStatus::Timeout);
     let url = server(|_| Some(Response::Silence)).await;
-    let error = far(&url).connect_timeout(Duration::from_millis(300)).build().unwrap().connect().await.unwrap_err();
+    let error = far(&url)
+        .connect_timeout(Duration::from_millis(300))
+        .build()
+        .unwrap()
+        .connect()
+        .await
+        .unwrap_err();
     assert!(matches!(error, McpError::Silent { .. }), "{error}");
 }
 
@@ -312,7 +354,8 @@ async fn an_answer_over_the_limit_is_an_error() {
         })
     })
     .await;
-    let client = far(&url).max_message(30_000).call_timeout(Duration::from_secs(5)).build().unwrap();
+    let client =
+        far(&url).max_message(30_000).call_timeout(Duration::from_secs(5)).build().unwrap();
     let result = work(&client).await;
     assert!(!result.status.is_success(), "{}", result.output.len());
     assert!(result.output.len() < 5000, "{}", result.output.len());
@@ -326,7 +369,10 @@ async fn only_redirects_within_the_origin_are_followed_and_pages_are_refused() {
     })
     .await;
     assert_eq!(&*work(&far(&url).build().unwrap()).await.text(), "done");
-    let url = server(|_| Some(Response::Status("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""))).await;
+    let url = server(|_| {
+        Some(Response::Status("307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/", ""))
+    })
+    .await;
     assert!(far(&url).bearer("sk-1234567").build().unwrap().connect().await.is_err());
     // Error for an address that serves no MCP.
     let url = server(|_| Some(Response::Status("404 Not Found", "nothing here"))).await;
@@ -352,9 +398,10 @@ async fn what_is_not_an_address_or_a_header_is_refused_before_anything_is_sent()
 
 #[tokio::test]
 async fn servers_at_addresses_may_stand_in_a_file() {
-    let url =
-        server(|request| (!request.head.contains("x-key: k1")).then_some(Response::Status("401 Unauthorized", "")))
-            .await;
+    let url = server(|request| {
+        (!request.head.contains("x-key: k1")).then_some(Response::Status("401 Unauthorized", ""))
+    })
+    .await;
     let json = json!({"mcpServers": {"far": {"type": "http", "url": url, "headers": {"x-key": "${NO_SUCH:-k1}"}}}});
     let clients = McpConfig::from_json(&json.to_string()).unwrap().clients().unwrap();
     assert_eq!(&*work(&clients[0]).await.text(), "done");
@@ -370,7 +417,11 @@ async fn a_key_in_the_words_of_a_refusal_is_masked() {
     })
     .await;
     let result = work(&far(&url).bearer("sk-1234567").build().unwrap()).await;
-    assert!(result.output.contains("I do not like") && !result.output.contains("sk-1234567"), "{}", result.output);
+    assert!(
+        result.output.contains("I do not like") && !result.output.contains("sk-1234567"),
+        "{}",
+        result.output
+    );
 }
 
 /// Server messages reach the journal and the model, and a server may echo a key that it received.
@@ -468,12 +519,14 @@ async fn resources_and_prompts_are_read_over_both_forms_of_an_answer() {
 async fn contents_over_the_limit_are_an_error_of_the_read() {
     let url = server(|request| {
         (request.method() == "resources/read").then(|| {
-            let answer = request.answer(json!({"contents": [{"uri": "a", "text": "x".repeat(40_000)}]}));
+            let answer =
+                request.answer(json!({"contents": [{"uri": "a", "text": "x".repeat(40_000)}]}));
             Response::Events(vec![format!("data: {answer}\n\n")])
         })
     })
     .await;
-    let client = far(&url).max_message(30_000).call_timeout(Duration::from_secs(5)).build().unwrap();
+    let client =
+        far(&url).max_message(30_000).call_timeout(Duration::from_secs(5)).build().unwrap();
     let error = client.resource("a").await.unwrap_err();
     assert!(error.to_string().len() < 5000, "{}", error.to_string().len());
 }

@@ -29,7 +29,8 @@ fn running(words: &[&str]) -> Vec<u32> {
     let of = |id: &u32| {
         let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).into_owned();
-        line.contains("mcp-peer") && words.iter().all(|word| line.split('\0').any(|part| part == *word))
+        line.contains("mcp-peer")
+            && words.iter().all(|word| line.split('\0').any(|part| part == *word))
     };
     let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     ids.filter(of).collect()
@@ -77,7 +78,8 @@ async fn one_that_does_not_end_is_killed_with_what_it_has_started() {
     for _ in 0..400 {
         // The parent that adopts the process may keep it as a zombie, which has an empty command
         // line.
-        let line = std::fs::read(Path::new("/proc").join(&child).join("cmdline")).unwrap_or_default();
+        let line =
+            std::fs::read(Path::new("/proc").join(&child).join("cmdline")).unwrap_or_default();
         if line.is_empty() {
             return;
         }
@@ -90,7 +92,8 @@ async fn one_that_does_not_end_is_killed_with_what_it_has_started() {
 async fn a_mute_one_is_killed_when_the_time_for_connecting_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().to_str().unwrap();
-    let client = peer("mute").arg(mark).connect_timeout(Duration::from_millis(300)).build().unwrap();
+    let client =
+        peer("mute").arg(mark).connect_timeout(Duration::from_millis(300)).build().unwrap();
     let error = client.connect().await.unwrap_err();
     assert!(matches!(error, McpError::Silent { .. }), "{error}");
     gone(&["mute", mark]).await;
@@ -100,7 +103,10 @@ async fn a_mute_one_is_killed_when_the_time_for_connecting_is_over() {
 async fn one_that_does_not_start_says_why_without_what_it_was_given() {
     let missing = McpClient::stdio("peer", "/no/such/program").build().unwrap();
     let error = missing.connect().await.unwrap_err();
-    assert!(matches!(&error, McpError::Start { .. }) && error.to_string().contains("/no/such/program"), "{error}");
+    assert!(
+        matches!(&error, McpError::Start { .. }) && error.to_string().contains("/no/such/program"),
+        "{error}"
+    );
     let crash = peer("crash").env("PEER_KEY", "sk-secret-1234").build().unwrap();
     let error = crash.connect().await.unwrap_err().to_string();
     assert!(error.contains("it said: cannot open the database with ***"), "{error}");
@@ -109,15 +115,19 @@ async fn one_that_does_not_start_says_why_without_what_it_was_given() {
 
 #[tokio::test]
 async fn a_process_gets_no_keys_of_this_one() {
-    let names =
-        |client: McpClient| async move { serde_json::from_str::<Vec<String>>(&work(&client).await.text()).unwrap() };
+    let names = |client: McpClient| async move {
+        serde_json::from_str::<Vec<String>>(&work(&client).await.text()).unwrap()
+    };
     // Cargo sets this variable for each test.
     let own = "CARGO_MANIFEST_DIR";
     assert!(std::env::var_os(own).is_some());
     let telling = work(&peer("tells").env("PEER_KEY", "sk-secret-1234").build().unwrap()).await;
     assert_eq!(&*telling.text(), "my key is ***");
     let given = names(peer("environment").env("PEER_KEY", "k").build().unwrap()).await;
-    assert!(given.iter().any(|name| name == "PEER_KEY") && given.iter().any(|name| name == "PATH"), "{given:?}");
+    assert!(
+        given.iter().any(|name| name == "PEER_KEY") && given.iter().any(|name| name == "PATH"),
+        "{given:?}"
+    );
     assert!(!given.iter().any(|name| name == own), "{given:?}");
     let given = names(peer("environment").inherit_env().build().unwrap()).await;
     assert!(given.iter().any(|name| name == own), "{given:?}");
@@ -125,9 +135,12 @@ async fn a_process_gets_no_keys_of_this_one() {
 
 #[tokio::test]
 async fn one_that_dies_in_a_call_is_started_again_and_called_again_only_where_that_does_no_harm() {
-    for (policy, calls) in [(ToolPolicy::default(), 1), (ToolPolicy::default().effects(Effects::Read), 2)] {
+    for (policy, calls) in
+        [(ToolPolicy::default(), 1), (ToolPolicy::default().effects(Effects::Read), 2)]
+    {
         let folder = tempfile::tempdir().unwrap();
-        let client = peer("dies").arg(folder.path().to_str().unwrap()).policy(policy).build().unwrap();
+        let client =
+            peer("dies").arg(folder.path().to_str().unwrap()).policy(policy).build().unwrap();
         let result = work(&client).await;
         assert!(result.output.contains("exit status: 9"), "{}", result.output);
         // A tool without side effects is retried, so its effect is never unknown.
@@ -208,10 +221,11 @@ async fn starts_late(stream: DuplexStream, revisions: Revisions, seconds: u64) {
                 "_meta": {"io.modelcontextprotocol/serverInfo": server},
             }}),
             "server/discover" => json!({"error": {"code": -32601, "message": "unknown"}}),
-            "initialize" if revisions == Revisions::Newest => json!({"error": {"code": -32601, "message": "unknown"}}),
+            "initialize" if revisions == Revisions::Newest => {
+                json!({"error": {"code": -32601, "message": "unknown"}})
+            }
             "initialize" => {
-                let result =
-                    json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": server});
+                let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": server});
                 json!({"result": result})
             }
             "tools/list" => {

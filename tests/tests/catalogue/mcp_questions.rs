@@ -13,7 +13,9 @@ use agentflow::store::{MemoryStore, RunFilter};
 use agentflow::tool::ToolPolicy;
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
-use agentflow_testing::{CrashTest, McpAnswer, ScriptedMcp, ScriptedModel, Turn, check_events, within};
+use agentflow_testing::{
+    CrashTest, McpAnswer, ScriptedMcp, ScriptedModel, Turn, check_events, within,
+};
 use futures_util::StreamExt;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::Notify;
@@ -61,7 +63,11 @@ fn asking(client: McpClient) -> Agent {
 async fn a_person_is_asked_and_the_call_continues() {
     for server in [flights(), flights_of_2026()] {
         for (given, answered, said) in [
-            (json!({"seat": "window"}), json!({"action": "accept", "content": {"seat": "window"}}), "booked"),
+            (
+                json!({"seat": "window"}),
+                json!({"action": "accept", "content": {"seat": "window"}}),
+                "booked",
+            ),
             (Value::Null, json!({"action": "decline"}), "booked"),
         ] {
             let runtime = Runtime::builder().store(MemoryStore::new()).build();
@@ -70,7 +76,10 @@ async fn a_person_is_asked_and_the_call_continues() {
             let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
             assert_eq!(question.path.to_string(), QUESTION);
             assert_eq!(question.message, "the MCP server `flights` asks: Which seat?");
-            let wrong = runtime.answer(&question.run, &question.path, &json!({"seat": 7}), "ada").await.unwrap_err();
+            let wrong = runtime
+                .answer(&question.run, &question.path, &json!({"seat": 7}), "ada")
+                .await
+                .unwrap_err();
             assert!(wrong.to_string().contains("does not fit"), "{wrong}");
             runtime.answer(&question.run, &question.path, &given, "ada").await.unwrap();
             assert_eq!(run.result().await.unwrap().output(), said);
@@ -95,8 +104,7 @@ async fn a_call_that_waits_is_continued_and_not_made_again() {
 #[tokio::test(start_paused = true)]
 async fn a_node_of_a_graph_asks_as_an_agents_call_does() {
     let server = flights_of_2026();
-    let book =
-        json!({"call": {"kind": "tool", "name": "mcp.flights.book", "with": {"object": {"to": {"value": "Oslo"}}}}});
+    let book = json!({"call": {"kind": "tool", "name": "mcp.flights.book", "with": {"object": {"to": {"value": "Oslo"}}}}});
     let graph: Graph = serde_json::from_value(json!({
         "version": 1, "name": "trip", "output": "book", "concurrency": 1, "nodes": [{"name": "book", "does": book}]
     }))
@@ -135,8 +143,14 @@ async fn a_question_on_an_open_connection_is_asked_once_of_a_call_that_may_be_re
     let server = flights();
     let book = ToolPolicy::default().idempotent();
     let of = server.clone();
-    let client = McpClient::in_memory("flights", move || of.connect()).tool_policy("book", book).build().unwrap();
-    let report = CrashTest::agent(&asking(client), || "Go.").answer(QUESTION, json!({"seat": "window"})).run().await;
+    let client = McpClient::in_memory("flights", move || of.connect())
+        .tool_policy("book", book)
+        .build()
+        .unwrap();
+    let report = CrashTest::agent(&asking(client), || "Go.")
+        .answer(QUESTION, json!({"seat": "window"}))
+        .run()
+        .await;
     assert_eq!(report.interrupted(), 0, "{report:?}");
 }
 
@@ -150,7 +164,9 @@ async fn nobody_is_asked_where_nobody_would_find_the_question() {
     let server = flights_of_2026();
     let said = agent(&server).run("Go.").await.unwrap().output().clone();
     assert!(
-        said.starts_with("the tool asks a person: the MCP server `flights` asks: Which seat?\nNobody can"),
+        said.starts_with(
+            "the tool asks a person: the MCP server `flights` asks: Which seat?\nNobody can"
+        ),
         "{said}"
     );
     let runtime = Runtime::builder().store(MemoryStore::new()).toolset(client(&server)).build();
@@ -168,12 +184,17 @@ async fn of_several_calls_on_one_connection_none_is_asked() {
         ("book", McpAnswer::text("booked").after_asking("Which seat?", json!({}))),
     ]);
     let runtime = Runtime::builder().store(MemoryStore::new()).build();
-    let model =
-        ScriptedModel::new([Turn::calls([("mcp__flights__wait", json!({})), ("mcp__flights__book", json!({}))])]);
+    let model = ScriptedModel::new([Turn::calls([
+        ("mcp__flights__wait", json!({})),
+        ("mcp__flights__book", json!({})),
+    ])]);
     let run = Agent::new(model).tools(client(&server)).runtime(&runtime).start("Go.").unwrap();
     server.wait_until(|server| !server.answered().is_empty()).await;
     let refused = &server.answered()[0];
-    assert!(refused["message"].as_str().is_some_and(|said| said.contains("several calls run")), "{refused}");
+    assert!(
+        refused["message"].as_str().is_some_and(|said| said.contains("several calls run")),
+        "{refused}"
+    );
     run.cancel("enough").await.unwrap();
     server.forgive();
 }
@@ -182,13 +203,24 @@ async fn of_several_calls_on_one_connection_none_is_asked() {
 async fn a_call_that_was_given_up_asks_nothing_in_the_name_of_the_next_one() {
     let tools = [ScriptedMcp::tool("book", json!({})), ScriptedMcp::tool("wait", json!({}))];
     let server = ScriptedMcp::new(tools).answers([
-        ("book", McpAnswer::text("booked").after_asking("Which seat?", json!({"seat": {"type": "string"}}))),
+        (
+            "book",
+            McpAnswer::text("booked")
+                .after_asking("Which seat?", json!({"seat": {"type": "string"}})),
+        ),
         ("wait", McpAnswer::Silence),
-        ("book", McpAnswer::text("booked").after_asking("Which seat?", json!({"seat": {"type": "string"}}))),
+        (
+            "book",
+            McpAnswer::text("booked")
+                .after_asking("Which seat?", json!({"seat": {"type": "string"}})),
+        ),
     ]);
     let of = server.clone();
     let wait = ToolPolicy::default().timeout(Duration::from_secs(5));
-    let client = McpClient::in_memory("flights", move || of.connect()).tool_policy("wait", wait).build().unwrap();
+    let client = McpClient::in_memory("flights", move || of.connect())
+        .tool_policy("wait", wait)
+        .build()
+        .unwrap();
     let runtime = Runtime::builder().store(MemoryStore::new()).build();
     let call = |name: &str| Turn::call(format!("mcp__flights__{name}"), json!({}));
     let model = ScriptedModel::new([call("book"), call("wait"), call("book"), Turn::text("done")]);
@@ -211,7 +243,8 @@ async fn an_answer_that_would_be_masked_is_refused_and_another_one_counts() {
         let runtime = Runtime::builder().store(MemoryStore::new()).with(secret).build();
         let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
         let question = run.asked().await.unwrap().unwrap();
-        let masked = run.answer(&question.id, &json!({"seat": "swordfish"}), "ada").await.unwrap_err();
+        let masked =
+            run.answer(&question.id, &json!({"seat": "swordfish"}), "ada").await.unwrap_err();
         assert!(masked.to_string().contains("takes out of its records"), "{masked}");
         assert!(!masked.to_string().contains("swordfish"), "{masked}");
         assert!(server.answered().is_empty());
@@ -237,7 +270,8 @@ async fn a_run_that_is_cancelled_while_its_tool_waits_ends() {
 #[tokio::test]
 async fn it_is_answered_in_another_process_which_continues_the_call() {
     let (server, store) = (flights_of_2026(), MemoryStore::new());
-    let first = Runtime::builder().store(store.clone()).agent(&agent(&server).name("booking")).build();
+    let first =
+        Runtime::builder().store(store.clone()).agent(&agent(&server).name("booking")).build();
     let run = first.start_agent("booking", r#"{"message": "Go."}"#).await.unwrap();
     run.events().any(|event| async move { event.name() == "run.paused" }).await;
     let id = run.run_id().clone();
@@ -264,18 +298,24 @@ fn taking_back(takes: &Arc<Notify>) -> McpClient {
         let mut lines = BufReader::new(read).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             let message: Value = serde_json::from_str(&line).unwrap();
-            let result = |result: Value| json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+            let result =
+                |result: Value| json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
             let said = match message["method"].as_str().unwrap_or_default() {
                 "initialize" => vec![result(json!({
                     "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
                     "serverInfo": {"name": "s", "version": "1"},
                 }))],
                 "server/discover" => {
-                    vec![json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}})]
+                    vec![
+                        json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}}),
+                    ]
                 }
-                "tools/list" => vec![result(json!({"tools": [ScriptedMcp::tool("book", json!({}))]}))],
+                "tools/list" => {
+                    vec![result(json!({"tools": [ScriptedMcp::tool("book", json!({}))]}))]
+                }
                 "tools/call" => {
-                    let schema = json!({"type": "object", "properties": {"seat": {"type": "string"}}});
+                    let schema =
+                        json!({"type": "object", "properties": {"seat": {"type": "string"}}});
                     let asks = json!({
                         "jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
                         "params": {"message": "Which seat?", "requestedSchema": schema},
@@ -317,7 +357,10 @@ async fn a_question_that_its_server_takes_back_is_closed() {
         }
     })
     .await;
-    let late = runtime.answer(&question.run, &question.id, &json!({"seat": "window"}), "ada").await.unwrap_err();
+    let late = runtime
+        .answer(&question.run, &question.id, &json!({"seat": "window"}), "ada")
+        .await
+        .unwrap_err();
     let journal = runtime.journal(run.run_id()).await.unwrap();
     assert!(late.to_string().contains("waits for no answer"), "{late} {journal:#?}");
     assert_eq!(runtime.run_record(run.run_id()).await.unwrap().pause_reason, None);
@@ -335,7 +378,8 @@ fn answering_late() -> McpClient {
         let mut booked = Value::Null;
         while let Ok(Some(line)) = lines.next_line().await {
             let message: Value = serde_json::from_str(&line).unwrap();
-            let result = |id: &Value, result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+            let result =
+                |id: &Value, result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
             let id = &message["id"];
             let said = match message["method"].as_str().unwrap_or_default() {
                 "initialize" => result(
@@ -355,7 +399,8 @@ fn answering_late() -> McpClient {
                 "tools/call" if message["params"]["name"] == "wait" => continue,
                 "tools/call" => {
                     booked = id.clone();
-                    let schema = json!({"type": "object", "properties": {"seat": {"type": "string"}}});
+                    let schema =
+                        json!({"type": "object", "properties": {"seat": {"type": "string"}}});
                     json!({
                         "jsonrpc": "2.0", "id": "q1", "method": "elicitation/create",
                         "params": {"message": "Which seat?", "requestedSchema": schema},
@@ -366,7 +411,8 @@ fn answering_late() -> McpClient {
                     json!({"jsonrpc": "2.0", "id": message["params"]["requestId"], "error": error})
                 }
                 _ if message["id"] == "q1" => {
-                    let text = message["result"]["content"]["seat"].as_str().unwrap_or("nobody asked");
+                    let text =
+                        message["result"]["content"]["seat"].as_str().unwrap_or("nobody asked");
                     result(&booked, json!({"content": [{"type": "text", "text": text}]}))
                 }
                 _ => continue,
@@ -389,14 +435,19 @@ async fn a_call_that_was_given_up_and_is_answered_after_all_keeps_nobody_from_be
     let call = |name: &str| Turn::call(format!("mcp__flights__{name}"), json!({}));
     let model = ScriptedModel::new([call("wait"), call("book"), Turn::text("done")]);
     let run = Agent::new(model).tools(answering_late()).runtime(&runtime).start("Go.").unwrap();
-    let question = run.asked().await.unwrap().unwrap_or_else(|| panic!("nobody was asked: {:?}", run.recorded()));
+    let question = run
+        .asked()
+        .await
+        .unwrap()
+        .unwrap_or_else(|| panic!("nobody was asked: {:?}", run.recorded()));
     run.answer(&question.id, &json!({"seat": "window"}), "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap().output(), "done");
 }
 
 /// Starts a process with a run that waits for a question, over a shared store.
 async fn asked(server: &ScriptedMcp, store: &MemoryStore) -> (Runtime, RunId) {
-    let runtime = Runtime::builder().store(store.clone()).agent(&agent(server).name("booking")).build();
+    let runtime =
+        Runtime::builder().store(store.clone()).agent(&agent(server).name("booking")).build();
     let run = runtime.start_agent("booking", r#"{"message": "Go."}"#).await.unwrap();
     run.events().any(|event| async move { event.name() == "run.paused" }).await;
     let id = run.run_id().clone();
@@ -442,7 +493,9 @@ async fn a_server_that_is_gone_when_the_answer_comes_is_an_error_that_the_model_
     match left.left.first() {
         // Without its server the agent has no tools, so the run waits until the server is
         // available.
-        Some((run, error)) => assert!(*run == id && error.to_string().contains("/no/such/program"), "{error}"),
+        Some((run, error)) => {
+            assert!(*run == id && error.to_string().contains("/no/such/program"), "{error}");
+        }
         None => {
             let error = second.output(&id).await.unwrap_err().to_string();
             assert!(error.contains("/no/such/program"), "{error}");
@@ -455,7 +508,8 @@ async fn a_server_that_is_gone_when_the_answer_comes_is_an_error_that_the_model_
 async fn a_call_that_asks_twice_is_continued_at_each_question() {
     let tools = [ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))];
     let server = ScriptedMcp::from_fn(tools, |_, _| {
-        let booked = McpAnswer::text("booked").after_asking("Which meal?", json!({"meal": {"type": "string"}}));
+        let booked = McpAnswer::text("booked")
+            .after_asking("Which meal?", json!({"meal": {"type": "string"}}));
         booked.after_asking("Which seat?", json!({"seat": {"type": "string"}}))
     });
     let server = server.without_handshake();
@@ -467,25 +521,36 @@ async fn a_call_that_asks_twice_is_continued_at_each_question() {
         .await;
     // The tool runs before, between and after the questions.
     assert!(report.crashes() > 16 && report.interrupted() <= 6, "{report:?}");
-    let meals = server.answered().iter().filter(|answer| answer["content"]["meal"] == "soup").count();
+    let meals =
+        server.answered().iter().filter(|answer| answer["content"]["meal"] == "soup").count();
     assert!(meals > 1 && meals <= report.crashes() + 2, "{meals}: {report:?}");
 }
 
 #[tokio::test]
 async fn a_server_asks_ten_times_in_a_call_at_most() {
     let twelve = || {
-        ScriptedMcp::from_fn([ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))], |_, _| {
-            let asks = |then: McpAnswer, _| then.after_asking("Once more?", json!({"n": {"type": "integer"}}));
-            (0..12).fold(McpAnswer::text("booked"), asks)
-        })
+        ScriptedMcp::from_fn(
+            [ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))],
+            |_, _| {
+                let asks = |then: McpAnswer, _| {
+                    then.after_asking("Once more?", json!({"n": {"type": "integer"}}))
+                };
+                (0..12).fold(McpAnswer::text("booked"), asks)
+            },
+        )
     };
-    for (server, says) in [(twelve(), "booked"), (twelve().without_handshake(), "asked for more 10 times")] {
+    for (server, says) in
+        [(twelve(), "booked"), (twelve().without_handshake(), "asked for more 10 times")]
+    {
         let runtime = Runtime::builder().store(MemoryStore::new()).build();
         let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
         let mut asked = 0;
         while let Some(question) = run.asked().await.unwrap() {
             asked += 1;
-            runtime.answer(&question.run, &question.path, &json!({"n": asked}), "ada").await.unwrap();
+            runtime
+                .answer(&question.run, &question.path, &json!({"n": asked}), "ada")
+                .await
+                .unwrap();
         }
         let output = run.result().await.unwrap().output().clone();
         assert!(asked == 10 && output.contains(says), "{asked}: {output}");
@@ -500,9 +565,13 @@ async fn a_server_asks_ten_questions_at_once_at_most() {
             let schema = json!({"type": "object", "properties": {}});
             let params = json!({"mode": "form", "message": "And?", "requestedSchema": schema});
             let asks = (0..questions)
-                .map(|n| (format!("q{n:02}"), json!({"method": "elicitation/create", "params": params})))
+                .map(|n| {
+                    (format!("q{n:02}"), json!({"method": "elicitation/create", "params": params}))
+                })
                 .collect::<serde_json::Map<_, _>>();
-            McpAnswer::Result(json!({"resultType": "input_required", "inputRequests": asks, "requestState": "s"}))
+            McpAnswer::Result(
+                json!({"resultType": "input_required", "inputRequests": asks, "requestState": "s"}),
+            )
         });
         let server = server.without_handshake();
         let runtime = Runtime::builder().store(MemoryStore::new()).build();

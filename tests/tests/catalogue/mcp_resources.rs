@@ -48,9 +48,15 @@ async fn they_are_listed_in_order_in_both_eras() {
         assert_eq!(resources[0].mime_type.as_deref(), Some("text/plain"));
         assert_eq!(client.resource_templates().await.unwrap()[0].uri_template, "note:///{name}");
         let prompts = client.prompts().await.unwrap();
-        let arguments: Vec<(&str, bool)> =
-            prompts[0].arguments.iter().map(|argument| (argument.name.as_str(), argument.required)).collect();
-        assert_eq!((prompts[0].name.as_str(), &*arguments), ("add", &[("of", true), ("in", false)][..]));
+        let arguments: Vec<(&str, bool)> = prompts[0]
+            .arguments
+            .iter()
+            .map(|argument| (argument.name.as_str(), argument.required))
+            .collect();
+        assert_eq!(
+            (prompts[0].name.as_str(), &*arguments),
+            ("add", &[("of", true), ("in", false)][..])
+        );
         assert_eq!((prompts.len(), server.connections()), (2, 1));
         server.finish();
     }
@@ -60,7 +66,10 @@ async fn they_are_listed_in_order_in_both_eras() {
 async fn of_a_server_without_them_the_lists_are_empty_and_nothing_is_asked() {
     for server in [ScriptedMcp::new([]), ScriptedMcp::new([]).without_handshake()] {
         let client = built(&server);
-        assert!(client.resources().await.unwrap().is_empty() && client.resource_templates().await.unwrap().is_empty());
+        assert!(
+            client.resources().await.unwrap().is_empty()
+                && client.resource_templates().await.unwrap().is_empty()
+        );
         assert!(client.prompts().await.unwrap().is_empty());
         assert_eq!((server.listed("resources/list"), server.listed("prompts/list")), (0, 0));
         let error = client.resource("note://a").await.unwrap_err();
@@ -85,7 +94,9 @@ async fn a_resource_is_its_texts_and_its_bytes() {
             (uri.as_str(), mime_type.as_deref(), &bytes[..]),
             ("note://a/2", Some("image/png"), &b"\x89PNG"[..])
         );
-        assert!(matches!(&read[2], McpContent::Bytes { bytes, mime_type: None, .. } if bytes == b"\x89PNG"));
+        assert!(
+            matches!(&read[2], McpContent::Bytes { bytes, mime_type: None, .. } if bytes == b"\x89PNG")
+        );
         assert_eq!(server.reads(), ["note://a"]);
         server.finish();
     }
@@ -123,7 +134,10 @@ async fn a_prompt_is_messages_that_a_model_reads() {
                 _ => None,
             })
             .collect();
-        assert_eq!(files, ["data:image/png;base64,iVBORw==", "data:application/octet-stream;base64,AAA="]);
+        assert_eq!(
+            files,
+            ["data:image/png;base64,iVBORw==", "data:application/octet-stream;base64,AAA="]
+        );
         assert_eq!(server.prompted(), [("sum".to_owned(), json!({"of": "a", "in": "b"}))]);
         server.finish();
     }
@@ -138,14 +152,24 @@ async fn heard() {
 
 #[tokio::test]
 async fn a_list_counts_until_the_server_says_that_it_changed() {
-    let changed = McpAnswer::NewPrompts(Vec::new(), Box::new(McpAnswer::contents("note://a", "two")));
+    let changed =
+        McpAnswer::NewPrompts(Vec::new(), Box::new(McpAnswer::contents("note://a", "two")));
     let server = notes().answers_reads([
-        ("note://a", McpAnswer::NewResources(vec![note("c")], Box::new(McpAnswer::contents("note://a", "one")))),
+        (
+            "note://a",
+            McpAnswer::NewResources(
+                vec![note("c")],
+                Box::new(McpAnswer::contents("note://a", "one")),
+            ),
+        ),
         ("note://a", changed),
     ]);
     let client = built(&server);
     for _ in 0..3 {
-        assert_eq!((client.resources().await.unwrap().len(), client.prompts().await.unwrap().len()), (2, 2));
+        assert_eq!(
+            (client.resources().await.unwrap().len(), client.prompts().await.unwrap().len()),
+            (2, 2)
+        );
     }
     assert_eq!((server.listed("resources/list"), server.listed("prompts/list")), (1, 1));
     client.resource("note://a").await.unwrap();
@@ -224,7 +248,8 @@ async fn one_that_asks_a_person_first_is_an_error_that_says_what() {
     assert!(matches!(prompt, McpError::Asks { request: "prompts/get", .. }), "{prompt}");
     assert!(server.answered().is_empty());
     // On an open connection the question is declined, and the server continues with its fallback.
-    let server = notes().answers_reads([("note://a", asks(McpAnswer::contents("note://a", "one")))]);
+    let server =
+        notes().answers_reads([("note://a", asks(McpAnswer::contents("note://a", "one")))]);
     assert_eq!(built(&server).resource("note://a").await.unwrap()[0].text(), Some("one"));
     assert_eq!(server.answered(), [json!({"action": "decline"})]);
 }
@@ -232,13 +257,19 @@ async fn one_that_asks_a_person_first_is_an_error_that_says_what() {
 #[tokio::test(start_paused = true)]
 async fn what_was_lost_is_read_once_more_and_what_is_refused_is_not() {
     let server = notes()
-        .answers_reads([("note://a", McpAnswer::HangUp), ("note://a", McpAnswer::contents("note://a", "one"))])
+        .answers_reads([
+            ("note://a", McpAnswer::HangUp),
+            ("note://a", McpAnswer::contents("note://a", "one")),
+        ])
         .answers_prompts([("sum", McpAnswer::Error(-32602, "`of` is missing".to_owned()))]);
     let client = built(&server);
     assert_eq!(client.resource("note://a").await.unwrap()[0].text(), Some("one"));
     assert_eq!(server.connections(), 2);
     let error = client.prompt("sum", &[]).await.unwrap_err();
-    assert_eq!(error.to_string(), "the MCP server `notes` refused `prompts/get` (-32602): `of` is missing");
+    assert_eq!(
+        error.to_string(),
+        "the MCP server `notes` refused `prompts/get` (-32602): `of` is missing"
+    );
     server.finish();
 }
 
@@ -254,8 +285,11 @@ async fn an_agent_lists_and_reads_them_where_the_program_says_so() {
     ]);
     let notes = client(&server).resources_as_tools().build().unwrap();
     let tools = notes.toolset().tools().await.unwrap();
-    let of = |tool: &agentflow::tool::ToolRef| (tool.catalogue_name().to_string(), tool.definition().policy.effects);
-    let both = ["mcp.notes.list_resources", "mcp.notes.read_resource"].map(|name| (name.to_owned(), Effects::Read));
+    let of = |tool: &agentflow::tool::ToolRef| {
+        (tool.catalogue_name().to_string(), tool.definition().policy.effects)
+    };
+    let both = ["mcp.notes.list_resources", "mcp.notes.read_resource"]
+        .map(|name| (name.to_owned(), Effects::Read));
     assert_eq!(tools.iter().map(of).collect::<Vec<_>>(), both);
     let model = ScriptedModel::new([
         Turn::call("mcp__notes__list_resources", json!({"contains": "note a"})),
@@ -275,10 +309,13 @@ async fn an_agent_lists_and_reads_them_where_the_program_says_so() {
     );
     assert_eq!(results[1], "one");
     let runtime = Runtime::builder().toolset(notes).build();
-    let call = |uri: &str| ToolCall::new("c", "notes:read_resource", json!({"uri": uri}).to_string());
+    let call =
+        |uri: &str| ToolCall::new("c", "notes:read_resource", json!({"uri": uri}).to_string());
     let read = runtime.invoke(&call("note://b"), &[]).await.unwrap();
     assert_eq!(&*read.text(), "two");
-    assert!(matches!(&read.parts()[0], ToolPart::Media(file) if file.url == "data:image/png;base64,iVBORw=="));
+    assert!(
+        matches!(&read.parts()[0], ToolPart::Media(file) if file.url == "data:image/png;base64,iVBORw==")
+    );
     let unknown = runtime.invoke(&call("note://x"), &[]).await.unwrap();
     assert_eq!(unknown.status, ToolStatus::InvalidArguments, "{}", unknown.output);
     server.finish();
@@ -286,7 +323,8 @@ async fn an_agent_lists_and_reads_them_where_the_program_says_so() {
 
 #[tokio::test]
 async fn a_servers_own_tool_of_that_name_stays() {
-    let server = ScriptedMcp::new([ScriptedMcp::tool("read_resource", json!({}))]).resources([note("a")]);
+    let server =
+        ScriptedMcp::new([ScriptedMcp::tool("read_resource", json!({}))]).resources([note("a")]);
     let client = client(&server).resources_as_tools().build().unwrap();
     let tools = client.toolset().tools().await.unwrap();
     assert_eq!(
@@ -304,7 +342,10 @@ async fn what_is_otherwise_than_scripted_is_kept() {
     assert!(client.resource("note://b").await.is_err() && client.prompt("sum", &[]).await.is_err());
     assert_eq!(
         server.failures(),
-        ["`note://b` was read, and `note://a` was due", "`sum` was asked for as a prompt, and no answer is left"]
+        [
+            "`note://b` was read, and `note://a` was due",
+            "`sum` was asked for as a prompt, and no answer is left"
+        ]
     );
     server.forgive();
     let server = notes().answers_prompts([("sum", McpAnswer::prompt("Sum up."))]);

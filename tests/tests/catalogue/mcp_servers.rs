@@ -4,7 +4,9 @@ use agentflow::mcp::{McpClient, McpClientBuilder, McpContent, McpError};
 use agentflow::message::{ToolCall, ToolResult, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
-use agentflow_tests::{Process, free_port, mcp_everything, mcp_fetch, mcp_filesystem, mcp_memory, mcp_time};
+use agentflow_tests::{
+    Process, free_port, mcp_everything, mcp_fetch, mcp_filesystem, mcp_memory, mcp_time,
+};
 use tokio::io::AsyncWriteExt;
 
 use crate::raw_http::{full, request};
@@ -32,7 +34,9 @@ async fn the_reference_server_is_used_by_its_tools() {
     assert_eq!(wrong.status, ToolStatus::InvalidArguments);
     let image = call(&client, "mcp.everything.get-tiny-image", json!({})).await;
     assert_eq!(image.media().next().map(|file| file.mime_type.as_str()), Some("image/png"));
-    let weather = call(&client, "mcp.everything.get-structured-content", json!({"location": "New York"})).await;
+    let weather =
+        call(&client, "mcp.everything.get-structured-content", json!({"location": "New York"}))
+            .await;
     let weather: Value = serde_json::from_str(&weather.output).unwrap();
     assert!(weather["temperature"].is_number(), "{weather}");
     reads(&client).await;
@@ -49,7 +53,10 @@ async fn reads(client: &McpClient) {
     let templates = client.resource_templates().await.unwrap();
     assert_eq!(templates.len(), 2, "{templates:?}");
     let blob = client.resource("demo://resource/dynamic/blob/1").await.unwrap();
-    assert!(matches!(&blob[0], McpContent::Bytes { bytes, .. } if bytes.starts_with(b"Resource 1")), "{blob:?}");
+    assert!(
+        matches!(&blob[0], McpContent::Bytes { bytes, .. } if bytes.starts_with(b"Resource 1")),
+        "{blob:?}"
+    );
     let unknown = client.resource("demo://nowhere").await.unwrap_err();
     assert!(matches!(&unknown, McpError::Refused { code: -32602, .. }), "{unknown}");
     let prompts = client.prompts().await.unwrap();
@@ -58,7 +65,10 @@ async fn reads(client: &McpClient) {
     let messages = client.prompt("args-prompt", &[("city", "Oslo")]).await.unwrap();
     assert_eq!(messages[0].text(), "What's weather in Oslo?");
     assert!(client.prompt("args-prompt", &[]).await.is_err());
-    let embedded = client.prompt("resource-prompt", &[("resourceType", "Text"), ("resourceId", "1")]).await.unwrap();
+    let embedded = client
+        .prompt("resource-prompt", &[("resourceType", "Text"), ("resourceId", "1")])
+        .await
+        .unwrap();
     assert!(embedded.iter().any(|message| message.text().contains("Resource 1")), "{embedded:?}");
 }
 
@@ -66,7 +76,8 @@ async fn reads(client: &McpClient) {
 async fn a_server_of_the_newest_revision_is_used_by_its_tools() {
     let Some(command) = mcp_time() else { return };
     let client = of_command("time", &command).build().unwrap();
-    let arguments = json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
+    let arguments =
+        json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
     let converted = call(&client, "mcp.time.convert_time", arguments).await;
     assert!(converted.text().contains("21:00"), "{}", converted.text());
     let unknown = call(&client, "mcp.time.get_current_time", json!({"timezone": "Nowhere"})).await;
@@ -84,7 +95,8 @@ async fn the_reference_server_is_used_at_an_address() {
     command.arg(script).arg("streamableHttp").env("PORT", port.to_string());
     let mut process = Process::start(&mut command).unwrap();
     process.wait_until("it listens", |_| std::net::TcpStream::connect(("127.0.0.1", port)).ok());
-    let client = McpClient::http("everything", format!("http://127.0.0.1:{port}/mcp")).build().unwrap();
+    let client =
+        McpClient::http("everything", format!("http://127.0.0.1:{port}/mcp")).build().unwrap();
     let echo = call(&client, "mcp.everything.echo", json!({"message": "Hello"})).await;
     assert_eq!((echo.status, &*echo.text()), (ToolStatus::Success, "Echo: Hello"));
     reads(&client).await;
@@ -102,12 +114,15 @@ async fn files_below_a_folder_are_read_and_those_beside_it_are_not() {
     let client = of_command("files", &command).build().unwrap();
     let read = call(&client, "files:read_text_file", json!({"path": notes.join("a.txt")})).await;
     assert_eq!((read.status, read.text().trim()), (ToolStatus::Success, "one"), "{}", read.text());
-    let beside = call(&client, "files:read_text_file", json!({"path": notes.join("../secret.txt")})).await;
+    let beside =
+        call(&client, "files:read_text_file", json!({"path": notes.join("../secret.txt")})).await;
     assert_eq!(beside.status, ToolStatus::Error, "{}", beside.text());
     let written = json!({"path": notes.join("b.txt"), "content": "three"});
     assert!(call(&client, "files:write_file", written).await.status.is_success());
     assert_eq!(std::fs::read_to_string(notes.join("b.txt")).unwrap(), "three");
-    assert!(client.resources().await.unwrap().is_empty() && client.prompts().await.unwrap().is_empty());
+    assert!(
+        client.resources().await.unwrap().is_empty() && client.prompts().await.unwrap().is_empty()
+    );
     client.close().await;
 }
 
@@ -116,9 +131,15 @@ async fn what_is_remembered_is_there_for_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("memory.jsonl");
     let Some(command) = mcp_memory() else { return };
-    let client = || of_command("memory", &command).env("MEMORY_FILE_PATH", file.to_str().unwrap()).build().unwrap();
+    let client = || {
+        of_command("memory", &command)
+            .env("MEMORY_FILE_PATH", file.to_str().unwrap())
+            .build()
+            .unwrap()
+    };
     let first = client();
-    let ada = json!({"name": "Ada", "entityType": "person", "observations": ["likes window seats"]});
+    let ada =
+        json!({"name": "Ada", "entityType": "person", "observations": ["likes window seats"]});
     let made = call(&first, "mcp.memory.create_entities", json!({"entities": [ada]})).await;
     assert_eq!(made.status, ToolStatus::Success, "{}", made.text());
     first.close().await;
@@ -147,9 +168,11 @@ async fn a_page_of_loopback_is_fetched() {
         }
     });
     let client = of_command("fetch", &command).build().unwrap();
-    let page = call(&client, "fetch:fetch", json!({"url": format!("{url}/page"), "raw": true})).await;
+    let page =
+        call(&client, "fetch:fetch", json!({"url": format!("{url}/page"), "raw": true})).await;
     assert!(page.text().contains("tea is in the kitchen"), "{}", page.text());
-    let missing = call(&client, "fetch:fetch", json!({"url": format!("{url}/none"), "raw": true})).await;
+    let missing =
+        call(&client, "fetch:fetch", json!({"url": format!("{url}/none"), "raw": true})).await;
     assert_eq!(missing.status, ToolStatus::Error, "{}", missing.text());
     // The server's prompt fetches the page for a person.
     assert_eq!(client.prompts().await.unwrap()[0].name, "fetch");

@@ -26,7 +26,11 @@ fn call(tool: &str, arguments: Value) -> ToolCall {
     ToolCall::new("c", tool, arguments.to_string())
 }
 
-async fn answer(server: &ScriptedMcp, tool: &str, arguments: Value) -> agentflow::message::ToolResult {
+async fn answer(
+    server: &ScriptedMcp,
+    tool: &str,
+    arguments: Value,
+) -> agentflow::message::ToolResult {
     let runtime = Runtime::builder().toolset(client(server).build().unwrap()).build();
     runtime.invoke(&call(tool, arguments), &[]).await.unwrap()
 }
@@ -40,7 +44,11 @@ async fn they_are_in_the_catalogue_under_the_name_of_their_server() {
         let names: Vec<&str> = tools.filter(|name| name.starts_with("mcp.")).collect();
         assert_eq!(names, ["mcp.notes.read", "mcp.notes.write"]);
         for name in ["mcp.notes.read", "mcp.notes:read", "mcp__notes__read", "notes:read"] {
-            assert_eq!(&**runtime.tool(name).await.unwrap().catalogue_name(), "mcp.notes.read", "{name}");
+            assert_eq!(
+                &**runtime.tool(name).await.unwrap().catalogue_name(),
+                "mcp.notes.read",
+                "{name}"
+            );
         }
         let unknown = runtime.tool("mcp.notes.raed").await.unwrap_err().to_string();
         assert!(unknown.contains("`mcp.notes.read`"), "{unknown}");
@@ -55,7 +63,10 @@ async fn a_schema_is_checked_as_far_as_it_can_be() {
     let server = ScriptedMcp::from_fn(
         [
             with("mail", json!({"type": "object", "properties": {"to": mail}, "required": ["to"]})),
-            with("elsewhere", json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}})),
+            with(
+                "elsewhere",
+                json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}}),
+            ),
             with("empty", json!({})),
             json!({"name": "answers", "inputSchema": {"type": "object"},
                 "outputSchema": {"type": "object", "properties": {"to": mail}}}),
@@ -88,21 +99,28 @@ async fn a_schema_is_checked_as_far_as_it_can_be() {
 
 #[tokio::test]
 async fn a_null_for_an_optional_argument_is_left_out_unless_the_schema_allows_it() {
-    let properties =
-        json!({"query": {"type": "string"}, "limit": {"type": "integer"}, "after": {"type": ["string", "null"]}});
+    let properties = json!({"query": {"type": "string"}, "limit": {"type": "integer"}, "after": {"type": ["string", "null"]}});
     let schema = json!({"type": "object", "properties": properties, "required": ["query"]});
     let find = || {
-        ScriptedMcp::from_fn([json!({"name": "find", "inputSchema": schema})], |_: &str, _: &Value| {
-            McpAnswer::text("ok")
-        })
+        ScriptedMcp::from_fn(
+            [json!({"name": "find", "inputSchema": schema})],
+            |_: &str, _: &Value| McpAnswer::text("ok"),
+        )
     };
     let server = find();
-    let result = answer(&server, "mcp.notes.find", json!({"query": "a", "limit": null, "after": null})).await;
+    let result =
+        answer(&server, "mcp.notes.find", json!({"query": "a", "limit": null, "after": null}))
+            .await;
     assert_eq!(result.status, ToolStatus::Success, "{}", result.text());
     assert_eq!(server.calls(), [("find".to_owned(), json!({"query": "a", "after": null}))]);
     let server = find();
     let result = answer(&server, "mcp.notes.find", json!({"query": null})).await;
-    assert_eq!((result.status, server.calls().len()), (ToolStatus::InvalidArguments, 0), "{}", result.text());
+    assert_eq!(
+        (result.status, server.calls().len()),
+        (ToolStatus::InvalidArguments, 0),
+        "{}",
+        result.text()
+    );
 }
 
 #[tokio::test]
@@ -113,11 +131,17 @@ async fn a_call_has_the_policy_and_the_checks_of_any_other() {
     let runtime = Runtime::builder().toolset(client).build();
     let refused = runtime.invoke(&call("mcp.notes.read", json!({})), &[]).await.unwrap();
     assert_eq!(refused.status, ToolStatus::Unauthorized);
-    let wrong = runtime.invoke(&call("mcp.notes.read", json!({"path": 7})), &["notes".into()]).await.unwrap();
+    let wrong = runtime
+        .invoke(&call("mcp.notes.read", json!({"path": 7})), &["notes".into()])
+        .await
+        .unwrap();
     assert_eq!(wrong.status, ToolStatus::InvalidArguments);
     assert!(wrong.output.contains("`path`"), "{}", wrong.output);
     assert!(server.calls().is_empty());
-    let read = runtime.invoke(&call("mcp.notes.read", json!({"path": "a"})), &["notes".into()]).await.unwrap();
+    let read = runtime
+        .invoke(&call("mcp.notes.read", json!({"path": "a"})), &["notes".into()])
+        .await
+        .unwrap();
     assert_eq!((read.status, &*read.text()), (ToolStatus::Success, "one"));
     assert_eq!(server.calls(), [("read".to_owned(), json!({"path": "a"}))]);
     server.finish();
@@ -130,7 +154,10 @@ async fn lists_say_which_tools_are_offered() {
         (client(&notes()).deny_tools(["write"]), ["mcp.notes.read"]),
     ] {
         let tools = client.build().unwrap().toolset().tools().await.unwrap();
-        assert_eq!(tools.iter().map(|tool| tool.catalogue_name().to_string()).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            tools.iter().map(|tool| tool.catalogue_name().to_string()).collect::<Vec<_>>(),
+            expected
+        );
     }
 }
 
@@ -156,16 +183,22 @@ async fn what_a_server_says_of_its_tools_makes_no_policy_wider() {
     };
     let (write, read) = (Effects::Write, Effects::Read);
     let builder = || client(&server);
-    assert_eq!(policies(builder().build().unwrap()).await, [(write, false), (write, false), (write, false)]);
+    assert_eq!(
+        policies(builder().build().unwrap()).await,
+        [(write, false), (write, false), (write, false)]
+    );
     let trusted = builder().trust_hints().build().unwrap();
     assert_eq!(policies(trusted).await, [(read, true), (write, false), (write, false)]);
     // The program's policy for all tools is overridden by a tool's hint that it has side effects.
-    let reading = builder().policy(ToolPolicy::default().effects(read).idempotent()).build().unwrap();
+    let reading =
+        builder().policy(ToolPolicy::default().effects(read).idempotent()).build().unwrap();
     assert_eq!(policies(reading).await, [(read, true), (read, true), (write, false)]);
     // For a tool with its own policy in the program, the server's hints are ignored.
-    let known = builder().trust_hints().tool_policy("reads", ToolPolicy::default()).build().unwrap();
+    let known =
+        builder().trust_hints().tool_policy("reads", ToolPolicy::default()).build().unwrap();
     assert_eq!(policies(known).await[0], (write, false));
-    let known = builder().tool_policy("writes", ToolPolicy::default().effects(read)).build().unwrap();
+    let known =
+        builder().tool_policy("writes", ToolPolicy::default().effects(read)).build().unwrap();
     assert_eq!(policies(known).await[2], (read, false));
 }
 
@@ -213,7 +246,10 @@ async fn an_answer_is_its_structured_value_or_its_text_with_files_and_links() {
     );
     for (output, text) in [(r#"{"n":1}"#, r#"{"n":1}"#), (r#"{"n":1}"#, "One."), (r#""""#, "")] {
         let result = answer(&server, "mcp.notes.read", json!({})).await;
-        assert_eq!((result.status, &*result.output, &*result.text()), (ToolStatus::Success, output, text));
+        assert_eq!(
+            (result.status, &*result.output, &*result.text()),
+            (ToolStatus::Success, output, text)
+        );
     }
     for (status, says) in [
         (ToolStatus::Error, "no such note"),
@@ -230,7 +266,8 @@ async fn an_answer_is_its_structured_value_or_its_text_with_files_and_links() {
 #[tokio::test]
 async fn an_answer_that_its_tool_does_not_declare_is_an_error() {
     let mut tool = ScriptedMcp::tool("count", json!({}));
-    tool["outputSchema"] = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    tool["outputSchema"] =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let server = ScriptedMcp::new([tool]).answers([
         ("count", McpAnswer::structured(json!({"n": 1}))),
         ("count", McpAnswer::structured(json!({"n": "one"}))),
@@ -246,18 +283,25 @@ async fn an_answer_that_its_tool_does_not_declare_is_an_error() {
 
 #[tokio::test]
 async fn progress_is_shown_as_it_arrives() {
-    let words = vec![json!({"progress": 1, "total": 2, "message": "half"}), json!({"progress": 2.5})];
-    let server = notes().answers([("read", McpAnswer::Progress(words, Box::new(McpAnswer::text("all"))))]);
+    let words =
+        vec![json!({"progress": 1, "total": 2, "message": "half"}), json!({"progress": 2.5})];
+    let server =
+        notes().answers([("read", McpAnswer::Progress(words, Box::new(McpAnswer::text("all"))))]);
     let model = ScriptedModel::new([Turn::call("mcp__notes__read", json!({})), Turn::text("done")]);
     let agent = Agent::new(model).tools(client(&server).build().unwrap());
     let mut stream = agent.stream("Go.").unwrap();
     let mut shown = Vec::new();
-    while let Some(event) = within("the next event", futures_util::StreamExt::next(&mut stream)).await {
+    while let Some(event) =
+        within("the next event", futures_util::StreamExt::next(&mut stream)).await
+    {
         if let EventKind::StepProgress { value } = &event.kind {
             shown.push(value.decode::<Value>().unwrap());
         }
     }
-    assert_eq!(shown, [json!({"progress": 1.0, "total": 2.0, "message": "half"}), json!({"progress": 2.5})]);
+    assert_eq!(
+        shown,
+        [json!({"progress": 1.0, "total": 2.0, "message": "half"}), json!({"progress": 2.5})]
+    );
 }
 
 #[tokio::test]
@@ -279,7 +323,8 @@ async fn a_change_of_the_tools_counts_from_the_next_turn() {
         .capturing();
         let result = Agent::new(model.clone()).tools(client).run("Go.").await.unwrap();
         assert_eq!(result.output(), "done");
-        let offered: Vec<usize> = model.requests().iter().map(|request| request.tools.definitions().len()).collect();
+        let offered: Vec<usize> =
+            model.requests().iter().map(|request| request.tools.definitions().len()).collect();
         assert_eq!(offered, [2, 1, 1]);
         assert_eq!(before.len(), 2);
         server.finish();
@@ -289,7 +334,8 @@ async fn a_change_of_the_tools_counts_from_the_next_turn() {
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
     for server in [notes(), notes().without_handshake()] {
-        let server = server.answers([("read", McpAnswer::Silence), ("read", McpAnswer::text("one"))]);
+        let server =
+            server.answers([("read", McpAnswer::Silence), ("read", McpAnswer::text("one"))]);
         let runtime = Runtime::builder().toolset(client(&server).build().unwrap()).build();
         let asked = call("mcp.notes.read", json!({}));
         let mut first = Box::pin(runtime.invoke(&asked, &[]));
@@ -334,16 +380,20 @@ async fn a_workflow_of_data_calls_them_by_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_repeats_a_call_only_where_that_does_no_harm() {
-    for (policy, is_repeated) in [(ToolPolicy::default(), false), (ToolPolicy::default().effects(Effects::Read), true)]
+    for (policy, is_repeated) in
+        [(ToolPolicy::default(), false), (ToolPolicy::default().effects(Effects::Read), true)]
     {
-        let server = ScriptedMcp::from_fn([ScriptedMcp::tool("read", json!({}))], |_, _| McpAnswer::text("one"));
+        let server = ScriptedMcp::from_fn([ScriptedMcp::tool("read", json!({}))], |_, _| {
+            McpAnswer::text("one")
+        });
         let client = client(&server).policy(policy).build().unwrap();
         let model = ScriptedModel::from_fn(|request| match request.messages.len() {
             1 => Turn::call("mcp__notes__read", json!({})),
             _ => Turn::text("done"),
         });
         let agent = Agent::new(model).tools(client);
-        let report = CrashTest::agent(&agent, || "Go.").twice().may_differ_when_interrupted().run().await;
+        let report =
+            CrashTest::agent(&agent, || "Go.").twice().may_differ_when_interrupted().run().await;
         assert!(report.crashes() > 10, "{report:?}");
         assert_eq!(report.interrupted() == 0, is_repeated, "{report:?}");
     }

@@ -14,7 +14,9 @@ use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use super::{add, double, judge};
 
 fn named(name: &str) -> FnTool {
-    FnTool::new(name.to_owned(), "Says hello.", |_: Context, (): ()| async { Ok::<_, String>("hello") })
+    FnTool::new(name.to_owned(), "Says hello.", |_: Context, (): ()| async {
+        Ok::<_, String>("hello")
+    })
 }
 
 fn wrong(catalogue: &Catalogue) -> Vec<String> {
@@ -26,7 +28,10 @@ async fn everything_that_is_linked_has_its_origin_and_its_schemas() {
     let catalogue = test_runtime().build().catalogue().await.check().unwrap();
     let of = |kind, name| catalogue.get(kind, name).unwrap();
     let tool = of(EntryKind::Tool, "add");
-    assert!(matches!(&tool.origin, Origin::Linked(place) if place.file.ends_with("catalogue/main.rs")), "{tool:?}");
+    assert!(
+        matches!(&tool.origin, Origin::Linked(place) if place.file.ends_with("catalogue/main.rs")),
+        "{tool:?}"
+    );
     assert_eq!(tool.input.as_ref().unwrap()["required"], json!(["a", "b"]));
     let agent = of(EntryKind::Agent, "judge");
     assert_eq!(&*agent.description, "Ask the agent `judge`.");
@@ -67,9 +72,18 @@ async fn what_is_linked_may_be_given_too() {
         .build();
     let catalogue = runtime.catalogue().await.check().unwrap();
     let add = catalogue.get(EntryKind::Tool, "add").unwrap();
-    assert!(matches!(&add.origin, Origin::Given(place) if place.file.ends_with("names.rs")), "{add:?}");
-    assert_eq!(catalogue.of_kind(EntryKind::Workflow).filter(|entry| &*entry.name == "double").count(), 1);
-    assert_eq!(catalogue.get(EntryKind::Schema, "Order").unwrap().input, Some(json!({"type": "object"})));
+    assert!(
+        matches!(&add.origin, Origin::Given(place) if place.file.ends_with("names.rs")),
+        "{add:?}"
+    );
+    assert_eq!(
+        catalogue.of_kind(EntryKind::Workflow).filter(|entry| &*entry.name == "double").count(),
+        1
+    );
+    assert_eq!(
+        catalogue.get(EntryKind::Schema, "Order").unwrap().input,
+        Some(json!({"type": "object"}))
+    );
     assert_eq!(&*runtime.tool("add").await.unwrap().definition().name, "add");
     let unknown = runtime.tool("ad").await.unwrap_err().to_string();
     assert_eq!(unknown, "there is no tool `ad`; did you mean `add`?");
@@ -86,15 +100,19 @@ async fn two_of_one_name_are_an_error_with_both_origins() {
     let catalogue = runtime.catalogue().await;
     let said = wrong(&catalogue);
     assert_eq!(said.len(), 3, "{said:#?}");
-    for (said, what) in
-        said.iter().zip(["tools are named `add`", "agents are named `judge`", "workflows are named `double`"])
-    {
+    for (said, what) in said.iter().zip([
+        "tools are named `add`",
+        "agents are named `judge`",
+        "workflows are named `double`",
+    ]) {
         assert!(said.starts_with(&format!("two {what}: given to the runtime at ")), "{said}");
         assert!(said.contains("names.rs:") && said.contains(", and linked from "), "{said}");
         assert!(said.contains("catalogue/main.rs:"), "{said}");
     }
     // Each duplicate is reported when its name is used, and other names are not affected.
-    let taken = |error: Error| assert!(matches!(error, Error::Registry(RegistryError::NameTaken { .. })), "{error}");
+    let taken = |error: Error| {
+        assert!(matches!(error, Error::Registry(RegistryError::NameTaken { .. })), "{error}");
+    };
     taken(runtime.tool("add").await.unwrap_err());
     taken(runtime.workflow_graph("double").unwrap_err());
     taken(runtime.start_named("double", agentflow::value::Encoded::null()).await.unwrap_err());
@@ -121,11 +139,16 @@ async fn who_agrees_to_a_tool_says_its_name() {
         ("approve:files__read", ToolStatus::Success),
         ("approve:files.write", ToolStatus::Unauthorized),
     ] {
-        let agent =
-            Agent::new(ScriptedModel::new(turns())).tools([tool()]).settings(AgentSettings::new().grant([scope]));
+        let agent = Agent::new(ScriptedModel::new(turns()))
+            .tools([tool()])
+            .settings(AgentSettings::new().grant([scope]));
         let result = agent.run("Go.").await.unwrap();
-        let statuses: Vec<ToolStatus> =
-            result.conversation().messages().iter().flat_map(|m| m.results().map(|r| r.status)).collect();
+        let statuses: Vec<ToolStatus> = result
+            .conversation()
+            .messages()
+            .iter()
+            .flat_map(|m| m.results().map(|r| r.status))
+            .collect();
         assert_eq!(statuses, [status], "{scope}");
     }
 }
@@ -168,7 +191,10 @@ async fn the_tools_of_a_toolset_are_found_by_both_names() {
     assert_eq!(near, "there is no tool `mcp.files.raed`; did you mean `mcp.files.read`?");
     // An unreachable toolset does not hide the others.
     let catalogue = runtime.catalogue().await;
-    assert_eq!(wrong(&catalogue), ["the tools of `away` could not be fetched: the server does not answer"]);
+    assert_eq!(
+        wrong(&catalogue),
+        ["the tools of `away` could not be fetched: the server does not answer"]
+    );
     let entry = catalogue.get(EntryKind::Tool, "mcp.files.read").unwrap();
     assert_eq!(entry.origin.to_string(), "from the toolset `mcp.files`");
     assert_eq!(
@@ -184,14 +210,26 @@ async fn the_schema_of_an_input_has_its_definitions_where_they_are_referred_to()
     struct Item {
         name: String,
     }
-    let flow = Workflow::<(Vec<Item>, Option<Item>), u32>::build("count", ["items", "more"], |b, (items, more)| {
-        b.value("count", (items, more), |(items, more): (Vec<Item>, Option<Item>)| {
-            Ok::<_, Error>(u32::try_from(items.len()).unwrap_or_default() + u32::from(more.is_some()))
-        })
-    })
+    let flow = Workflow::<(Vec<Item>, Option<Item>), u32>::build(
+        "count",
+        ["items", "more"],
+        |b, (items, more)| {
+            b.value("count", (items, more), |(items, more): (Vec<Item>, Option<Item>)| {
+                Ok::<_, Error>(
+                    u32::try_from(items.len()).unwrap_or_default() + u32::from(more.is_some()),
+                )
+            })
+        },
+    )
     .unwrap();
     let schema = flow.graph().input_schema();
-    assert!(jsonschema::is_valid(&schema, &json!({"items": [{"name": "a"}], "more": null})), "{schema}");
-    assert!(!jsonschema::is_valid(&schema, &json!({"items": [{"nam": "a"}], "more": null})), "{schema}");
+    assert!(
+        jsonschema::is_valid(&schema, &json!({"items": [{"name": "a"}], "more": null})),
+        "{schema}"
+    );
+    assert!(
+        !jsonschema::is_valid(&schema, &json!({"items": [{"nam": "a"}], "more": null})),
+        "{schema}"
+    );
     let _ = judge::definition();
 }

@@ -31,8 +31,9 @@ fn calls(tool: &'static str, arguments: Value) -> ScriptedModel {
 /// Creates the innermost server, whose tool asks for a seat.
 fn flights() -> ScriptedMcp {
     let tools = [ScriptedMcp::tool("book", json!({"to": {"type": "string"}}))];
-    let answer =
-        |_: &str, _: &Value| McpAnswer::text("booked").after_asking("Which seat?", json!({"seat": {"type": "string"}}));
+    let answer = |_: &str, _: &Value| {
+        McpAnswer::text("booked").after_asking("Which seat?", json!({"seat": {"type": "string"}}))
+    };
     ScriptedMcp::from_fn(tools, answer).without_handshake()
 }
 
@@ -40,14 +41,18 @@ fn flights() -> ScriptedMcp {
 fn clerk(store: &MemoryStore, flights: &ScriptedMcp) -> Runtime {
     let of = flights.clone();
     let tools = McpClient::in_memory("flights", move || of.connect()).build().unwrap();
-    let agent = Agent::new(calls("mcp__flights__book", json!({"to": "Oslo"}))).name("nested_clerk").tools(tools);
+    let agent = Agent::new(calls("mcp__flights__book", json!({"to": "Oslo"})))
+        .name("nested_clerk")
+        .tools(tools);
     Runtime::builder().store(store.clone()).agent(&agent).build()
 }
 
 /// Builds the outer program: an agent that calls the clerk, served over MCP.
 fn desk(store: &MemoryStore, url: &str) -> Runtime {
     let far = A2aClient::at("clerk", url).asks_people().build().unwrap();
-    let agent = Agent::new(calls("a2a__clerk", json!({"message": "Oslo, please."}))).name("nested_desk").tools(far);
+    let agent = Agent::new(calls("a2a__clerk", json!({"message": "Oslo, please."})))
+        .name("nested_desk")
+        .tools(far);
     Runtime::builder().store(store.clone()).agent(&agent).build()
 }
 
@@ -89,11 +94,16 @@ async fn what_the_innermost_asks_is_asked_of_the_outermost_client() {
         again["inputResponses"] = json!({(key): {"action": "accept", "content": content}});
         let answer = lines.ask(2, "tools/call", again).await;
         assert!(
-            answer["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains("booked")),
+            answer["result"]["content"][0]["text"]
+                .as_str()
+                .is_some_and(|text| text.contains("booked")),
             "{answer}"
         );
         assert_eq!(flights.calls().len(), 1, "{restarts}");
-        assert_eq!(flights.answered(), [json!({"action": "accept", "content": {"seat": "window"}})]);
+        assert_eq!(
+            flights.answered(),
+            [json!({"action": "accept", "content": {"seat": "window"}})]
+        );
         for runtime in [&clerk_of, &desk_of] {
             let runs = runtime.runs(RunFilter::new()).await.unwrap();
             assert_eq!(runs.iter().map(|run| run.status).collect::<Vec<_>>(), [RunStatus::Success]);
@@ -112,9 +122,12 @@ async fn who_cancels_the_outermost_call_cancels_the_innermost() {
     let desk_of = desk(&outer, &url);
     let server = McpServer::from_runtime(&desk_of).tools([""; 0]).agents(["nested_desk"]);
     let mut lines = Lines::greeted(&server).await;
-    lines.send(7, "tools/call", json!({"name": "nested_desk", "arguments": {"message": "Go."}})).await;
+    lines
+        .send(7, "tools/call", json!({"name": "nested_desk", "arguments": {"message": "Go."}}))
+        .await;
     flights.wait_until(|server| !server.calls().is_empty()).await;
-    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
     lines.say(&cancelled).await;
     flights.wait_until(|server| server.cancelled() == 1).await;
     for runtime in [&desk_of, &clerk_of] {

@@ -33,8 +33,10 @@ async fn service(seconds: u64) -> (Server, Arc<AtomicUsize>) {
         if request.starts_with("POST /token ") {
             let number = count.fetch_add(1, Ordering::SeqCst) + 1;
             let token = format!("token-{number}");
-            return json_of(&json!({"access_token": token, "token_type": "Bearer", "expires_in": seconds,
-                                   "refresh_token": format!("rotated-{number}")}));
+            return json_of(
+                &json!({"access_token": token, "token_type": "Bearer", "expires_in": seconds,
+                                   "refresh_token": format!("rotated-{number}")}),
+            );
         }
         let newest = format!("authorization: Bearer token-{}\r\n", count.load(Ordering::SeqCst));
         match request.contains(&newest) {
@@ -63,7 +65,9 @@ async fn call(runtime: &agentflow::Runtime) -> ToolResult {
 #[tokio::test]
 async fn a_client_is_given_a_token_once_and_a_new_one_when_it_is_refused() {
     let (server, given) = service(3600).await;
-    let runtime = test_runtime().tools(tool(&server, ", scopes: [plans.read, plans.write]").tool().unwrap()).build();
+    let runtime = test_runtime()
+        .tools(tool(&server, ", scopes: [plans.read, plans.write]").tool().unwrap())
+        .build();
     for _ in 0..2 {
         let result = call(&runtime).await;
         assert!(result.status.is_success() && result.text().contains("secret plans"), "{result:?}");
@@ -71,8 +75,14 @@ async fn a_client_is_given_a_token_once_and_a_new_one_when_it_is_refused() {
     assert_eq!(given.load(Ordering::SeqCst), 1);
     let asked = server.asked().remove(0);
     // The client sends its secret in the encoding of RFC 6749, section 2.3.1.
-    assert!(asked.contains("authorization: Basic YXBwK29uZTpjbGllbnQtc2VjcmV0LSUyNjE=\r\n"), "{asked}");
-    assert!(asked.ends_with("\r\n\r\ngrant_type=client_credentials&scope=plans.read+plans.write"), "{asked}");
+    assert!(
+        asked.contains("authorization: Basic YXBwK29uZTpjbGllbnQtc2VjcmV0LSUyNjE=\r\n"),
+        "{asked}"
+    );
+    assert!(
+        asked.ends_with("\r\n\r\ngrant_type=client_credentials&scope=plans.read+plans.write"),
+        "{asked}"
+    );
     // Revokes a token before it expires.
     given.fetch_add(1, Ordering::SeqCst);
     let result = call(&runtime).await;
@@ -88,14 +98,20 @@ async fn a_client_is_given_a_token_once_and_a_new_one_when_it_is_refused() {
 #[tokio::test]
 async fn a_refresh_token_of_a_person_is_used_and_its_successors() {
     let (server, given) = service(0).await;
-    let runtime = test_runtime().tools(tool(&server, ", refresh_token: APP_REFRESH").tool().unwrap()).build();
+    let runtime =
+        test_runtime().tools(tool(&server, ", refresh_token: APP_REFRESH").tool().unwrap()).build();
     for _ in 0..2 {
         assert!(call(&runtime).await.status.is_success());
     }
     // Each token had expired before the next call.
     assert_eq!(given.load(Ordering::SeqCst), 2);
-    let asked: Vec<String> = server.asked().into_iter().filter(|request| request.starts_with("POST /token ")).collect();
-    assert!(asked[0].ends_with(&format!("grant_type=refresh_token&refresh_token={REFRESH}")), "{}", asked[0]);
+    let asked: Vec<String> =
+        server.asked().into_iter().filter(|request| request.starts_with("POST /token ")).collect();
+    assert!(
+        asked[0].ends_with(&format!("grant_type=refresh_token&refresh_token={REFRESH}")),
+        "{}",
+        asked[0]
+    );
     assert!(asked[1].ends_with("grant_type=refresh_token&refresh_token=rotated-1"), "{}", asked[1]);
 }
 
@@ -106,11 +122,16 @@ async fn a_refusal_shows_no_key() {
         answered("400 Bad Request", "content-type: application/json\r\n", &body)
     })
     .await;
-    let runtime = test_runtime().tools(tool(&server, ", refresh_token: APP_REFRESH").tool().unwrap()).build();
+    let runtime =
+        test_runtime().tools(tool(&server, ", refresh_token: APP_REFRESH").tool().unwrap()).build();
     let result = call(&runtime).await;
     assert_eq!(result.status, ToolStatus::Unauthorized, "{result:?}");
     let text = result.text();
-    assert!(text.contains("no access token of `127.0.0.1` for `app one`") && text.contains("invalid_client"), "{text}");
+    assert!(
+        text.contains("no access token of `127.0.0.1` for `app one`")
+            && text.contains("invalid_client"),
+        "{text}"
+    );
     for key in [SECRET, REFRESH, "YXBwK29uZTpjbGllbnQtc2VjcmV0LSUyNjE="] {
         assert!(!text.contains(key), "{text}");
     }
@@ -127,10 +148,12 @@ async fn a_token_endpoint_is_a_host_that_the_program_has_named() {
          secret: APP_SECRET}}\n",
         server.url("/plans")
     );
-    let error = ApiTool::read(&text).unwrap().access(access(server.port)).tool().unwrap_err().to_string();
-    for says in
-        ["`client_id` of `auth` is empty", "`token_url` of `auth`: the host `login.example.org` is not requested"]
-    {
+    let error =
+        ApiTool::read(&text).unwrap().access(access(server.port)).tool().unwrap_err().to_string();
+    for says in [
+        "`client_id` of `auth` is empty",
+        "`token_url` of `auth`: the host `login.example.org` is not requested",
+    ] {
         assert!(error.contains(says), "{error}");
     }
     // A GraphQL service is called in the same way.

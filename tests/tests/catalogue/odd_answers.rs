@@ -18,7 +18,10 @@ const FEWEST: usize = 50;
 fn rows(file: &str) -> Vec<Value> {
     let rows: Vec<Value> = file.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
     assert!(rows.len() >= FEWEST, "{} rows", rows.len());
-    assert!(rows.iter().all(|row| row["source"].as_str().is_some_and(|source| source.starts_with("https://"))));
+    assert!(
+        rows.iter()
+            .all(|row| row["source"].as_str().is_some_and(|source| source.starts_with("https://")))
+    );
     rows
 }
 
@@ -39,7 +42,9 @@ fn name(status: ToolStatus) -> &'static str {
 fn line_of(item: &Value, id: &Value) -> String {
     match item {
         Value::String(raw) => raw.replace("$id", &id.to_string()),
-        message if message.get("jsonrpc").is_some() => format!("{message}\n").replace("\"$id\"", &id.to_string()),
+        message if message.get("jsonrpc").is_some() => {
+            format!("{message}\n").replace("\"$id\"", &id.to_string())
+        }
         rest => {
             let mut answer = json!({"jsonrpc": "2.0", "id": id});
             answer.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
@@ -55,11 +60,15 @@ fn mcp_lines(row: &Value, method: &str) -> Vec<Value> {
     }
     vec![match method {
         "initialize" => match &row["initialize"] {
-            Value::Null => json!({"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-                "serverInfo": {"name": "p", "version": "1"}}}),
+            Value::Null => {
+                json!({"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "p", "version": "1"}}})
+            }
             result => json!({"result": result}),
         },
-        "tools/list" => json!({"result": {"tools": [{"name": "work", "inputSchema": {"type": "object"}}]}}),
+        "tools/list" => {
+            json!({"result": {"tools": [{"name": "work", "inputSchema": {"type": "object"}}]}})
+        }
         "tools/call" => json!({"result": {"content": [{"type": "text", "text": "done"}]}}),
         _ => json!({"error": {"code": -32601, "message": "Method not found"}}),
     }]
@@ -71,7 +80,9 @@ async fn serve(stream: DuplexStream, row: Value) {
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
         // Skips responses to requests of the server, and notifications.
-        let (Some(method), false) = (message["method"].as_str(), message["id"].is_null()) else { continue };
+        let (Some(method), false) = (message["method"].as_str(), message["id"].is_null()) else {
+            continue;
+        };
         for item in mcp_lines(&row, method) {
             if write.write_all(line_of(&item, &message["id"]).as_bytes()).await.is_err() {
                 return;
@@ -100,10 +111,11 @@ async fn mcp_row(row: &Value) -> Vec<String> {
         }
     }
     let runtime = Runtime::builder().toolset(client.clone()).build();
-    let (status, text) = match runtime.invoke(&ToolCall::new("c", "mcp.notes.work", "{}"), &[]).await {
-        Ok(result) => (result.status, result.text().into_owned()),
-        Err(error) => (ToolStatus::Error, error.to_string()),
-    };
+    let (status, text) =
+        match runtime.invoke(&ToolCall::new("c", "mcp.notes.work", "{}"), &[]).await {
+            Ok(result) => (result.status, result.text().into_owned()),
+            Err(error) => (ToolStatus::Error, error.to_string()),
+        };
     let expected = [row["result"][0].as_str().unwrap(), row["result"][1].as_str().unwrap()];
     if name(status) != expected[0] || !fits(&text, expected[1]) {
         problems.push(format!("{status:?} {text:?} and not {expected:?}"));
@@ -142,8 +154,13 @@ async fn a2a_row(row: &Value) -> Option<String> {
     let server = Server::start(move |request| {
         let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request, ""));
         if head.starts_with("GET /.well-known/") {
-            let host = head.lines().find_map(|line| line.to_lowercase().strip_prefix("host: ").map(str::to_owned));
-            return json_of(&card_of(&server_row, &format!("http://{}/rpc", host.unwrap_or_default())));
+            let host = head
+                .lines()
+                .find_map(|line| line.to_lowercase().strip_prefix("host: ").map(str::to_owned));
+            return json_of(&card_of(
+                &server_row,
+                &format!("http://{}/rpc", host.unwrap_or_default()),
+            ));
         }
         let asked: Value = serde_json::from_str(body).unwrap_or_default();
         match &server_row["stream"] {
@@ -153,7 +170,10 @@ async fn a2a_row(row: &Value) -> Option<String> {
             }
             _ => {
                 let mut answer = json!({"jsonrpc": "2.0", "id": asked["id"]});
-                answer.as_object_mut().unwrap().extend(server_row["answer"].as_object().unwrap().clone());
+                answer
+                    .as_object_mut()
+                    .unwrap()
+                    .extend(server_row["answer"].as_object().unwrap().clone());
                 let status = server_row["status"].as_str().unwrap_or("200 OK");
                 answered(status, "content-type: application/json\r\n", &answer.to_string())
             }

@@ -49,38 +49,63 @@ async fn an_operation_is_a_tool() {
     let (_, text) = call(list, json!({"limit": 5, "tags": ["a", "b"], "X-Trace": "t"})).await;
     assert_eq!(text, "Rex");
     let sent = server.asked().remove(0);
-    assert!(sent.starts_with("GET /v1/pets?limit=5&tags%5B%5D=a&tags%5B%5D=b HTTP/1.1\r\n"), "{sent}");
-    assert!(sent.contains("x-trace: t\r\n") && sent.contains("x-api-key: sk-1234567890\r\n"), "{sent}");
+    assert!(
+        sent.starts_with("GET /v1/pets?limit=5&tags%5B%5D=a&tags%5B%5D=b HTTP/1.1\r\n"),
+        "{sent}"
+    );
+    assert!(
+        sent.contains("x-trace: t\r\n") && sent.contains("x-api-key: sk-1234567890\r\n"),
+        "{sent}"
+    );
 
     let create = api.tool("createPet").unwrap().tool().unwrap();
     let body = Tool::definition(&create).parameters["properties"]["body"].clone();
     assert_eq!(body["properties"]["mother"], json!({"$ref": "#/$defs/Pet"}));
     assert_eq!(Tool::definition(&create).parameters["required"], json!(["body"]));
-    let (status, text) = call(api.tool("createPet").unwrap().tool().unwrap(), json!({"body": {"nme": "Rex"}})).await;
-    assert!(status == ToolStatus::InvalidArguments && text.contains("`body.name`: this is missing"), "{text}");
+    let (status, text) =
+        call(api.tool("createPet").unwrap().tool().unwrap(), json!({"body": {"nme": "Rex"}})).await;
+    assert!(
+        status == ToolStatus::InvalidArguments && text.contains("`body.name`: this is missing"),
+        "{text}"
+    );
     call(create, json!({"body": {"name": "Rex", "kind": "dog"}})).await;
     let sent = server.asked().remove(0);
     assert!(
-        sent.starts_with("POST /v1/pets HTTP/1.1\r\n") && sent.ends_with("{\"kind\":\"dog\",\"name\":\"Rex\"}"),
+        sent.starts_with("POST /v1/pets HTTP/1.1\r\n")
+            && sent.ends_with("{\"kind\":\"dog\",\"name\":\"Rex\"}"),
         "{sent}"
     );
 
     let get = api.tool("pets/get").unwrap().tool().unwrap();
     assert_eq!(&*Tool::definition(&get).name, "pets_get");
-    let (status, _) = call(api.tool("pets/get").unwrap().tool().unwrap(), json!({"petId": "../admin"})).await;
+    let (status, _) =
+        call(api.tool("pets/get").unwrap().tool().unwrap(), json!({"petId": "../admin"})).await;
     assert_eq!(status, ToolStatus::InvalidArguments);
     call(get, json!({"petId": "a/b"})).await;
     let sent = server.asked().remove(0);
     // The operation's list of security schemes is empty, so no key is sent.
-    assert!(sent.starts_with("GET /v1/pets/a%2Fb HTTP/1.1\r\n") && !sent.contains("x-api-key"), "{sent}");
+    assert!(
+        sent.starts_with("GET /v1/pets/a%2Fb HTTP/1.1\r\n") && !sent.contains("x-api-key"),
+        "{sent}"
+    );
 }
 
 #[test]
 fn what_is_not_read_is_refused_by_its_name() {
     let problem = |id: &str| pets().tool(id).unwrap_err().to_string();
-    assert!(problem("listPet").contains("no such operation; did you mean `listPets`?"), "{}", problem("listPet"));
-    assert!(problem("x").contains("its operations are `listPets`, `createPet`"), "{}", problem("x"));
-    assert!(problem("uploadPhoto").contains("its body is `image/png`, and JSON and forms are sent"));
+    assert!(
+        problem("listPet").contains("no such operation; did you mean `listPets`?"),
+        "{}",
+        problem("listPet")
+    );
+    assert!(
+        problem("x").contains("its operations are `listPets`, `createPet`"),
+        "{}",
+        problem("x")
+    );
+    assert!(
+        problem("uploadPhoto").contains("its body is `image/png`, and JSON and forms are sent")
+    );
     let changed = |from: &str, to: &str| {
         assert!(PETS.contains(from), "{from}");
         OpenApi::read(&PETS.replace(from, to))
@@ -122,21 +147,37 @@ fn what_is_not_read_is_refused_by_its_name() {
             "'#/components/parameters/Tag'",
             "the `$ref` `#/components/parameters/Tag` leads nowhere",
         ),
-        ("'#/components/parameters/Tags'", "'https://evil.test/x.yaml'", "leads out of the document"),
-        ("type: apiKey, in: header", "type: apiKey, in: cookie", "the scheme `key` is of the type `apiKey` cookie"),
+        (
+            "'#/components/parameters/Tags'",
+            "'https://evil.test/x.yaml'",
+            "leads out of the document",
+        ),
+        (
+            "type: apiKey, in: header",
+            "type: apiKey, in: cookie",
+            "the scheme `key` is of the type `apiKey` cookie",
+        ),
         (
             "type: apiKey, in: header, name: x-api-key",
             "type: http, scheme: basic",
             "name them with `password(\"key\", ..)`",
         ),
-        ("security: [{key: []}]", "security: [{key: [], other: []}]", "it needs `key` and `other` at once"),
+        (
+            "security: [{key: []}]",
+            "security: [{key: [], other: []}]",
+            "it needs `key` and `other` at once",
+        ),
         (
             "security: [{key: []}]",
             "security: [{other: []}]",
             "it needs a key of the scheme `other`; name it with `key(\"other\", ..)`",
         ),
         ("name: x-api-key", "name: host", "the header `host` is not set by a tool"),
-        ("  /pets:\n", "  .evil.test/pets:\n", "the path `.evil.test/pets` does not begin with `/`"),
+        (
+            "  /pets:\n",
+            "  .evil.test/pets:\n",
+            "the path `.evil.test/pets` does not begin with `/`",
+        ),
         ("operationId: createPet", "operationId: listPets", "two operations of this id"),
     ] {
         let error = changed(from, to).unwrap().tool("listPets").unwrap_err().to_string();
@@ -152,9 +193,19 @@ fn what_is_not_read_is_refused_by_its_name() {
         let error = changed(from, to).unwrap_err().to_string();
         assert!(error.contains(says), "{to}: {error}");
     }
-    assert!(OpenApi::read(&" ".repeat(5 << 20)).unwrap_err().to_string().contains("at most 4194304 are read"));
+    assert!(
+        OpenApi::read(&" ".repeat(5 << 20))
+            .unwrap_err()
+            .to_string()
+            .contains("at most 4194304 are read")
+    );
     let api = OpenApi::read(PETS).unwrap().base_url("https://pets.example.org");
-    assert!(api.tool("listPets").unwrap_err().to_string().contains("it needs a key of the scheme `key`"));
+    assert!(
+        api.tool("listPets")
+            .unwrap_err()
+            .to_string()
+            .contains("it needs a key of the scheme `key`")
+    );
 }
 
 #[test]
@@ -172,7 +223,13 @@ fn where_it_leads_is_the_hosts_to_say() {
     assert_eq!(allowed(["staging.example.org"]).unwrap(), "https://staging.example.org/pets");
     assert!(allowed(["other.test"]).is_err());
     assert_eq!(url(api().base_url("https://mine.test/x/")).unwrap(), "https://mine.test/x/pets");
-    for base in ["https://mine.test/x?y=z", "https://{h}/", "mine.test", "file:///x", "https://u:p@mine.test"] {
+    for base in [
+        "https://mine.test/x?y=z",
+        "https://{h}/",
+        "mine.test",
+        "file:///x",
+        "https://u:p@mine.test",
+    ] {
         assert!(url(api().base_url(base)).is_err(), "{base}");
     }
 }
@@ -201,7 +258,10 @@ async fn every_request_stays_below_the_base_address() {
         "/a/..",
     ] {
         let error = api(path).tool("get").unwrap_err().to_string();
-        assert!(error.contains("a part `.` or `..` or a control character in its path"), "{path}: {error}");
+        assert!(
+            error.contains("a part `.` or `..` or a control character in its path"),
+            "{path}: {error}"
+        );
     }
     let paging = |path: &str, at: &str| {
         let tool = api(path).tool("get").unwrap().answer("$.items");
@@ -215,10 +275,15 @@ async fn every_request_stays_below_the_base_address() {
 
 #[test]
 fn a_key_is_sent_only_to_the_default_port_of_the_documents_server() {
-    let port_of = |port: &str| PETS.replace("{region}.pets.example.org", &format!("{{region}}.pets.example.org{port}"));
+    let port_of = |port: &str| {
+        PETS.replace("{region}.pets.example.org", &format!("{{region}}.pets.example.org{port}"))
+    };
     let tool = |port: &str, hosts: &str| {
         let api = OpenApi::read(&port_of(port)).unwrap().key("key", "PETS_KEY");
-        api.access(ApiAccess::new().hosts([hosts])).tool("listPets").map(drop).map_err(|error| error.to_string())
+        api.access(ApiAccess::new().hosts([hosts]))
+            .tool("listPets")
+            .map(drop)
+            .map_err(|error| error.to_string())
     };
     assert_eq!(tool("", "eu.pets.example.org"), Ok(()));
     let error = tool(":8443", "eu.pets.example.org").unwrap_err();
@@ -302,11 +367,25 @@ async fn optional_parameters_that_cannot_be_sent_are_left_out() {
         "x-more: 1\n        - {name: session, in: cookie}\n        - {name: ids, in: header, schema: {type: array}}",
     ] {
         let text = PETS.replace("schema: {type: integer, maximum: 100}", instead);
-        let api = OpenApi::read(&text).unwrap().base_url("https://pets.example.org").key("key", "PETS_KEY");
-        let tool = api.tool("listPets").unwrap_or_else(|error| panic!("{instead}: {error}")).tool().unwrap();
+        let api = OpenApi::read(&text)
+            .unwrap()
+            .base_url("https://pets.example.org")
+            .key("key", "PETS_KEY");
+        let tool = api
+            .tool("listPets")
+            .unwrap_or_else(|error| panic!("{instead}: {error}"))
+            .tool()
+            .unwrap();
         let properties = Tool::definition(&tool).parameters["properties"].clone();
-        assert_eq!(properties.get("limit").is_some(), instead.starts_with("x-more"), "{instead}: {properties}");
-        assert!(properties.get("session").is_none() && properties.get("ids").is_none(), "{properties}");
+        assert_eq!(
+            properties.get("limit").is_some(),
+            instead.starts_with("x-more"),
+            "{instead}: {properties}"
+        );
+        assert!(
+            properties.get("session").is_none() && properties.get("ids").is_none(),
+            "{properties}"
+        );
         assert!(properties.get("tags").is_some(), "{properties}");
     }
 }
@@ -328,7 +407,8 @@ async fn schemas_beside_references_are_merged() {
             "type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]
         }}}
     });
-    let api = OpenApi::read(&document.to_string()).unwrap().base_url(server.url("/")).access(loopback());
+    let api =
+        OpenApi::read(&document.to_string()).unwrap().base_url(server.url("/")).access(loopback());
     let tool = || api.tool("note").unwrap_or_else(|error| panic!("{error}")).tool().unwrap();
     let body = Tool::definition(&tool()).parameters["properties"]["body"].clone();
     assert_eq!(body["properties"], json!({"id": {"type": "integer"}, "note": {"type": "string"}}));
@@ -338,9 +418,12 @@ async fn schemas_beside_references_are_merged() {
     let sent = server.asked().remove(0);
     assert!(sent.contains("content-type: application/merge-patch+json\r\n"), "{sent}");
     // Two schemas of one property both apply.
-    let both = document.to_string().replace("\"note\":{\"type\":\"string\"}", "\"id\":{\"maximum\":5}");
+    let both =
+        document.to_string().replace("\"note\":{\"type\":\"string\"}", "\"id\":{\"maximum\":5}");
     let api = OpenApi::read(&both).unwrap().base_url(server.url("/")).access(loopback());
-    let (status, _) = call(api.tool("note").unwrap().tool().unwrap(), json!({"body": {"id": 6, "note": "x"}})).await;
+    let (status, _) =
+        call(api.tool("note").unwrap().tool().unwrap(), json!({"body": {"id": 6, "note": "x"}}))
+            .await;
     assert!(!status.is_success());
 }
 
@@ -350,7 +433,8 @@ fn with_bodies(server: &Server, bodies: &Value) -> OpenApi {
     for (id, body) in bodies["bodies"].as_object().unwrap() {
         paths.insert(format!("/{id}"), json!({"post": {"operationId": id, "requestBody": body}}));
     }
-    let document = json!({"openapi": "3.1.0", "paths": paths, "components": {"schemas": bodies["schemas"]}});
+    let document =
+        json!({"openapi": "3.1.0", "paths": paths, "components": {"schemas": bodies["schemas"]}});
     OpenApi::read(&document.to_string()).unwrap().base_url(server.url("/")).access(loopback())
 }
 
@@ -384,33 +468,55 @@ async fn forms_are_sent_as_bodies() {
     assert!(sent.contains("content-type: application/x-www-form-urlencoded\r\n"), "{sent}");
     assert!(sent.ends_with("\r\n\r\nname=Rex+%26+co&tags=a&tags=b"), "{sent}");
     // An optional field with an unsupported style is left out.
-    let properties = Tool::definition(&tool("form")).parameters["properties"]["body"]["properties"].clone();
-    assert!(properties.get("filter").is_none() && properties.get("photo").is_some(), "{properties}");
+    let properties =
+        Tool::definition(&tool("form")).parameters["properties"]["body"]["properties"].clone();
+    assert!(
+        properties.get("filter").is_none() && properties.get("photo").is_some(),
+        "{properties}"
+    );
     let (status, text) = call(tool("form"), json!({"body": {"tags": []}})).await;
-    assert!(status == ToolStatus::InvalidArguments && text.contains("`body.name`: this is missing"), "{text}");
+    assert!(
+        status == ToolStatus::InvalidArguments && text.contains("`body.name`: this is missing"),
+        "{text}"
+    );
 
-    let (status, text) =
-        call(tool("parts"), json!({"body": {"name": "Rex", "photo": "<svg/>", "filter": {"a": 1}}})).await;
+    let (status, text) = call(
+        tool("parts"),
+        json!({"body": {"name": "Rex", "photo": "<svg/>", "filter": {"a": 1}}}),
+    )
+    .await;
     assert!(status.is_success(), "{text}");
     let sent = server.asked().remove(0);
     let (head, body) = sent.split_once("\r\n\r\n").unwrap();
-    let boundary =
-        head.lines().find_map(|line| line.strip_prefix("content-type: multipart/form-data; boundary=")).unwrap();
+    let boundary = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-type: multipart/form-data; boundary="))
+        .unwrap();
     let filter = "Content-Disposition: form-data; name=\"filter\"\r\nContent-Type: application/json\r\n\r\n{\"a\":1}";
     let photo = "Content-Disposition: form-data; name=\"photo\"; filename=\"photo\"\r\nContent-Type: image/svg+xml\r\n\r\n<svg/>";
     let name = "Content-Disposition: form-data; name=\"name\"\r\n\r\nRex";
-    let expected =
-        format!("--{boundary}\r\n{filter}\r\n--{boundary}\r\n{name}\r\n--{boundary}\r\n{photo}\r\n--{boundary}--\r\n");
+    let expected = format!(
+        "--{boundary}\r\n{filter}\r\n--{boundary}\r\n{name}\r\n--{boundary}\r\n{photo}\r\n--{boundary}--\r\n"
+    );
     assert_eq!(body, expected);
 
     let error = api.tool("styled").unwrap_err().to_string();
-    assert!(error.contains("the field `name` of its form: `style: pipeDelimited` is not used"), "{error}");
+    assert!(
+        error.contains("the field `name` of its form: `style: pipeDelimited` is not used"),
+        "{error}"
+    );
     let error = api.tool("list").unwrap_err().to_string();
-    assert!(error.contains("its body is a form of the type `array`, and an object is sent"), "{error}");
+    assert!(
+        error.contains("its body is a form of the type `array`, and an object is sent"),
+        "{error}"
+    );
     // JSON is preferred if the operation accepts it.
     call(tool("either"), json!({"body": {"name": "Rex"}})).await;
     let sent = server.asked().remove(0);
-    assert!(sent.contains("content-type: application/json\r\n") && sent.ends_with("{\"name\":\"Rex\"}"), "{sent}");
+    assert!(
+        sent.contains("content-type: application/json\r\n") && sent.ends_with("{\"name\":\"Rex\"}"),
+        "{sent}"
+    );
 }
 
 /// A schema that contains itself is checked at each depth.
@@ -420,18 +526,23 @@ async fn a_schema_that_contains_itself_is_checked_at_each_depth() {
     let tree = json!({"type": "object", "required": ["name"], "additionalProperties": false, "properties": {
         "name": {"type": "string"}, "below": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}},
     }});
-    let body =
-        json!({"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}});
+    let body = json!({"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tree"}}}});
     let api = with_bodies(&server, &json!({"bodies": {"plant": body}, "schemas": {"Tree": tree}}));
     let tool = || api.tool("plant").unwrap_or_else(|error| panic!("{error}")).tool().unwrap();
     let parameters = Tool::definition(&tool()).parameters.clone();
-    assert_eq!(parameters["$defs"]["Tree"]["properties"]["below"]["items"], json!({"$ref": "#/$defs/Tree"}));
+    assert_eq!(
+        parameters["$defs"]["Tree"]["properties"]["below"]["items"],
+        json!({"$ref": "#/$defs/Tree"})
+    );
     let leaf = json!({"name": "c"});
     let whole = json!({"name": "a", "below": [{"name": "b", "below": [leaf]}]});
     let (status, text) = call(tool(), json!({"body": whole})).await;
     assert!(status.is_success(), "{text}");
-    let (status, text) =
-        call(tool(), json!({"body": {"name": "a", "below": [{"name": "b", "below": [{"nme": "c"}]}]}})).await;
+    let (status, text) = call(
+        tool(),
+        json!({"body": {"name": "a", "below": [{"name": "b", "below": [{"nme": "c"}]}]}}),
+    )
+    .await;
     assert_eq!(status, ToolStatus::InvalidArguments);
     assert!(text.contains("body.below[0].below[0].name"), "{text}");
 }
@@ -488,7 +599,11 @@ async fn a_described_tool_sends_a_form() {
         "headers": {"content-type": "application/x-www-form-urlencoded"},
         "parameters": {"to": {"in": "field"}, "note": {"in": "field", "required": false}},
     });
-    let tool = agentflow::tools::ApiTool::read(&text.to_string()).unwrap().access(loopback()).tool().unwrap();
+    let tool = agentflow::tools::ApiTool::read(&text.to_string())
+        .unwrap()
+        .access(loopback())
+        .tool()
+        .unwrap();
     let (status, text) = call(tool, json!({"to": "a b"})).await;
     assert!(status.is_success(), "{text}");
     let sent = server.asked().remove(0);

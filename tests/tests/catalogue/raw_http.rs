@@ -37,7 +37,10 @@ pub(crate) async fn request(stream: &mut TcpStream) -> Option<Request> {
     };
     let head = String::from_utf8(bytes[..end].to_vec()).ok()?;
     let lower = head.to_ascii_lowercase();
-    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok()).unwrap_or(0);
+    let length = lower
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.trim().parse().ok())
+        .unwrap_or(0);
     while bytes.len() < end + length {
         let mut piece = [0; 4096];
         match stream.read(&mut piece).await.ok()? {

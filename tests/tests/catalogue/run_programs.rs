@@ -16,7 +16,11 @@ use tempfile::TempDir;
 /// Creates a program that runs a shell script of the host.
 fn script(text: &str) -> (TempDir, Programs) {
     let folder = tempfile::tempdir().unwrap();
-    let programs = Programs::in_folder(folder.path()).unwrap().program_with("it", "/bin/sh", ["-c", text, "it"]);
+    let programs = Programs::in_folder(folder.path()).unwrap().program_with(
+        "it",
+        "/bin/sh",
+        ["-c", text, "it"],
+    );
     (folder, programs)
 }
 
@@ -40,7 +44,10 @@ async fn arguments_input_output_and_status_pass_as_they_are() {
         "printf '%s|' \"$@\"; cat; echo oh >&2; exit 3",
         json!({"arguments": ["a b", "$HOME;`ls`", "*", "é"], "input": "in"}),
     );
-    assert_eq!(out.await, json!({"status": 3, "output": "a b|$HOME;`ls`|*|é|in", "errors": "oh\n"}));
+    assert_eq!(
+        out.await,
+        json!({"status": 3, "output": "a b|$HOME;`ls`|*|é|in", "errors": "oh\n"})
+    );
     assert_eq!(ended("kill -9 $$", json!({})).await["status"], Value::Null);
     // The default input is empty. A program may ignore its input.
     assert_eq!(ended("cat; true", json!({})).await["output"], json!(""));
@@ -58,7 +65,8 @@ async fn its_folder_and_its_environment_are_those_of_the_host() {
     assert_eq!(lines[0], folder.path().canonicalize().unwrap().to_str().unwrap());
     assert!(lines.contains(&"GIVEN=1"), "{lines:?}");
     // The shell itself sets these variables.
-    let own = |line: &&&str| ["PWD=", "SHLVL=", "_=", "OLDPWD="].iter().any(|own| line.starts_with(own));
+    let own =
+        |line: &&&str| ["PWD=", "SHLVL=", "_=", "OLDPWD="].iter().any(|own| line.starts_with(own));
     assert_eq!(lines[1..].iter().filter(|line| !own(line)).count(), 1, "{lines:?}");
 }
 
@@ -98,10 +106,16 @@ async fn a_path_is_what_it_is() {
     }
     for path in ["echo", "planted", "./planted", ""] {
         for variable in ["PATH", "OTHER"] {
-            let programs =
-                Programs::in_folder(folder.path()).unwrap().program("it", path).env(variable, ".:/bin:/usr/bin");
+            let programs = Programs::in_folder(folder.path())
+                .unwrap()
+                .program("it", path)
+                .env(variable, ".:/bin:/usr/bin");
             let result = run(&programs, json!({})).await;
-            assert!(result.text().contains("`it` cannot be started: No such file"), "{path}: {}", result.text());
+            assert!(
+                result.text().contains("`it` cannot be started: No such file"),
+                "{path}: {}",
+                result.text()
+            );
         }
     }
 }
@@ -134,7 +148,8 @@ async fn written(folder: &TempDir, name: &str) -> String {
 
 #[tokio::test]
 async fn one_that_takes_too_long_is_killed_with_what_it_started() {
-    let (folder, programs) = script("trap '' TERM; /bin/sleep 100 & echo $! > child; echo $$ > own; echo said; wait");
+    let (folder, programs) =
+        script("trap '' TERM; /bin/sleep 100 & echo $! > child; echo $$ > own; echo said; wait");
     let result = run(&programs.timeout(Duration::from_secs(3)), json!({})).await;
     assert_eq!(result.status, ToolStatus::Timeout);
     assert_eq!(result.text(), "`it` did not end within 3s and was killed; it wrote: said\n");
@@ -165,7 +180,8 @@ async fn a_call_that_is_cancelled_leaves_no_process() {
 
 #[tokio::test]
 async fn output_is_kept_up_to_a_limit() {
-    let (_folder, programs) = script("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; echo bad >&2");
+    let (_folder, programs) =
+        script("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; echo bad >&2");
     let result = run(&programs.max_output(40), json!({})).await;
     let output: Value = result.text().parse().unwrap();
     let expected = "line 0\nline 1\nline 2\n[208850 bytes are left out]\nne 19998\nline 19999\n";
@@ -217,6 +233,9 @@ async fn memory_is_limited_from_the_beginning() {
     assert_eq!(output["status"], json!(3), "{output}");
     assert!(output["output"].as_str().unwrap().starts_with("it|--as=1|-h|--|"), "{output}");
     let folder = tempfile::tempdir().unwrap();
-    let missing = Programs::in_folder(folder.path()).unwrap().program("it", "/no/such/program").max_memory(1 << 30);
+    let missing = Programs::in_folder(folder.path())
+        .unwrap()
+        .program("it", "/no/such/program")
+        .max_memory(1 << 30);
     assert!(run(&missing, json!({})).await.text().contains("`it` cannot be started: No such file"));
 }

@@ -95,7 +95,10 @@ impl Lines {
 
     pub(crate) async fn next(&mut self) -> Value {
         serde_json::from_str(
-            &within("an answer of the server", self.read.next_line()).await.unwrap().expect("an answer"),
+            &within("an answer of the server", self.read.next_line())
+                .await
+                .unwrap()
+                .expect("an answer"),
         )
         .unwrap()
     }
@@ -138,8 +141,10 @@ impl Held {
     }
 
     pub(crate) fn tool(&self) -> FnTool {
-        let (begun, let_go, stopped) = (self.begun.clone(), self.let_go.clone(), self.stopped.clone());
-        let definition = ToolDefinition::new("hold", "Waits.", json!({"type": "object", "properties": {}}));
+        let (begun, let_go, stopped) =
+            (self.begun.clone(), self.let_go.clone(), self.stopped.clone());
+        let definition =
+            ToolDefinition::new("hold", "Waits.", json!({"type": "object", "properties": {}}));
         FnTool::dynamic(definition, move |_, _: Value| {
             let (begun, let_go, stopped) = (begun.clone(), let_go.clone(), stopped.clone());
             async move {
@@ -188,7 +193,8 @@ async fn tools_are_offered_by_default_and_agents_and_workflows_by_name() {
     let names = McpServer::from_runtime(&runtime()).offered().await.unwrap();
     assert!(names.contains("add") && names.contains("served_object"), "{names:?}");
     assert!(!names.contains("judge") && !names.contains("double"), "{names:?}");
-    let server = McpServer::from_runtime(&runtime()).tools(["add"]).agents(["judge"]).workflows(["double"]);
+    let server =
+        McpServer::from_runtime(&runtime()).tools(["add"]).agents(["judge"]).workflows(["double"]);
     let names = server.offered().await.unwrap();
     assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), ["add", "double", "judge"]);
     let none: [&str; 0] = [];
@@ -212,13 +218,17 @@ async fn what_is_named_and_not_there_is_an_error_before_anything_is_served() {
     let add = Agent::new(ScriptedModel::new([])).name("add");
     let server = McpServer::from_runtime(&Runtime::builder().agent(&add).build()).agents(["add"]);
     let error = server.check().await.unwrap_err().to_string();
-    assert_eq!(error, "the MCP server cannot offer the agent `add`: another tool has this name; leave one of them out");
+    assert_eq!(
+        error,
+        "the MCP server cannot offer the agent `add`: another tool has this name; leave one of them out"
+    );
     server.tools(["served_object"]).check().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_list_has_schemas_hints_and_titles() {
-    let server = McpServer::from_runtime(&runtime()).tools(["add", "served_object"]).workflows(["double"]);
+    let server =
+        McpServer::from_runtime(&runtime()).tools(["add", "served_object"]).workflows(["double"]);
     let mut lines = Lines::greeted(&server).await;
     let answer = lines.ask(1, "tools/list", json!({})).await;
     let tools = &answer["result"]["tools"];
@@ -239,8 +249,15 @@ async fn both_eras_of_the_protocol_are_spoken() {
     let server = McpServer::from_runtime(&runtime()).name("sums", "3");
     let mut lines = Lines::greeted(&server).await;
     let answer = lines.call(1, "add", json!({"a": 2, "b": 3})).await;
-    assert_eq!((text(&answer), &answer["result"]["structuredContent"]), ("5", &json!({"result": 5})), "{answer}");
-    assert!(answer["result"]["isError"] != true && answer["result"].get("resultType").is_none(), "{answer}");
+    assert_eq!(
+        (text(&answer), &answer["result"]["structuredContent"]),
+        ("5", &json!({"result": 5})),
+        "{answer}"
+    );
+    assert!(
+        answer["result"]["isError"] != true && answer["result"].get("resultType").is_none(),
+        "{answer}"
+    );
     // The newest revision has no handshake: each request names its client.
     let mut lines = Lines::of(&server);
     let meta = json!({
@@ -249,7 +266,11 @@ async fn both_eras_of_the_protocol_are_spoken() {
         "io.modelcontextprotocol/clientCapabilities": {},
     });
     let discovered = lines.ask(1, "server/discover", json!({"_meta": meta})).await;
-    assert_eq!(discovered["result"]["capabilities"], json!({"logging": {}, "tools": {}}), "{discovered}");
+    assert_eq!(
+        discovered["result"]["capabilities"],
+        json!({"logging": {}, "tools": {}}),
+        "{discovered}"
+    );
     let params = json!({"name": "add", "arguments": {"a": 2, "b": 3}, "_meta": meta});
     let answer = lines.ask(2, "tools/call", params).await;
     assert_eq!(answer["result"]["structuredContent"], json!({"result": 5}), "{answer}");
@@ -267,7 +288,10 @@ async fn our_own_client_reads_what_it_answers() {
     let media = FnTool::dynamic(ToolDefinition::new("files.show", "Shows files.", nothing), media);
     let server = McpServer::from_runtime(&Runtime::builder().tools(media).build());
     let object = called(&server, "served_object", json!({"name": "Ada"})).await;
-    assert_eq!((object.status, object.output.as_str()), (ToolStatus::Success, r#"{"hello":"Ada"}"#));
+    assert_eq!(
+        (object.status, object.output.as_str()),
+        (ToolStatus::Success, r#"{"hello":"Ada"}"#)
+    );
     let shown = called(&server, "files__show", json!({})).await;
     assert_eq!((shown.status, &*shown.text()), (ToolStatus::Success, "look"));
     let [ToolPart::Media(image), ToolPart::Media(zip), ToolPart::Link(link)] = shown.parts() else {
@@ -280,8 +304,11 @@ async fn our_own_client_reads_what_it_answers() {
 
 #[tokio::test]
 async fn a_call_has_the_policy_and_the_checks_of_any_other() {
-    let refuses = |_: Context, _: Value| async { Err::<ToolOutput, _>(ToolError::new("the disk is full")) };
-    let definition = |name: &str| ToolDefinition::new(name, "Fails.", json!({"type": "object", "properties": {}}));
+    let refuses =
+        |_: Context, _: Value| async { Err::<ToolOutput, _>(ToolError::new("the disk is full")) };
+    let definition = |name: &str| {
+        ToolDefinition::new(name, "Fails.", json!({"type": "object", "properties": {}}))
+    };
     let secret = FnTool::dynamic(definition("secret"), refuses);
     let secret = secret.policy(agentflow::tool::ToolPolicy::default().scopes(["disk"]));
     let approved = FnTool::dynamic(definition("approved"), refuses);
@@ -308,7 +335,10 @@ async fn a_call_has_the_policy_and_the_checks_of_any_other() {
     assert_eq!(text(&lines.call(2, "approved", json!({})).await), "the disk is full");
     let unknown = lines.call(3, "served_objekt", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    assert_eq!(unknown["error"]["message"], "there is no tool `served_objekt`; did you mean `served_object`?");
+    assert_eq!(
+        unknown["error"]["message"],
+        "there is no tool `served_objekt`; did you mean `served_object`?"
+    );
     // A tool that is not offered is reported as missing.
     let not_offered = lines.call(4, "double", json!({"n": 1})).await;
     assert_eq!(not_offered["error"]["code"], -32602, "{not_offered}");
@@ -317,7 +347,8 @@ async fn a_call_has_the_policy_and_the_checks_of_any_other() {
 #[tokio::test]
 async fn progress_is_shown_to_those_who_ask_for_it() {
     let mut lines = Lines::greeted(&McpServer::from_runtime(&runtime())).await;
-    let params = json!({"name": "served_steps", "arguments": {"steps": 2}, "_meta": {"progressToken": "p"}});
+    let params =
+        json!({"name": "served_steps", "arguments": {"steps": 2}, "_meta": {"progressToken": "p"}});
     lines.send(1, "tools/call", params).await;
     for step in [1.0, 2.0] {
         let said = lines.next().await;
@@ -336,10 +367,14 @@ async fn progress_is_shown_to_those_who_ask_for_it() {
 
 #[tokio::test]
 async fn an_agent_and_a_workflow_are_runs_of_the_runtime() {
-    let model = ScriptedModel::new([Turn::text("Hello Ada.").expect_conversation(["user: I am Ada."])]);
+    let model =
+        ScriptedModel::new([Turn::text("Hello Ada.").expect_conversation(["user: I am Ada."])]);
     let store = MemoryStore::new();
     let runtime = Runtime::builder().agent(&Agent::new(model).name("greeter")).store(store).build();
-    let server = McpServer::from_runtime(&runtime).agents(["greeter"]).workflows(["double"]).name("sums", "1");
+    let server = McpServer::from_runtime(&runtime)
+        .agents(["greeter"])
+        .workflows(["double"])
+        .name("sums", "1");
     let mut lines = Lines::greeted(&server).await;
     let greeted = lines.call(1, "greeter", json!({"message": "I am Ada."})).await;
     assert_eq!(text(&greeted), "Hello Ada.", "{greeted}");
@@ -364,7 +399,9 @@ async fn an_agent_and_a_workflow_are_runs_of_the_runtime() {
 #[tokio::test]
 async fn an_agent_function_takes_its_arguments() {
     let model = ScriptedModel::new([Turn::text(r#"{"value": 7}"#)]);
-    let runtime = Runtime::builder().model_provider("openai-chat", move |_, _| Ok(Arc::new(model.clone()))).build();
+    let runtime = Runtime::builder()
+        .model_provider("openai-chat", move |_, _| Ok(Arc::new(model.clone())))
+        .build();
     let server = McpServer::from_runtime(&runtime).agents(["judge"]);
     let mut lines = Lines::greeted(&server).await;
     let tools = lines.ask(1, "tools/list", json!({})).await;
@@ -396,7 +433,8 @@ async fn a_run_that_asks_is_an_error_that_names_it_and_can_still_be_answered() {
     assert_eq!(output.as_str(), r#""news""#);
     // A run that is not stored cannot wait for an answer.
     let server = McpServer::from_runtime(&Runtime::builder().build()).workflows(["served_publish"]);
-    let asks = Lines::greeted(&server).await.call(1, "served_publish", json!({"text": "news"})).await;
+    let asks =
+        Lines::greeted(&server).await.call(1, "served_publish", json!({"text": "news"})).await;
     assert!(text(&asks).contains("it was cancelled"), "{asks}");
 }
 
@@ -433,7 +471,13 @@ async fn served_hold(n: i64) -> String {
 
 async fn status_of_only_run(runtime: &Runtime, is: RunStatus) {
     within("the status of the run", async {
-        while runtime.runs(RunFilter::new()).await.unwrap().first().is_none_or(|run| run.status != is) {
+        while runtime
+            .runs(RunFilter::new())
+            .await
+            .unwrap()
+            .first()
+            .is_none_or(|run| run.status != is)
+        {
             tokio::task::yield_now().await;
         }
     })
@@ -495,7 +539,8 @@ async fn calls_wait_for_their_turn_and_too_many_are_refused() {
     held.let_go.notify_one();
     let mut answered = Vec::new();
     for _ in 0..3 {
-        answered.push(lines.next().await["result"]["content"][0]["text"].as_str().unwrap().to_owned());
+        answered
+            .push(lines.next().await["result"]["content"][0]["text"].as_str().unwrap().to_owned());
     }
     answered.sort();
     assert_eq!(answered, ["2", "2", "let go"]);
@@ -509,7 +554,10 @@ async fn ten_thousand_calls_at_once_each_have_an_answer() {
     let mut all = String::new();
     for id in 1..=calls {
         let params = json!({"name": "add", "arguments": {"a": id, "b": 0}});
-        all += &format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+        all += &format!(
+            "{}\n",
+            json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+        );
     }
     let Lines { mut read, mut write, serving } = lines;
     let writing = tokio::spawn(async move {
@@ -518,7 +566,8 @@ async fn ten_thousand_calls_at_once_each_have_an_answer() {
     });
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..calls {
-        let answer: Value = serde_json::from_str(&read.next_line().await.unwrap().unwrap()).unwrap();
+        let answer: Value =
+            serde_json::from_str(&read.next_line().await.unwrap().unwrap()).unwrap();
         let id = answer["id"].as_u64().unwrap();
         match answer["result"]["structuredContent"]["result"].as_u64() {
             Some(sum) => assert_eq!(sum, id),
@@ -576,8 +625,15 @@ async fn a_hostile_client_gets_errors_and_never_a_hang() {
     assert_eq!(lines.next().await["id"], 20);
     // A line over the size limit.
     lines.bytes(&vec![b'a'; 3000]).await;
-    let error = tokio::time::timeout(Duration::from_secs(20), lines.serving).await.unwrap().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the connection to the MCP client ended: a message has more than 2000 bytes");
+    let error = tokio::time::timeout(Duration::from_secs(20), lines.serving)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the connection to the MCP client ended: a message has more than 2000 bytes"
+    );
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ async fn answered_summary(text: String) -> Result<String> {
     let reply: ClientReply = gate!("Sum this up: {text}", text, answer = ClientReply).await?;
     let at: ClientFolders = gate!("Where do you work?", answer = ClientFolders).await?;
     let model = reply.model.unwrap_or_default();
-    let at: Vec<String> = at.folders.into_iter().map(|folder| folder.name.unwrap_or(folder.uri)).collect();
+    let at: Vec<String> =
+        at.folders.into_iter().map(|folder| folder.name.unwrap_or(folder.uri)).collect();
     Ok(format!("{} by {model} in {}", reply.text, at.join(", ")))
 }
 
@@ -67,8 +68,10 @@ async fn answers_that_come_with_a_call_answer_what_its_run_asks() {
     assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
     // A missing or invalid answer leads to a question.
     let wrong = accepted(json!({"row": -1, "by_window": true}));
-    let asked = lines.ask(2, "tools/call", booking(&forms, json!({"name": name, "seat": wrong}))).await;
-    let requests = asked["result"]["inputRequests"].as_object().unwrap_or_else(|| panic!("{asked}"));
+    let asked =
+        lines.ask(2, "tools/call", booking(&forms, json!({"name": name, "seat": wrong}))).await;
+    let requests =
+        asked["result"]["inputRequests"].as_object().unwrap_or_else(|| panic!("{asked}"));
     assert_eq!(requests.keys().collect::<Vec<_>>(), ["seat"], "{asked}");
     let message = requests["seat"]["params"]["message"].as_str().unwrap();
     assert!(message.contains("The last answer was refused"), "{message}");
@@ -77,7 +80,8 @@ async fn answers_that_come_with_a_call_answer_what_its_run_asks() {
     let end = lines.ask(3, "tools/call", further).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{end}");
     // A person may also decline in advance.
-    let declined = lines.ask(4, "tools/call", booking(&forms, json!({"name": {"action": "decline"}}))).await;
+    let declined =
+        lines.ask(4, "tools/call", booking(&forms, json!({"name": {"action": "decline"}}))).await;
     assert_eq!(declined["result"]["isError"], true, "{declined}");
     assert_eq!(durable(&store).approvals(RunFilter::new()).await.unwrap().len(), 1);
 }
@@ -106,7 +110,8 @@ async fn answers_are_limited_in_number_and_size() {
     let store = MemoryStore::new();
     let mut lines = Lines::of(&server(&store).max_arguments(8192));
     let forms = json!({"elicitation": {}});
-    let many: BTreeMap<String, Value> = (0..257).map(|number| (number.to_string(), json!(1))).collect();
+    let many: BTreeMap<String, Value> =
+        (0..257).map(|number| (number.to_string(), json!(1))).collect();
     for (answers, problem) in [
         (json!(many), "257 answers, and 256 is the most"),
         (json!({"name": accepted(json!({"answer": "x".repeat(9000)}))}), "and 8192 is the most"),
@@ -127,7 +132,10 @@ async fn a_client_that_does_not_say_that_it_can_be_asked_reads_which_capability_
     let beforehand = json!({"name": accepted(json!({"answer": "Eve"}))});
     let refused = lines.ask(1, "tools/call", booking(&json!({}), beforehand)).await;
     assert_eq!(refused["error"]["code"], -32021, "{refused}");
-    assert!(refused["error"]["message"].as_str().unwrap().contains("In whose name to Oslo?"), "{refused}");
+    assert!(
+        refused["error"]["message"].as_str().unwrap().contains("In whose name to Oslo?"),
+        "{refused}"
+    );
     let data = &refused["error"]["data"];
     assert_eq!(data["requiredCapabilities"], json!({"elicitation": {"form": {}}}), "{refused}");
     // The run waits for an answer on the server's side.
@@ -152,16 +160,24 @@ async fn a_client_that_does_not_say_that_it_can_be_asked_reads_which_capability_
 #[tokio::test]
 async fn a_clients_model_and_its_folders_are_asked_on_an_open_connection() {
     let store = MemoryStore::new();
-    let mut lines = Lines::greeted_with(&server(&store), json!({"sampling": {}, "roots": {}})).await;
+    let mut lines =
+        Lines::greeted_with(&server(&store), json!({"sampling": {}, "roots": {}})).await;
     let asked = lines.call(1, "answered_summary", json!({"text": "It rained."})).await;
     assert_eq!(asked["method"], "sampling/createMessage", "{asked}");
-    assert_eq!(asked["params"]["messages"][0]["content"]["text"], "Sum this up: It rained.", "{asked}");
+    assert_eq!(
+        asked["params"]["messages"][0]["content"]["text"], "Sum this up: It rained.",
+        "{asked}"
+    );
     let answer = |asked: &Value, result: Value| json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
     // A reply without text is refused, and the question is repeated.
     let image = json!({"type": "image", "data": "AQI=", "mimeType": "image/png"});
-    lines.say(&answer(&asked, json!({"role": "assistant", "content": image, "model": "grey"}))).await;
+    lines
+        .say(&answer(&asked, json!({"role": "assistant", "content": image, "model": "grey"})))
+        .await;
     let asked = lines.next().await;
-    let prompt = asked["params"]["messages"][0]["content"]["text"].as_str().unwrap_or_else(|| panic!("{asked}"));
+    let prompt = asked["params"]["messages"][0]["content"]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{asked}"));
     assert!(prompt.contains("the reply of the model has no text"), "{prompt}");
     lines.say(&answer(&asked, said("Rain."))).await;
     let asked = lines.next().await;
@@ -173,7 +189,10 @@ async fn a_clients_model_and_its_folders_are_asked_on_an_open_connection() {
     let mut lines = Lines::greeted_with(&server(&store), json!({"elicitation": {}})).await;
     let left = lines.call(1, "answered_summary", json!({"text": "It rained."})).await;
     assert!(
-        left["result"]["content"][0]["text"].as_str().unwrap().contains("waits for a person: Sum this up"),
+        left["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("waits for a person: Sum this up"),
         "{left}"
     );
     let mut lines = Lines::greeted_with(&server(&store), json!({"sampling": {}})).await;
@@ -191,27 +210,38 @@ async fn what_a_client_is_asked_is_the_answer_to_its_call_and_an_operator_may_an
     let all = json!({"sampling": {}, "roots": {}, "elicitation": {}});
     let text = json!({"text": "It rained."});
     let asked = lines.ask(1, "tools/call", call("answered_summary", text.clone(), &all)).await;
-    assert_eq!(asked["result"]["inputRequests"]["reply"]["method"], "sampling/createMessage", "{asked}");
+    assert_eq!(
+        asked["result"]["inputRequests"]["reply"]["method"], "sampling/createMessage",
+        "{asked}"
+    );
     let mut further = call("answered_summary", text.clone(), &json!({"sampling": {}}));
     further["requestState"] = asked["result"]["requestState"].clone();
     // A person's answer is not accepted as a reply of the model.
     further["inputResponses"] = json!({"reply": accepted(json!({"text": "Rain."}))});
     let again = lines.ask(2, "tools/call", further.clone()).await;
-    assert_eq!(again["result"]["inputRequests"]["reply"]["method"], "sampling/createMessage", "{again}");
+    assert_eq!(
+        again["result"]["inputRequests"]["reply"]["method"], "sampling/createMessage",
+        "{again}"
+    );
     further["inputResponses"] = json!({"reply": said("Rain.")});
     let refused = lines.ask(3, "tools/call", further.clone()).await;
     assert_eq!(refused["error"]["data"]["requiredCapabilities"], json!({"roots": {}}), "{refused}");
     let runtime = durable(&store);
     let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
-    runtime.answer(&question.run, &question.id, &json!({"folders": [{"uri": "file:///srv"}]}), "bob").await.unwrap();
+    runtime
+        .answer(&question.run, &question.id, &json!({"folders": [{"uri": "file:///srv"}]}), "bob")
+        .await
+        .unwrap();
     let end = lines.ask(4, "tools/call", further).await;
     assert_eq!(end["result"]["content"][0]["text"], "Rain. by grey in file:///srv", "{end}");
     // A task asks the same questions.
-    let tasks = json!({"sampling": {}, "roots": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let tasks =
+        json!({"sampling": {}, "roots": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
     let begun = lines.ask(5, "tools/call", call("answered_summary", text, &tasks)).await;
     let mut params = call("", json!({}), &tasks);
     params["taskId"] = begun["result"]["taskId"].clone();
-    for (key, method, response) in [("reply", "sampling/createMessage", said("Rain.")), ("at", "roots/list", at_home())]
+    for (key, method, response) in
+        [("reply", "sampling/createMessage", said("Rain.")), ("at", "roots/list", at_home())]
     {
         let asked = loop {
             let now = lines.ask(6, "tasks/get", params.clone()).await;
@@ -233,5 +263,8 @@ async fn what_a_client_is_asked_is_the_answer_to_its_call_and_an_operator_may_an
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(ended["result"]["result"]["content"][0]["text"], "Rain. by grey in home, file:///tmp", "{ended}");
+    assert_eq!(
+        ended["result"]["result"]["content"][0]["text"], "Rain. by grey in home, file:///tmp",
+        "{ended}"
+    );
 }

@@ -34,7 +34,12 @@ fn asked_both() -> Agent {
         ]),
         _ => {
             let results = request.messages.messages().iter().flat_map(|message| message.results());
-            Turn::text(results.map(|result| result.text().into_owned()).collect::<Vec<_>>().join(" in row "))
+            Turn::text(
+                results
+                    .map(|result| result.text().into_owned())
+                    .collect::<Vec<_>>()
+                    .join(" in row "),
+            )
         }
     });
     Agent::new(model).name("asked_both").tools(tools![agentflow::ask_user])
@@ -83,18 +88,31 @@ async fn a_client_with_an_open_connection_is_asked_on_it() {
     let asked = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     assert_eq!(asked["method"], "elicitation/create", "{asked}");
     assert_eq!(asked["params"]["message"], "In whose name to Oslo?\n\"Oslo\"");
-    assert_eq!(asked["params"]["requestedSchema"]["properties"]["answer"]["type"], "string", "{asked}");
+    assert_eq!(
+        asked["params"]["requestedSchema"]["properties"]["answer"]["type"], "string",
+        "{asked}"
+    );
     let answer = |asked: &Value, result: Value| json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
     lines.say(&answer(&asked, accepted(json!({"answer": "Ada"})))).await;
     let asked = lines.next().await;
-    assert_eq!(asked["params"]["requestedSchema"]["required"], json!(["row", "by_window"]), "{asked}");
+    assert_eq!(
+        asked["params"]["requestedSchema"]["required"],
+        json!(["row", "by_window"]),
+        "{asked}"
+    );
     // The question is repeated together with the error.
     lines.say(&answer(&asked, accepted(json!({"row": -1, "by_window": true})))).await;
     let asked = lines.next().await;
-    assert!(asked["params"]["message"].as_str().unwrap().contains("The last answer was refused"), "{asked}");
+    assert!(
+        asked["params"]["message"].as_str().unwrap().contains("The last answer was refused"),
+        "{asked}"
+    );
     lines.say(&answer(&asked, accepted(json!({"row": 7, "by_window": true})))).await;
     let answer = lines.next().await;
-    assert_eq!(answer["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{answer}");
+    assert_eq!(
+        answer["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true",
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -108,7 +126,8 @@ async fn a_call_with_the_id_of_an_open_one_begins_no_run() {
     assert!(refused["error"]["message"].as_str().unwrap().contains("open already"), "{refused}");
     assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
     // The open question is unchanged.
-    let name = json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(json!({"answer": "Ada"}))});
+    let name =
+        json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(json!({"answer": "Ada"}))});
     lines.say(&name).await;
     assert!(lines.next().await["params"]["message"].as_str().unwrap().contains("Which seat?"));
 }
@@ -125,10 +144,15 @@ async fn a_form_is_closed_when_somebody_else_answers() {
     runtime.answer(&question.run, &question.id, &7, "bob").await.unwrap_err();
     runtime.answer(&question.run, &question.id, "Ada", "bob").await.unwrap();
     let said = [lines.next().await, lines.next().await];
-    let closed =
-        said.iter().find(|said| said["method"] == "notifications/cancelled").unwrap_or_else(|| panic!("{said:?}"));
+    let closed = said
+        .iter()
+        .find(|said| said["method"] == "notifications/cancelled")
+        .unwrap_or_else(|| panic!("{said:?}"));
     assert_eq!(closed["params"]["requestId"], asked["id"], "{closed}");
-    let seat = said.iter().find(|said| said["method"] == "elicitation/create").unwrap_or_else(|| panic!("{said:?}"));
+    let seat = said
+        .iter()
+        .find(|said| said["method"] == "elicitation/create")
+        .unwrap_or_else(|| panic!("{said:?}"));
     // An answer that arrives for the closed form does not apply to the next question.
     let late = json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(json!({"row": 1, "by_window": false}))});
     lines.say(&late).await;
@@ -154,12 +178,18 @@ async fn a_form_is_closed_when_the_run_is_cancelled() {
 #[tokio::test]
 async fn a_client_that_declines_reads_that_the_run_waits() {
     let store = MemoryStore::new();
-    let mut lines = Lines::greeted_with(&server(&durable(&store)), json!({"elicitation": {}})).await;
+    let mut lines =
+        Lines::greeted_with(&server(&durable(&store)), json!({"elicitation": {}})).await;
     let asked = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     lines.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})).await;
     let answer = lines.next().await;
     assert_eq!(answer["result"]["isError"], true);
-    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("waits for a person: In whose name"));
+    assert!(
+        answer["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("waits for a person: In whose name")
+    );
     assert_eq!(durable(&store).approvals(RunFilter::new()).await.unwrap().len(), 1);
 }
 
@@ -180,9 +210,11 @@ async fn without_a_handshake_a_question_is_the_answer_and_another_process_contin
     // Without an answer the question is repeated.
     let again = lines.ask(1, "tools/call", further.clone()).await;
     assert_eq!(again["result"]["inputRequests"], asked["inputRequests"], "{again}");
-    further["inputResponses"] = json!({path: accepted(json!({"answer": "Ada"})), "extra": accepted(json!({}))});
+    further["inputResponses"] =
+        json!({path: accepted(json!({"answer": "Ada"})), "extra": accepted(json!({}))});
     let seat = lines.ask(2, "tools/call", further.clone()).await;
-    let (now, request) = seat["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let (now, request) =
+        seat["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
     assert!(request["params"]["message"].as_str().unwrap().starts_with("Which seat?"));
     further["requestState"] = seat["result"]["requestState"].clone();
     // An answer to another question does not apply to this one, even at the same path.
@@ -205,7 +237,8 @@ async fn everything_that_a_run_asks_is_asked_at_once() {
     let server = server(&durable(&MemoryStore::new()));
     let mut lines = Lines::of(&server);
     let asked = lines.ask(1, "tools/call", call("asked_both", json!({"message": "Go."}))).await;
-    let requests = asked["result"]["inputRequests"].as_object().unwrap_or_else(|| panic!("{asked}")).clone();
+    let requests =
+        asked["result"]["inputRequests"].as_object().unwrap_or_else(|| panic!("{asked}")).clone();
     assert_eq!(requests.len(), 2);
     let responses = requests.iter().map(|(path, request)| {
         let properties = &request["params"]["requestedSchema"]["properties"]["answer"];
@@ -228,9 +261,12 @@ async fn a_state_that_was_not_given_for_the_call_continues_nothing() {
     let (run, token) = state.rsplit_once('+').unwrap().0.split_once('.').unwrap();
     let other = format!("{run}.{}+00000001", "0".repeat(token.len()));
     let none = format!("{run}.+00000001");
-    for (tool, state) in
-        [("asked_booking", &*other), ("asked_booking", &*none), ("asked_booking", "x"), ("asked_both", state)]
-    {
+    for (tool, state) in [
+        ("asked_booking", &*other),
+        ("asked_booking", &*none),
+        ("asked_booking", "x"),
+        ("asked_both", state),
+    ] {
         let mut further = call(tool, json!({"to": "Oslo"}));
         further["requestState"] = json!(state);
         let refused = lines.ask(2, "tools/call", further).await;
@@ -247,7 +283,8 @@ async fn an_approval_is_asked_of_a_client_only_where_the_host_says_so() {
     let mut lines = Lines::of(&server(&durable(&store)).clients_approve());
     let asked = lines.ask(1, "tools/call", call("asked_publish", json!({"text": "news"}))).await;
     let state = asked["result"]["requestState"].clone();
-    let (path, request) = asked["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let (path, request) =
+        asked["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
     assert_eq!(request["params"]["requestedSchema"]["required"], json!(["approve"]));
     // A server that does not ask for approvals does not accept them either.
     let mut further = call("asked_publish", json!({"text": "news"}));
@@ -265,11 +302,17 @@ async fn a_client_that_cannot_ask_reads_that_the_run_waits() {
     let mut lines = Lines::greeted(&server(&durable(&MemoryStore::new()))).await;
     let left = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     assert_eq!(left["result"]["isError"], true, "{left}");
-    assert!(left["result"]["content"][0]["text"].as_str().unwrap().contains("waits for a person"), "{left}");
+    assert!(
+        left["result"]["content"][0]["text"].as_str().unwrap().contains("waits for a person"),
+        "{left}"
+    );
     // So does a server without a store, in which a later request could not find the run.
     let mut lines = Lines::of(&server(&Runtime::builder().agent(&asked_both()).build()));
     let left = lines.ask(1, "tools/call", call("asked_booking", json!({"to": "Oslo"}))).await;
-    assert!(left["result"]["content"][0]["text"].as_str().unwrap().contains("so it was cancelled"), "{left}");
+    assert!(
+        left["result"]["content"][0]["text"].as_str().unwrap().contains("so it was cancelled"),
+        "{left}"
+    );
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use agentflow::event::EventKind;
 use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
-use agentflow::store::{MemoryStore, RunFilter, RunRecord, RunStatus, Store, StoreError, StoreErrorKind, StoreLayer};
+use agentflow::store::{
+    MemoryStore, RunFilter, RunRecord, RunStatus, Store, StoreError, StoreErrorKind, StoreLayer,
+};
 use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow_testing::within;
 
@@ -30,7 +32,9 @@ async fn of_two_answers_at_once_one_counts() {
     let task = begin(&mut one, "asked_booking", json!({"to": "Oslo"})).await;
     let (key, _) = only(&until(&mut one, &task, "input_required").await);
     let answer = |name: &str| {
-        with_meta(json!({"taskId": task, "inputResponses": {key.clone(): accepted(json!({"answer": name}))}}))
+        with_meta(
+            json!({"taskId": task, "inputResponses": {key.clone(): accepted(json!({"answer": name}))}}),
+        )
     };
     one.send(1, "tasks/update", answer("Ada")).await;
     other.send(1, "tasks/update", answer("Eve")).await;
@@ -49,7 +53,8 @@ async fn of_an_answer_and_a_cancellation_at_once_both_are_taken_and_the_run_is_c
     let (mut one, mut other) = (Lines::of(&server(&store)), Lines::of(&server(&store)));
     let task = begin(&mut one, "asked_booking", json!({"to": "Oslo"})).await;
     let (key, _) = only(&until(&mut one, &task, "input_required").await);
-    let answer = json!({"taskId": task, "inputResponses": {key: accepted(json!({"answer": "Ada"}))}});
+    let answer =
+        json!({"taskId": task, "inputResponses": {key: accepted(json!({"answer": "Ada"}))}});
     one.send(1, "tasks/update", with_meta(answer)).await;
     other.send(1, "tasks/cancel", with_meta(json!({"taskId": task}))).await;
     for lines in [&mut one, &mut other] {
@@ -63,7 +68,10 @@ async fn a_client_that_goes_away_or_cancels_in_a_question_leaves_what_each_means
     let store = MemoryStore::new();
     let asking = json!({"elicitation": {}});
     let mut lines = Lines::greeted_with(&server(&store), asking.clone()).await;
-    assert_eq!(lines.call(1, "asked_booking", json!({"to": "Oslo"})).await["method"], "elicitation/create");
+    assert_eq!(
+        lines.call(1, "asked_booking", json!({"to": "Oslo"})).await["method"],
+        "elicitation/create"
+    );
     tokio::time::pause();
     lines.leave().await.unwrap();
     tokio::time::resume();
@@ -120,8 +128,15 @@ async fn nonsense_about_a_task_is_an_error_and_changes_nothing() {
         assert!(answer["error"]["code"].is_i64() || is_ignored, "{params}: {answer}");
         assert_eq!(get(&mut lines, &task).await, before, "{params}");
     }
-    let many = (0..10_000).map(|n| (format!("asked_booking@{n}"), accepted(json!({"answer": "Eve"})))).collect();
-    let ack = ask(&mut lines, "tasks/update", json!({"taskId": task, "inputResponses": Value::Object(many)})).await;
+    let many = (0..10_000)
+        .map(|n| (format!("asked_booking@{n}"), accepted(json!({"answer": "Eve"}))))
+        .collect();
+    let ack = ask(
+        &mut lines,
+        "tasks/update",
+        json!({"taskId": task, "inputResponses": Value::Object(many)}),
+    )
+    .await;
     assert_eq!(ack["result"]["resultType"], "complete", "{ack}");
     assert_eq!(get(&mut lines, &task).await, before);
     assert_eq!(answers(&durable(&store)).await, 0);
@@ -133,10 +148,10 @@ async fn over_http_a_task_that_the_headers_do_not_name_is_refused() {
     let mut lines = Lines::of(&server(&store));
     let task = begin(&mut lines, "asked_booking", json!({"to": "Oslo"})).await;
     let address = served(server(&store)).await;
-    let body =
-        json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/cancel", "params": with_meta(json!({"taskId": task}))});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/cancel", "params": with_meta(json!({"taskId": task}))});
     for wrong in ["mcp-name: another\r\n", "", "mcp-name: \u{1}\r\n"] {
-        let head = format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: tasks/cancel\r\n{wrong}");
+        let head =
+            format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: tasks/cancel\r\n{wrong}");
         let (status, answer) = post(address, &head, &body.to_string()).await;
         assert_eq!(status, 400, "{wrong}: {answer}");
     }
@@ -149,16 +164,22 @@ async fn over_http_a_header_that_differs_from_its_argument_is_refused() {
         "type": "object", "required": ["region"],
         "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}
     });
-    let tool = FnTool::dynamic(ToolDefinition::new("query_region", "", schema), |_, arguments: Value| async move {
-        Ok::<_, String>(arguments)
-    });
+    let tool = FnTool::dynamic(
+        ToolDefinition::new("query_region", "", schema),
+        |_, arguments: Value| async move { Ok::<_, String>(arguments) },
+    );
     let runtime = Runtime::builder().tools(tool).build();
     let address = served(McpServer::from_runtime(&runtime).tools(["query_region"])).await;
     let call = json!({"name": "query_region", "arguments": {"region": "north"}});
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": with_meta(call)}).to_string();
-    for (header, expected) in [("mcp-param-region: south\r\n", 400), ("", 400), ("mcp-param-region: north\r\n", 200)] {
-        let head =
-            format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: query_region\r\n{header}");
+    let body =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": with_meta(call)})
+            .to_string();
+    for (header, expected) in
+        [("mcp-param-region: south\r\n", 400), ("", 400), ("mcp-param-region: north\r\n", 200)]
+    {
+        let head = format!(
+            "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: query_region\r\n{header}"
+        );
         let (status, answer) = post(address, &head, &body).await;
         assert_eq!(status, expected, "{header}: {answer}");
         assert_eq!(answer.to_string().contains("-32020"), expected == 400, "{header}: {answer}");
@@ -184,7 +205,10 @@ impl StoreLayer for FailingStore {
         &self.0
     }
 
-    async fn record(&self, run: &agentflow::RunId) -> std::result::Result<Option<RunRecord>, StoreError> {
+    async fn record(
+        &self,
+        run: &agentflow::RunId,
+    ) -> std::result::Result<Option<RunRecord>, StoreError> {
         self.check()?;
         self.inner().record(run).await
     }

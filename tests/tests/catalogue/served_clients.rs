@@ -10,7 +10,8 @@ const HOST: &str = env!("CARGO_BIN_EXE_agentwf-host");
 /// Runs a client to its end and returns its output.
 fn succeeds(mut client: Command) -> String {
     let ended = client.output().unwrap();
-    let (said, problem) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let (said, problem) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{client:?}\n{said}\n{problem}");
     said.into_owned()
 }
@@ -32,7 +33,8 @@ fn inspected(target: &[&str]) -> Option<String> {
     let home = tempfile::tempdir().unwrap();
     inspector.env("HOME", home.path()).args(target).args(["--method", "tools/list", "--strict"]);
     let ended = inspector.output().unwrap();
-    let (said, notes) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let (said, notes) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success() && notes.contains("0 errors"), "{said}\n{notes}");
     Some(said.into_owned())
 }
@@ -41,15 +43,22 @@ fn inspected(target: &[&str]) -> Option<String> {
 fn the_official_inspector_finds_no_error_in_the_tools() {
     let Some(said) = inspected(&[HOST, "mcp", "serve", "--workflow", "quick"]) else { return };
     let listed: Value = serde_json::from_str(&said).unwrap();
-    let names: Vec<&str> =
-        listed["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    let names: Vec<&str> = listed["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
     assert!(names.contains(&"add") && names.contains(&"quick"), "{names:?}");
 
     let mut command = Command::new(HOST);
     command.args(["mcp", "serve", "--workflow", "quick", "--http", "127.0.0.1:0"]);
     let mut server = Process::start(&mut command).unwrap();
     let url = server.wait_until("its address", |process| {
-        process.output().lines().find_map(|line| line.strip_prefix("listening on ").map(str::to_owned))
+        process
+            .output()
+            .lines()
+            .find_map(|line| line.strip_prefix("listening on ").map(str::to_owned))
     });
     assert_eq!(inspected(&[&url]), Some(said));
 }

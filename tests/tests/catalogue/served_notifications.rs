@@ -72,7 +72,8 @@ async fn a_call_logs_at_the_level_that_its_client_has_set_for_the_connection() {
     // Log messages are off until a level is set.
     lines.send(1, "tools/call", call.clone()).await;
     assert_eq!(before_answer(&mut lines).await, Vec::<Value>::new());
-    for (level, count) in [("debug", 3), ("info", 2), ("warning", 1), ("error", 1), ("critical", 0)] {
+    for (level, count) in [("debug", 3), ("info", 2), ("warning", 1), ("error", 1), ("critical", 0)]
+    {
         let set = lines.ask(2, "logging/setLevel", json!({"level": level})).await;
         assert_eq!(set["result"], json!({}), "{set}");
         lines.send(3, "tools/call", call.clone()).await;
@@ -115,7 +116,9 @@ fn chatting_at_once(has_store: bool) -> McpServer {
     let agent = Agent::new(model).name("served_chatterbox").tools(tools![served_chatter]);
     let runtime = Runtime::builder().agent(&agent);
     let runtime = if has_store { runtime.store(MemoryStore::new()) } else { runtime }.build();
-    McpServer::from_runtime(&runtime).agents(["served_chatterbox"]).workflows(["served_chatting_at_once"])
+    McpServer::from_runtime(&runtime)
+        .agents(["served_chatterbox"])
+        .workflows(["served_chatting_at_once"])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -124,13 +127,21 @@ async fn what_a_run_says_in_its_first_moment_is_shown() {
         let mut lines = Lines::greeted(&chatting_at_once(has_store)).await;
         lines.ask(1, "logging/setLevel", json!({"level": "debug"})).await;
         for times in 0..20 {
-            for (name, arguments) in
-                [("served_chatting_at_once", json!({})), ("served_chatterbox", json!({"message": "Go."}))]
-            {
+            for (name, arguments) in [
+                ("served_chatting_at_once", json!({})),
+                ("served_chatterbox", json!({"message": "Go."})),
+            ] {
                 let meta = json!({"progressToken": times});
-                lines.send(2, "tools/call", json!({"name": name, "arguments": arguments, "_meta": meta})).await;
+                lines
+                    .send(
+                        2,
+                        "tools/call",
+                        json!({"name": name, "arguments": arguments, "_meta": meta}),
+                    )
+                    .await;
                 let said = before_answer(&mut lines).await;
-                let shown = |method: &str| said.iter().filter(|said| said["method"] == method).count();
+                let shown =
+                    |method: &str| said.iter().filter(|said| said["method"] == method).count();
                 let of_both = (shown("notifications/message"), shown("notifications/progress"));
                 assert_eq!(of_both, (3, 1), "{name} {has_store} {times}: {said:?}");
             }
@@ -144,13 +155,17 @@ async fn what_a_run_says_as_soon_as_it_is_answered_is_shown() {
         let store = MemoryStore::new();
         let server = || {
             let runtime = Runtime::builder().store(store.clone()).build();
-            (McpServer::from_runtime(&runtime).tools([""; 0]).workflows(["served_chatting"]), runtime)
+            (
+                McpServer::from_runtime(&runtime).tools([""; 0]).workflows(["served_chatting"]),
+                runtime,
+            )
         };
         for times in 0..20 {
             let ((served, mut runtime), level) = (server(), "io.modelcontextprotocol/logLevel");
             let mut lines = Lines::of(&served);
             let mut params = with_meta(json!({"name": "served_chatting", "arguments": {}}));
-            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+                json!({"elicitation": {}});
             params["_meta"][level] = json!("debug");
             let asked = lines.ask(1, "tools/call", params.clone()).await;
             if restarts {
@@ -160,7 +175,8 @@ async fn what_a_run_says_as_soon_as_it_is_answered_is_shown() {
             }
             let (key, _) = only(&asked["result"]);
             params["requestState"] = asked["result"]["requestState"].clone();
-            params["inputResponses"] = json!({(key): {"action": "accept", "content": {"answer": true}}});
+            params["inputResponses"] =
+                json!({(key): {"action": "accept", "content": {"answer": true}}});
             lines.send(2, "tools/call", params).await;
             assert_eq!(messages(&before_answer(&mut lines).await).len(), 3, "{restarts} {times}");
             drop(runtime);
@@ -172,9 +188,12 @@ async fn what_a_run_says_as_soon_as_it_is_answered_is_shown() {
 async fn what_is_logged_is_not_shown_as_progress() {
     let mut lines = Lines::greeted(&chatting()).await;
     let meta = json!({"progressToken": 1});
-    lines.send(1, "tools/call", json!({"name": "served_chatter", "arguments": {}, "_meta": meta})).await;
+    lines
+        .send(1, "tools/call", json!({"name": "served_chatter", "arguments": {}, "_meta": meta}))
+        .await;
     let shown = before_answer(&mut lines).await;
-    let shown: Vec<_> = shown.iter().map(|said| (&said["method"], &said["params"]["message"])).collect();
+    let shown: Vec<_> =
+        shown.iter().map(|said| (&said["method"], &said["params"]["message"])).collect();
     assert_eq!(shown, [(&json!("notifications/progress"), &json!("half of it"))]);
 }
 
@@ -192,7 +211,8 @@ async fn a_client_without_a_handshake_says_its_level_in_each_request() {
     assert_eq!(refused["error"]["code"], -32601, "{refused}");
     // Over HTTP the messages are on the stream of the request.
     let head = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: served_chatter\r\n";
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let call =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
     let mut answered = send(served(chatting()).await, "POST", head, &call).await;
     assert_eq!(answered.next().await["params"]["data"], "lost");
     assert!(answered.next().await["result"].is_object());
@@ -212,7 +232,10 @@ async fn a_call_logs_on_the_stream_of_its_session() {
         let answer = call.next().await;
         assert_eq!(answer["result"]["content"][0]["text"], "done", "{answer}");
     }
-    let said = messages(&[within("a message", stream.next()).await, within("a message", stream.next()).await]);
+    let said = messages(&[
+        within("a message", stream.next()).await,
+        within("a message", stream.next()).await,
+    ]);
     assert_eq!((&*said[0].0, &*said[1].0), ("info", "error"));
 }
 
@@ -221,7 +244,9 @@ fn with_notes() -> McpServer {
     McpServer::from_runtime(&runtime)
         .resource(ServedResource::text("notes://today", "Nothing."))
         .resource(ServedResource::text("notes://secret", "Much.").scopes(["owner"]))
-        .resource(ServedResource::read("notes://days/{day}", |_| async { Ok::<_, String>("Nothing.") }))
+        .resource(ServedResource::read("notes://days/{day}", |_| async {
+            Ok::<_, String>("Nothing.")
+        }))
 }
 
 #[tokio::test]
@@ -263,7 +288,9 @@ async fn a_client_that_subscribes_is_notified_until_it_unsubscribes() {
 async fn a_client_subscribes_to_so_many_addresses() {
     let mut lines = Lines::greeted(&with_notes()).await;
     for day in 0..256 {
-        let subscribed = lines.ask(1, "resources/subscribe", json!({"uri": format!("notes://days/{day}")})).await;
+        let subscribed = lines
+            .ask(1, "resources/subscribe", json!({"uri": format!("notes://days/{day}")}))
+            .await;
         assert_eq!(subscribed["result"], json!({}), "{subscribed}");
     }
     let refused = lines.ask(1, "resources/subscribe", json!({"uri": "notes://today"})).await;
@@ -277,7 +304,8 @@ async fn a_client_is_notified_on_the_stream_of_its_session() {
         Ok(if is_owner { McpCaller::new("ann").grant(["owner"]) } else { McpCaller::new("eve") })
     });
     let address = served(server.clone()).await;
-    let (ann, eve) = (Client::asked(address, "x-owner: yes\r\n").await, Client::asked(address, "").await);
+    let (ann, eve) =
+        (Client::asked(address, "x-owner: yes\r\n").await, Client::asked(address, "").await);
     let mut stream = ann.send("GET", "").await;
     let secret = json!({"uri": "notes://secret"});
     let subscribed = ann.request(1, "resources/subscribe", secret.clone()).await.next().await;
@@ -303,7 +331,10 @@ async fn a_client_without_a_handshake_listens_over_its_streams() {
     let mut lines = Lines::of(&server);
     let uris = ["notes://today", "notes://nowhere", "notes://secret", "notes://today"];
     let acknowledged = lines.ask(7, "subscriptions/listen", listening(&uris)).await;
-    assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged", "{acknowledged}");
+    assert_eq!(
+        acknowledged["method"], "notifications/subscriptions/acknowledged",
+        "{acknowledged}"
+    );
     assert!(!acknowledged["params"].to_string().contains("nowhere"), "{acknowledged}");
     for uri in ["notes://secret", "notes://nowhere", "notes://today"] {
         server.resource_changed(uri);
@@ -314,7 +345,8 @@ async fn a_client_without_a_handshake_listens_over_its_streams() {
         (&json!("notifications/resources/updated"), &json!("notes://today"))
     );
     assert_eq!(said["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 7, "{said}");
-    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
     lines.say(&cancelled).await;
     let listed = lines.ask(8, "tools/list", with_meta(json!({}))).await;
     assert!(listed["result"].is_object(), "{listed}");
@@ -334,7 +366,10 @@ async fn a_client_without_a_handshake_listens_at_an_address() {
     let mut one = send(address, "POST", head, &request(&["notes://today"])).await;
     let mut other = send(address, "POST", head, &request(&["notes://days/monday"])).await;
     for stream in [&mut one, &mut other] {
-        assert_eq!(within("the next event", stream.next()).await["method"], "notifications/subscriptions/acknowledged");
+        assert_eq!(
+            within("the next event", stream.next()).await["method"],
+            "notifications/subscriptions/acknowledged"
+        );
     }
     server.resource_changed("notes://days/monday");
     server.resource_changed("notes://today");

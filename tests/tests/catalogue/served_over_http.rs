@@ -59,7 +59,8 @@ async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
 
 /// Sends a request and returns the status and the whole response.
 pub(crate) async fn post(address: SocketAddr, more: &str, body: &str) -> (u16, String) {
-    let answer = raw(address, format!("{}{body}", head(address, more, body.len())).as_bytes()).await;
+    let answer =
+        raw(address, format!("{}{body}", head(address, more, body.len())).as_bytes()).await;
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
     (status.unwrap_or_else(|| panic!("no status: {answer}")), answer)
 }
@@ -80,7 +81,10 @@ async fn a_server_is_a_route_of_a_program_with_axum() {
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let client = McpClient::http("mounted", format!("http://{address}/tools/mcp")).build().unwrap();
     let runtime = Runtime::builder().toolset(client.clone()).build();
-    let sum = runtime.invoke(&ToolCall::new("1", "mcp.mounted.add", r#"{"a": 1, "b": 2}"#), &[]).await.unwrap();
+    let sum = runtime
+        .invoke(&ToolCall::new("1", "mcp.mounted.add", r#"{"a": 1, "b": 2}"#), &[])
+        .await
+        .unwrap();
     assert_eq!((sum.status, &*sum.output), (ToolStatus::Success, r#"{"result":3}"#));
     client.close().await;
     let health = format!("GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
@@ -101,7 +105,10 @@ async fn tools_are_called_at_an_address() {
     let address = served(server()).await;
     let client = McpClient::http("served", format!("http://{address}/mcp")).build().unwrap();
     let runtime = Runtime::builder().toolset(client.clone()).build();
-    let sum = runtime.invoke(&ToolCall::new("1", "mcp.served.add", r#"{"a": 1, "b": 2}"#), &[]).await.unwrap();
+    let sum = runtime
+        .invoke(&ToolCall::new("1", "mcp.served.add", r#"{"a": 1, "b": 2}"#), &[])
+        .await
+        .unwrap();
     assert_eq!((sum.status, &*sum.output), (ToolStatus::Success, r#"{"result":3}"#));
     assert_eq!(client.health().protocol.as_deref(), Some("2026-07-28"));
     client.close().await;
@@ -114,17 +121,20 @@ async fn tools_are_called_at_an_address() {
 #[tokio::test]
 async fn a_caller_has_its_scopes_and_nobody_else_has_them() {
     let runtime = Runtime::builder().store(MemoryStore::new()).build();
-    let server = McpServer::from_runtime(&runtime).workflows(["served_open"]).authenticate(|headers| async move {
-        match headers.get("authorization").map(|key| key.as_bytes()) {
-            Some(b"Bearer owner") => Ok(McpCaller::new("ann").grant(["safe"])),
-            Some(b"Bearer guest") => Ok(McpCaller::new("guest")),
-            Some(_) => Err(McpRefusal::forbidden("not you")),
-            None => Err(McpRefusal::unknown("who are you?")),
-        }
-    });
+    let server = McpServer::from_runtime(&runtime).workflows(["served_open"]).authenticate(
+        |headers| async move {
+            match headers.get("authorization").map(|key| key.as_bytes()) {
+                Some(b"Bearer owner") => Ok(McpCaller::new("ann").grant(["safe"])),
+                Some(b"Bearer guest") => Ok(McpCaller::new("guest")),
+                Some(_) => Err(McpRefusal::forbidden("not you")),
+                None => Err(McpRefusal::unknown("who are you?")),
+            }
+        },
+    );
     let address = served(server).await;
     let opened = |key: &'static str, tool: &'static str| async move {
-        let client = McpClient::http("served", format!("http://{address}/mcp")).bearer(key).build().unwrap();
+        let client =
+            McpClient::http("served", format!("http://{address}/mcp")).bearer(key).build().unwrap();
         let runtime = Runtime::builder().toolset(client.clone()).build();
         let call = ToolCall::new("1", format!("mcp.served.{tool}"), "{}");
         let result = runtime.invoke(&call, &[]).await.unwrap();
@@ -141,12 +151,17 @@ async fn a_caller_has_its_scopes_and_nobody_else_has_them() {
     let runs = runtime.runs(RunFilter::new().caller("ann")).await.unwrap();
     assert_eq!(runs.iter().map(|run| run.status).collect::<Vec<_>>(), [RunStatus::Success]);
     // The same with the earlier protocol.
-    let (_, answer) = post(address, "authorization: Bearer owner\r\n", &call("served_key", json!({}))).await;
+    let (_, answer) =
+        post(address, "authorization: Bearer owner\r\n", &call("served_key", json!({}))).await;
     assert!(answer.contains("12-34"), "{answer}");
     let (status, answer) = post(address, "", &call("served_key", json!({}))).await;
     assert_eq!(status, 401);
-    assert!(answer.contains("www-authenticate: Bearer\r\n") && answer.ends_with("who are you?"), "{answer}");
-    let (status, answer) = post(address, "authorization: Bearer x\r\n", &call("served_key", json!({}))).await;
+    assert!(
+        answer.contains("www-authenticate: Bearer\r\n") && answer.ends_with("who are you?"),
+        "{answer}"
+    );
+    let (status, answer) =
+        post(address, "authorization: Bearer x\r\n", &call("served_key", json!({}))).await;
     assert_eq!(status, 403);
     assert!(answer.ends_with("not you"), "{answer}");
 }
@@ -155,7 +170,8 @@ async fn a_caller_has_its_scopes_and_nobody_else_has_them() {
 async fn requests_of_other_hosts_and_origins_are_refused() {
     let address = served(server()).await;
     let body = call("add", json!({"a": 1, "b": 1}));
-    for wrong in ["origin: https://evil.example\r\n", "origin: null\r\n", "host: evil.example\r\n"] {
+    for wrong in ["origin: https://evil.example\r\n", "origin: null\r\n", "host: evil.example\r\n"]
+    {
         let (status, answer) = post(address, wrong, &body).await;
         assert_eq!(status, 403, "{wrong}: {answer}");
     }
@@ -165,7 +181,11 @@ async fn requests_of_other_hosts_and_origins_are_refused() {
         let (status, answer) = post(address, right, &body).await;
         assert_eq!(status, 200, "{right}: {answer}");
     }
-    for wrong in ["origin: https://app.example:8443\r\n", "origin: http://app.example\r\n", "host: other.example\r\n"] {
+    for wrong in [
+        "origin: https://app.example:8443\r\n",
+        "origin: http://app.example\r\n",
+        "host: other.example\r\n",
+    ] {
         assert_eq!(post(address, wrong, &body).await.0, 403, "{wrong}");
     }
 }
@@ -192,13 +212,20 @@ async fn hostile_requests_get_errors_and_never_a_hang() {
             "{body}: {answer}"
         );
     }
-    let other = head(address, "", 2).replace("application/json\r\naccept", "text/html\r\naccept") + "{}";
+    let other =
+        head(address, "", 2).replace("application/json\r\naccept", "text/html\r\naccept") + "{}";
     assert!(raw(address, other.as_bytes()).await.starts_with("HTTP/1.1 415 "), "{other}");
     for (method, params, code, says) in [
-        ("tools/call", json!({"name": 5}), "-32602", "`tools/call` do not fit: invalid type: integer `5`"),
+        (
+            "tools/call",
+            json!({"name": 5}),
+            "-32602",
+            "`tools/call` do not fit: invalid type: integer `5`",
+        ),
         ("tools/cal", json!({}), "-32601", "no method `tools/cal`"),
     ] {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let body =
+            json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         let (_, answer) = post(address, "", &body).await;
         assert!(answer.contains(code) && answer.contains(says), "{answer}");
     }
@@ -208,7 +235,9 @@ async fn hostile_requests_get_errors_and_never_a_hang() {
     // A body without a declared length.
     let chunk = format!("{:x}\r\n{}\r\n", 3000, "x".repeat(3000));
     let chunked = head(address, "", 0).replace("content-length: 0", "transfer-encoding: chunked");
-    assert!(raw(address, format!("{chunked}{chunk}").as_bytes()).await.starts_with("HTTP/1.1 413 "));
+    assert!(
+        raw(address, format!("{chunked}{chunk}").as_bytes()).await.starts_with("HTTP/1.1 413 ")
+    );
     let elsewhere = head(address, "", 0).replace("/mcp", "/other");
     assert!(raw(address, elsewhere.as_bytes()).await.starts_with("HTTP/1.1 404 "));
     let get = head(address, "", 0).replace("POST", "GET");
@@ -219,13 +248,17 @@ async fn hostile_requests_get_errors_and_never_a_hang() {
 
 #[tokio::test]
 async fn one_that_does_not_finish_its_request_is_disconnected() {
-    let address = served(server().handshake_timeout(Duration::from_millis(50)).max_connections(1)).await;
+    let address =
+        served(server().handshake_timeout(Duration::from_millis(50)).max_connections(1)).await;
     // Each connection takes the only slot, so the next one waits until it is closed.
     let half = head(address, "", 100);
     assert!(!raw(address, b"POST /mcp HTT").await.contains("200 OK"));
     assert!(raw(address, b"").await.is_empty());
     let late = raw(address, half.as_bytes()).await;
-    assert!(late.starts_with("HTTP/1.1 408 ") && late.ends_with("the body did not arrive within 50ms"), "{late}");
+    assert!(
+        late.starts_with("HTTP/1.1 408 ") && late.ends_with("the body did not arrive within 50ms"),
+        "{late}"
+    );
 }
 
 #[tokio::test]
@@ -255,7 +288,8 @@ async fn a_server_that_is_dropped_cancels_its_calls() {
     let runtime = Runtime::builder().tools(held.tool()).build();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(async move { McpServer::from_runtime(&runtime).serve_http(listener).await });
+    let serving =
+        tokio::spawn(async move { McpServer::from_runtime(&runtime).serve_http(listener).await });
     let body = call("hold", json!({}));
     let request = format!("{}{body}", head(address, "", body.len()));
     let waiting = tokio::spawn(async move { raw(address, request.as_bytes()).await });

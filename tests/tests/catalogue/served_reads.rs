@@ -14,9 +14,12 @@ use tokio::sync::Notify;
 use crate::served::Lines;
 
 fn server() -> McpServer {
-    let server = McpServer::from_runtime(&Runtime::builder().max_output_bytes(1000).build()).tools::<&str>([]);
+    let server = McpServer::from_runtime(&Runtime::builder().max_output_bytes(1000).build())
+        .tools::<&str>([]);
     server
-        .resource(ServedResource::text("notes://b", "B").title("The second").description("What b is."))
+        .resource(
+            ServedResource::text("notes://b", "B").title("The second").description("What b is."),
+        )
         .resource(ServedResource::bytes("notes://a", "image/png", [0, 255]))
         .resource(ServedResource::read("notes://days/{day}/{part}", |read| async move {
             match (read.value("day"), read.value("part")) {
@@ -30,18 +33,25 @@ fn server() -> McpServer {
         .resource(ServedResource::text("notes://days/monday/noon", "Lunch."))
         .resource(ServedResource::text("notes://secret", "S").scopes(["secrets"]))
         .prompt(
-            ServedPrompt::text("review", "Review this {language?} code: {code}").argument("code", "What to review."),
+            ServedPrompt::text("review", "Review this {language?} code: {code}")
+                .argument("code", "What to review."),
         )
         .prompt(
             ServedPrompt::messages("picture", |given| async move {
                 let media = Media::of_bytes("image/png", [1, 2]);
-                let file = Media::of_bytes("text/plain", "hello").name(given.get("file").unwrap_or("none"));
+                let file = Media::of_bytes("text/plain", "hello")
+                    .name(given.get("file").unwrap_or("none"));
                 let user = Message::new(Role::User, [Part::Media(media), Part::Media(file)]);
                 Ok::<_, String>(vec![user, Message::assistant("I see.")])
             })
             .argument("file", "An address."),
         )
-        .prompt(ServedPrompt::text("hidden", "S").scopes(["secrets"]).title("Hidden").description("What it is."))
+        .prompt(
+            ServedPrompt::text("hidden", "S")
+                .scopes(["secrets"])
+                .title("Hidden")
+                .description("What it is."),
+        )
 }
 
 async fn read(lines: &mut Lines, uri: &str) -> Value {
@@ -64,7 +74,8 @@ async fn they_are_listed_in_order() {
     });
     assert_eq!(listed[1], second);
     let listed = lines.ask(2, "resources/templates/list", json!({})).await;
-    let templates = json!([{"uriTemplate": "notes://days/{day}/{part}", "name": "notes://days/{day}/{part}"}]);
+    let templates =
+        json!([{"uriTemplate": "notes://days/{day}/{part}", "name": "notes://days/{day}/{part}"}]);
     assert_eq!(listed["result"]["resourceTemplates"], templates);
     let listed = lines.ask(3, "prompts/list", json!({})).await;
     let review = json!([
@@ -160,8 +171,10 @@ async fn a_prompt_asks_for_what_a_client_leaves_out() {
         .argument("days", "How many.")
         .asked_argument("place", "Where to.")
         .asked_argument("mood", "For whom.");
-    let server =
-        McpServer::from_runtime(&Runtime::builder().build()).tools::<&str>([]).max_arguments(1000).prompt(plan);
+    let server = McpServer::from_runtime(&Runtime::builder().build())
+        .tools::<&str>([])
+        .max_arguments(1000)
+        .prompt(plan);
     let of = |arguments: Value, responses: Value, capabilities: Value| {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -174,14 +187,23 @@ async fn a_prompt_asks_for_what_a_client_leaves_out() {
     let mut lines = Lines::of(&server);
     let listed = lines.ask(1, "prompts/list", of(json!({}), json!({}), forms())).await;
     let required = listed["result"]["prompts"][0]["arguments"].as_array().unwrap().clone();
-    assert_eq!(required.iter().map(|one| &one["required"]).collect::<Vec<_>>(), [true, false, false], "{listed}");
+    assert_eq!(
+        required.iter().map(|one| &one["required"]).collect::<Vec<_>>(),
+        [true, false, false],
+        "{listed}"
+    );
     let days = json!({"days": "2"});
     let asked = lines.ask(1, "prompts/get", of(days.clone(), json!({}), forms())).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     let form = &asked["result"]["inputRequests"]["arguments"]["params"]["requestedSchema"];
     assert_eq!(form["required"], json!(["place", "mood"]), "{asked}");
-    assert_eq!(form["properties"]["place"], json!({"type": "string", "description": "Where to."}), "{asked}");
-    let said = |content: Value| json!({"arguments": {"action": "accept", "content": content}, "other": 7});
+    assert_eq!(
+        form["properties"]["place"],
+        json!({"type": "string", "description": "Where to."}),
+        "{asked}"
+    );
+    let said =
+        |content: Value| json!({"arguments": {"action": "accept", "content": content}, "other": 7});
     // Answers for arguments that are already given or were not requested are ignored.
     let content = json!({"place": "Oslo", "days": "9", "mood": 7, "more": "x"});
     let again = lines.ask(1, "prompts/get", of(days.clone(), said(content), forms())).await;
@@ -196,9 +218,21 @@ async fn a_prompt_asks_for_what_a_client_leaves_out() {
         // No question is sent for arguments that the client must provide itself.
         (of(json!({}), json!({}), forms()), -32602, "needs the argument `days`"),
         (of(days.clone(), json!({}), json!({})), -32021, "needs the argument `place`"),
-        (of(days.clone(), json!({"arguments": {"action": "decline"}}), forms()), -32602, "needs the argument `place`"),
-        (of(days.clone(), said(json!({"place": "x".repeat(999), "mood": "y"})), forms()), -32602, "1000 is the most"),
-        (of(json!({"days": "2", "place": "Oslo", "where": "x"}), json!({}), forms()), -32602, "no argument `where`"),
+        (
+            of(days.clone(), json!({"arguments": {"action": "decline"}}), forms()),
+            -32602,
+            "needs the argument `place`",
+        ),
+        (
+            of(days.clone(), said(json!({"place": "x".repeat(999), "mood": "y"})), forms()),
+            -32602,
+            "1000 is the most",
+        ),
+        (
+            of(json!({"days": "2", "place": "Oslo", "where": "x"}), json!({}), forms()),
+            -32602,
+            "no argument `where`",
+        ),
     ] {
         let refused = lines.ask(1, "prompts/get", params).await;
         assert_eq!(refused["error"]["code"], code, "{refused}");
@@ -207,16 +241,25 @@ async fn a_prompt_asks_for_what_a_client_leaves_out() {
     // A client of an earlier revision has to send all required arguments.
     let mut lines = Lines::greeted_with(&server, forms()).await;
     let refused = get(&mut lines, "plan", days).await;
-    assert!(refused["error"]["message"].as_str().unwrap().contains("needs the argument `place`"), "{refused}");
+    assert!(
+        refused["error"]["message"].as_str().unwrap().contains("needs the argument `place`"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
 async fn what_cannot_be_offered_is_an_error_before_anything_is_served() {
     let none = || McpServer::from_runtime(&Runtime::builder().build());
     for (server, said) in [
-        (none().resource(ServedResource::text("b", "")), "the resource `b`: an address begins with a scheme"),
+        (
+            none().resource(ServedResource::text("b", "")),
+            "the resource `b`: an address begins with a scheme",
+        ),
         (none().resource(ServedResource::text("a://{b", "")), "a `{` in it has no `}`"),
-        (none().prompt(ServedPrompt::text("p", "{a.b}")), "the prompt `p`: `{a.b}` is a part of a value"),
+        (
+            none().prompt(ServedPrompt::text("p", "{a.b}")),
+            "the prompt `p`: `{a.b}` is a part of a value",
+        ),
         (none().prompt(ServedPrompt::text("p", "{a")), "the prompt `p`"),
         (
             none().prompt(ServedPrompt::text("p", "{code}").argument("cod", "x")),
@@ -228,7 +271,9 @@ async fn what_cannot_be_offered_is_an_error_before_anything_is_served() {
             "the prompt `p`: another prompt has this name",
         ),
         (
-            none().resource(ServedResource::text("a://b", "")).resource(ServedResource::text("a://b", "")),
+            none()
+                .resource(ServedResource::text("a://b", ""))
+                .resource(ServedResource::text("a://b", "")),
             "the resource `a://b`: another resource has this name",
         ),
     ] {
@@ -259,8 +304,13 @@ async fn a_read_has_a_time_limit_and_is_cancelled() {
         }
     }));
     let mut lines = Lines::greeted(&server).await;
-    let answer = tokio::time::timeout(Duration::from_secs(61), read(&mut lines, "notes://never")).await.unwrap();
-    assert!(answer["error"]["message"].as_str().unwrap().contains("it was not made within 60s"), "{answer}");
+    let answer = tokio::time::timeout(Duration::from_secs(61), read(&mut lines, "notes://never"))
+        .await
+        .unwrap();
+    assert!(
+        answer["error"]["message"].as_str().unwrap().contains("it was not made within 60s"),
+        "{answer}"
+    );
     within("`stopped`", stopped.notified()).await;
     within("`begun`", begun.notified()).await;
 

@@ -40,17 +40,25 @@ async fn a_run_that_asks_is_answered_in_its_session() {
     client.answer(&asked, json!({"row": -1, "by_window": true})).await;
     // The question is repeated together with the error.
     let asked = call.next().await;
-    assert!(asked["params"]["message"].as_str().unwrap().contains("The last answer was refused"), "{asked}");
+    assert!(
+        asked["params"]["message"].as_str().unwrap().contains("The last answer was refused"),
+        "{asked}"
+    );
     client.answer(&asked, json!({"row": 7, "by_window": true})).await;
     let answer = call.next().await;
-    assert_eq!(answer["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{answer}");
+    assert_eq!(
+        answer["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true",
+        "{answer}"
+    );
     assert_eq!(call.message().await, None);
     assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_person_who_thinks_keeps_nobody_else_from_calling() {
-    let client = Client::asked(served(server(&MemoryStore::new()).max_calls(1).max_waiting(0)).await, "").await;
+    let client =
+        Client::asked(served(server(&MemoryStore::new()).max_calls(1).max_waiting(0)).await, "")
+            .await;
     let mut waiting = client.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     let asked = waiting.next().await;
     let sum = client.call(2, "add", json!({"a": 1, "b": 2})).await.next().await;
@@ -94,15 +102,23 @@ async fn an_answer_in_time_counts_although_others_have_the_turns() {
 async fn a_session_of_another_caller_is_one_that_is_not_there() {
     let store = MemoryStore::new();
     let address = served(with_callers(server(&store))).await;
-    let (ann, eve) = (Client::asked(address, "x-who: ann\r\n").await, Client::asked(address, "x-who: eve\r\n").await);
+    let (ann, eve) = (
+        Client::asked(address, "x-who: ann\r\n").await,
+        Client::asked(address, "x-who: eve\r\n").await,
+    );
     assert_ne!(ann.session, eve.session);
     let mut call = ann.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     let asked = call.next().await;
-    let stolen = format!("x-who: eve\r\nmcp-session-id: {}\r\nmcp-protocol-version: 2025-11-25\r\n", ann.session);
+    let stolen = format!(
+        "x-who: eve\r\nmcp-session-id: {}\r\nmcp-protocol-version: 2025-11-25\r\n",
+        ann.session
+    );
     let accept = json!({"action": "accept", "content": {"answer": "Eve"}});
     let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": accept}).to_string();
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
-    for (method, body) in [("POST", &*answer), ("POST", &*list), ("POST", &*initialize(&json!({}))), ("GET", "")] {
+    for (method, body) in
+        [("POST", &*answer), ("POST", &*list), ("POST", &*initialize(&json!({}))), ("GET", "")]
+    {
         assert_eq!(send(address, method, &stolen, body).await.status(), 404, "{method} {body}");
     }
     assert_eq!(send(address, "DELETE", &stolen, "").await.status(), 404);
@@ -121,7 +137,10 @@ async fn ids_of_sessions_are_long_and_unlike_each_other() {
     let address = served(server(&MemoryStore::new())).await;
     let (one, other) = (Client::asked(address, "").await, Client::asked(address, "").await);
     for session in [&one.session, &other.session] {
-        assert!(session.len() == 32 && session.bytes().all(|byte| byte.is_ascii_hexdigit()), "{session}");
+        assert!(
+            session.len() == 32 && session.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            "{session}"
+        );
     }
     assert_ne!(one.session, other.session);
 }
@@ -141,17 +160,21 @@ async fn a_session_that_was_ended_or_never_was_is_not_found() {
         assert_eq!(client.send(method, body).await.status(), 404, "{method} {body}");
     }
     for id in ["0", "none", "x", "\u{7f}", "", &"a".repeat(5000)] {
-        let status = send(address, "POST", &format!("mcp-session-id: {id}\r\n"), &list).await.status();
+        let status =
+            send(address, "POST", &format!("mcp-session-id: {id}\r\n"), &list).await.status();
         assert!(status == 404 || status == 400, "{id}: {status}");
     }
     // The client starts a new session.
     let again = Client::asked(address, "").await;
-    assert!(again.request(1, "tools/list", json!({})).await.next().await["result"]["tools"].is_array());
+    assert!(
+        again.request(1, "tools/list", json!({})).await.next().await["result"]["tools"].is_array()
+    );
 }
 
 #[tokio::test]
 async fn a_client_without_room_for_a_session_is_served_without_one() {
-    let with_resource = |server: McpServer| server.resource(ServedResource::text("notes://one", "One."));
+    let with_resource =
+        |server: McpServer| server.resource(ServedResource::text("notes://one", "One."));
     let address = served(with_resource(server(&MemoryStore::new()).max_sessions(1))).await;
     let (answer, first) = Client::begin(address, "", &json!({})).await;
     assert!(answer["result"]["capabilities"]["logging"].is_object(), "{answer}");
@@ -160,7 +183,10 @@ async fn a_client_without_room_for_a_session_is_served_without_one() {
     assert!(second.is_none());
     // The response does not announce features that need a session.
     let capabilities = &answer["result"]["capabilities"];
-    assert!(capabilities["logging"].is_null() && capabilities["resources"]["subscribe"].is_null(), "{answer}");
+    assert!(
+        capabilities["logging"].is_null() && capabilities["resources"]["subscribe"].is_null(),
+        "{answer}"
+    );
     let request = |method: &str, params: Value| {
         json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
     };
@@ -178,7 +204,10 @@ async fn a_client_without_room_for_a_session_is_served_without_one() {
     assert_eq!(send(address, "GET", "", "").await.status(), 405);
     // Ending a session makes room for another one.
     first.unwrap().send("DELETE", "").await;
-    within("a session to be free", async { while Client::begin(address, "", &json!({})).await.1.is_none() {} }).await;
+    within("a session to be free", async {
+        while Client::begin(address, "", &json!({})).await.1.is_none() {}
+    })
+    .await;
     // A limit of 0 turns sessions off.
     let address = served(server(&MemoryStore::new()).max_sessions(0)).await;
     assert!(Client::begin(address, "", &json!({})).await.1.is_none());
@@ -186,9 +215,11 @@ async fn a_client_without_room_for_a_session_is_served_without_one() {
 
 #[tokio::test]
 async fn a_caller_has_so_many_sessions_and_others_have_theirs() {
-    let server = with_callers(server(&MemoryStore::new()).max_sessions(3).max_sessions_of_caller(2));
+    let server =
+        with_callers(server(&MemoryStore::new()).max_sessions(3).max_sessions_of_caller(2));
     let address = served(server).await;
-    let begin = async |who: &str| Client::begin(address, &format!("x-who: {who}\r\n"), &json!({})).await.1;
+    let begin =
+        async |who: &str| Client::begin(address, &format!("x-who: {who}\r\n"), &json!({})).await.1;
     let (one, two) = (begin("ann").await.unwrap(), begin("ann").await);
     assert!(two.is_some() && begin("ann").await.is_none());
     let other = begin("eve").await;
@@ -203,7 +234,8 @@ async fn a_caller_has_so_many_sessions_and_others_have_theirs() {
 async fn a_session_ends_when_it_is_idle_or_old() {
     let short = Duration::from_millis(50);
     // Idle timeout: once the session has ended, there is room for another one.
-    let address = served(server(&MemoryStore::new()).max_sessions(1).session_times(short, HOUR)).await;
+    let address =
+        served(server(&MemoryStore::new()).max_sessions(1).session_times(short, HOUR)).await;
     let idle = hold_time(Client::asked(address, "")).await;
     assert!(hold_time(Client::begin(address, "", &json!({}))).await.1.is_none());
     tokio::time::sleep(2 * short).await;
@@ -242,7 +274,9 @@ async fn an_answer_that_was_never_asked_for_is_ignored() {
     let client = Client::asked(served(server(&MemoryStore::new())).await, "").await;
     for id in [json!(0), json!(99), json!("x"), json!(-1)] {
         client.answer(&json!({"id": id}), json!({"answer": "Eve"})).await;
-        client.say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "no"}})).await;
+        client
+            .say(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "no"}}))
+            .await;
     }
     let mut call = client.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     let asked = call.next().await;
@@ -274,7 +308,8 @@ async fn a_call_is_cancelled_in_its_session_by_the_notification() {
     let mut call = client.call(7, "asked_booking", json!({"to": "Oslo"})).await;
     assert_eq!(call.next().await["method"], "elicitation/create");
     let other = Client::asked(client.address, "").await;
-    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
     // Request ids are separate for each session.
     other.say(&cancelled).await;
     assert!(other.request(1, "tools/list", json!({})).await.next().await["result"].is_object());
@@ -297,7 +332,8 @@ async fn a_request_of_the_newest_revision_belongs_to_no_session() {
         "x-who: eve\r\nmcp-session-id: {}\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/list\r\n",
         ann.session
     );
-    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": with_meta(json!({}))});
+    let list =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": with_meta(json!({}))});
     let mut listed = send(address, "POST", &head, &list.to_string()).await;
     assert_eq!(listed.status(), 200, "{}", listed.head);
     assert!(listed.next().await["result"]["tools"].is_array());
@@ -312,7 +348,8 @@ async fn a_server_that_is_dropped_ends_its_sessions() {
     let address = listener.local_addr().unwrap();
     let held = Held::new();
     let runtime = Runtime::builder().tools(held.tool()).build();
-    let serving = tokio::spawn(async move { McpServer::from_runtime(&runtime).serve_http(listener).await });
+    let serving =
+        tokio::spawn(async move { McpServer::from_runtime(&runtime).serve_http(listener).await });
     let client = Client::asked(address, "").await;
     let call = client.call(1, "hold", json!({})).await;
     within("`held.begun`", held.begun.notified()).await;
@@ -338,7 +375,10 @@ async fn a_killed_server_leaves_the_run_that_asks_for_another_process() {
     let client = Client::asked(address, "").await;
     let mut call = client.call(1, "price", json!({"article": "lamp"})).await;
     let asked = call.next().await;
-    assert!(asked["params"]["message"].as_str().unwrap().starts_with("how much is a lamp?"), "{asked}");
+    assert!(
+        asked["params"]["message"].as_str().unwrap().starts_with("how much is a lamp?"),
+        "{asked}"
+    );
     // Dropping the process kills it with SIGKILL.
     drop(process);
     assert_eq!(call.message().await, None);
@@ -346,7 +386,8 @@ async fn a_killed_server_leaves_the_run_that_asks_for_another_process() {
     let run = runtime.runs(RunFilter::new()).await.unwrap().remove(0).run_id.to_string();
     drop(runtime);
     let runs = |args: &[&str]| {
-        let args = ["runs"].iter().chain(args).chain(&["--store", &file]).copied().collect::<Vec<_>>();
+        let args =
+            ["runs"].iter().chain(args).chain(&["--store", &file]).copied().collect::<Vec<_>>();
         Agentwf::new(HOST).args(args).run()
     };
     let answered = runs(&["approve", &run, "cents", "--answer", "7", "--by", "bo"]);

@@ -26,13 +26,17 @@ fn called(tool: &str) -> String {
 async fn a_caller_waits_for_its_own_calls_and_others_do_not() {
     let held = Held::new();
     let runtime = Runtime::builder().tools(held.tool()).build();
-    let server = McpServer::from_runtime(&runtime).max_calls(8).max_waiting(4).authenticate(|headers| async move {
-        let who = headers.get("x-who").and_then(|who| who.to_str().ok());
-        who.map(McpCaller::new).ok_or_else(|| McpRefusal::unknown("who are you?"))
-    });
+    let server = McpServer::from_runtime(&runtime).max_calls(8).max_waiting(4).authenticate(
+        |headers| async move {
+            let who = headers.get("x-who").and_then(|who| who.to_str().ok());
+            who.map(McpCaller::new).ok_or_else(|| McpRefusal::unknown("who are you?"))
+        },
+    );
     let address = served(server).await;
     let calls: Vec<_> = (0..10)
-        .map(|_| tokio::spawn(async move { post(address, "x-who: ada\r\n", &called("hold")).await.1 }))
+        .map(|_| {
+            tokio::spawn(async move { post(address, "x-who: ada\r\n", &called("hold")).await.1 })
+        })
         .collect();
     // Two calls run, one waits, and the others are refused, although the server could run six more.
     let (mut refused, mut open) = (0, Vec::new());
@@ -43,20 +47,27 @@ async fn a_caller_waits_for_its_own_calls_and_others_do_not() {
         open.push(call);
     }
     while refused < 7 {
-        let (answer, _, others) = timeout(LIMIT, futures_util::future::select_all(open)).await.unwrap();
+        let (answer, _, others) =
+            timeout(LIMIT, futures_util::future::select_all(open)).await.unwrap();
         let answer = answer.unwrap();
-        assert!(answer.contains("-32000") && answer.contains("1 calls of this caller wait already"), "{answer}");
+        assert!(
+            answer.contains("-32000") && answer.contains("1 calls of this caller wait already"),
+            "{answer}"
+        );
         (refused, open) = (refused + 1, others);
     }
-    let (status, sum) = timeout(LIMIT, post(address, "x-who: bob\r\n", &called("add"))).await.unwrap();
+    let (status, sum) =
+        timeout(LIMIT, post(address, "x-who: bob\r\n", &called("add"))).await.unwrap();
     assert!(status == 200 && sum.contains(r#"{"result":3}"#), "{sum}");
     let all = async {
         while !open.is_empty() {
             held.let_go.notify_one();
-            let one = timeout(Duration::from_millis(20), futures_util::future::select_all(&mut open)).await;
+            let one =
+                timeout(Duration::from_millis(20), futures_util::future::select_all(&mut open))
+                    .await;
             let Ok((answer, at, _)) = one else { continue };
             assert!(answer.unwrap().contains("let go"));
-            drop(open.remove(at));
+            open.remove(at);
         }
     };
     timeout(LIMIT, all).await.unwrap();
@@ -75,7 +86,10 @@ async fn from(own: &str, address: SocketAddr) -> TcpStream {
 async fn asked(mut stream: TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    timeout(LIMIT / 6, stream.read_to_string(&mut answer)).await.expect("an answer in time").unwrap();
+    timeout(LIMIT / 6, stream.read_to_string(&mut answer))
+        .await
+        .expect("an answer in time")
+        .unwrap();
     answer
 }
 

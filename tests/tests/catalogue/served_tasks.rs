@@ -100,17 +100,25 @@ async fn a_run_is_a_task_and_what_it_asks_is_the_input_of_the_task() {
     let store = MemoryStore::new();
     let mut lines = Lines::of(&server(&store));
     let discovered = ask(&mut lines, "server/discover", json!({})).await;
-    assert_eq!(discovered["result"]["capabilities"]["extensions"][TASKS], json!({}), "{discovered}");
+    assert_eq!(
+        discovered["result"]["capabilities"]["extensions"][TASKS],
+        json!({}),
+        "{discovered}"
+    );
     let task = begin(&mut lines, "asked_booking", json!({"to": "Oslo"})).await;
     let asking = until(&mut lines, &task, "input_required").await;
     let (name, request) = only(&asking);
     assert_eq!(request["params"]["message"], "In whose name to Oslo?\n\"Oslo\"");
-    assert!(asking["ttlMs"].is_null() && asking["createdAt"].as_str().unwrap().ends_with('Z'), "{asking}");
+    assert!(
+        asking["ttlMs"].is_null() && asking["createdAt"].as_str().unwrap().ends_with('Z'),
+        "{asking}"
+    );
     drop(lines);
     // Another process, with the same store.
     let mut lines = Lines::of(&server(&store));
     assert_eq!(get(&mut lines, &task).await["inputRequests"], asking["inputRequests"]);
-    let ack = update(&mut lines, &task, "asked_booking@1", accepted(json!({"answer": "Eve"}))).await;
+    let ack =
+        update(&mut lines, &task, "asked_booking@1", accepted(json!({"answer": "Eve"}))).await;
     assert_eq!(ack["result"], json!({"resultType": "complete"}));
     let ack = update(&mut lines, &task, &name, json!({"action": "decline"})).await;
     assert_eq!(ack["result"]["resultType"], "complete", "{ack}");
@@ -122,18 +130,21 @@ async fn a_run_is_a_task_and_what_it_asks_is_the_input_of_the_task() {
     // and the question stays open.
     let ack = update(&mut lines, &task, &name, accepted(json!({"answer": "Eve"}))).await;
     assert_eq!(ack["result"]["resultType"], "complete", "{ack}");
-    for wrong in [accepted(json!({"row": -1, "by_window": true})), json!(7), json!({"action": "?"})] {
+    for wrong in [accepted(json!({"row": -1, "by_window": true})), json!(7), json!({"action": "?"})]
+    {
         let refused = update(&mut lines, &task, &seat, wrong).await;
         assert_eq!(refused["error"]["code"], -32602, "{refused}");
         assert!(refused["error"]["message"].as_str().unwrap().contains(&seat), "{refused}");
     }
     update(&mut lines, &task, &seat, accepted(json!({"row": 7, "by_window": true}))).await;
     let ended = until(&mut lines, &task, "completed").await;
-    assert_eq!(ended["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{ended}");
+    assert_eq!(
+        ended["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true",
+        "{ended}"
+    );
     // A finished task does not change.
     for method in ["tasks/update", "tasks/cancel"] {
-        let params =
-            json!({"taskId": task, "inputResponses": {seat.clone(): accepted(json!({"row": 1, "by_window": true}))}});
+        let params = json!({"taskId": task, "inputResponses": {seat.clone(): accepted(json!({"row": 1, "by_window": true}))}});
         assert_eq!(ask(&mut lines, method, params).await["result"]["resultType"], "complete");
     }
     assert_eq!(get(&mut lines, &task).await, ended);
@@ -147,7 +158,10 @@ async fn a_run_that_fails_is_a_completed_task_with_its_error_and_one_can_be_canc
     let task = begin(&mut lines, "tasked_failure", json!({"text": "luck"})).await;
     let failed = until(&mut lines, &task, "completed").await;
     assert_eq!(failed["result"]["isError"], true, "{failed}");
-    assert!(failed["result"]["content"][0]["text"].as_str().unwrap().contains("no luck"), "{failed}");
+    assert!(
+        failed["result"]["content"][0]["text"].as_str().unwrap().contains("no luck"),
+        "{failed}"
+    );
     let task = begin(&mut lines, "asked_booking", json!({"to": "Oslo"})).await;
     until(&mut lines, &task, "input_required").await;
     for _ in 0..2 {
@@ -162,9 +176,11 @@ async fn only_a_client_that_speaks_tasks_gets_one_and_only_of_a_run_in_a_store()
     let store = MemoryStore::new();
     let mut lines = Lines::of(&server(&store));
     // Tools are called without a task, and invalid arguments do not start a run.
-    let sum = ask(&mut lines, "tools/call", json!({"name": "add", "arguments": {"a": 1, "b": 2}})).await;
+    let sum =
+        ask(&mut lines, "tools/call", json!({"name": "add", "arguments": {"a": 1, "b": 2}})).await;
     assert_eq!(sum["result"]["structuredContent"], json!({"result": 3}), "{sum}");
-    let wrong = ask(&mut lines, "tools/call", json!({"name": "double", "arguments": {"n": "x"}})).await;
+    let wrong =
+        ask(&mut lines, "tools/call", json!({"name": "double", "arguments": {"n": "x"}})).await;
     assert_eq!(wrong["result"]["isError"], true, "{wrong}");
     let task = begin(&mut lines, "asked_booking", json!({"to": "Oslo"})).await;
     let without = |mut params: Value| {
@@ -179,16 +195,21 @@ async fn only_a_client_that_speaks_tasks_gets_one_and_only_of_a_run_in_a_store()
     let params = without(with_meta(json!({"name": "double", "arguments": {"n": 2}})));
     assert_eq!(lines.ask(1, "tools/call", params).await["result"]["content"][0]["text"], "4");
     // The earlier revision has a different kind of task, which the server does not support.
-    let mut greeted = Lines::greeted_with(&server(&store), json!({"extensions": {TASKS: {}}})).await;
+    let mut greeted =
+        Lines::greeted_with(&server(&store), json!({"extensions": {TASKS: {}}})).await;
     let doubled = greeted.call(1, "double", json!({"n": 2})).await;
     assert_eq!(doubled["result"]["content"][0]["text"], "4", "{doubled}");
     let kept_nowhere = McpServer::from_runtime(&Runtime::builder().build()).workflows(["double"]);
     let mut lines = Lines::of(&kept_nowhere);
     let discovered = ask(&mut lines, "server/discover", json!({})).await;
     assert!(discovered["result"]["capabilities"]["extensions"].is_null(), "{discovered}");
-    let doubled = ask(&mut lines, "tools/call", json!({"name": "double", "arguments": {"n": 2}})).await;
+    let doubled =
+        ask(&mut lines, "tools/call", json!({"name": "double", "arguments": {"n": 2}})).await;
     assert_eq!(doubled["result"]["content"][0]["text"], "4", "{doubled}");
-    assert_eq!(ask(&mut lines, "tasks/get", json!({"taskId": task})).await["error"]["code"], -32601);
+    assert_eq!(
+        ask(&mut lines, "tasks/get", json!({"taskId": task})).await["error"]["code"],
+        -32601
+    );
 }
 
 #[tokio::test]
@@ -216,7 +237,13 @@ async fn an_approval_is_the_input_of_a_task_only_where_the_host_says_so() {
 }
 
 /// Sends a request without a handshake over HTTP, on behalf of a caller.
-pub(crate) async fn ask_at(address: SocketAddr, who: &str, method: &str, name: &str, params: Value) -> Value {
+pub(crate) async fn ask_at(
+    address: SocketAddr,
+    who: &str,
+    method: &str,
+    name: &str,
+    params: Value,
+) -> Value {
     let head = format!(
         "authorization: Bearer {who}\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\nmcp-name: {name}\r\n"
     );
@@ -256,9 +283,14 @@ async fn a_task_belongs_to_its_caller_and_its_server() {
     ];
     for (address, who, task) in wrong {
         for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-            let refused = ask_at(address, who, method, task, json!({"taskId": task, "inputResponses": {}})).await;
+            let refused =
+                ask_at(address, who, method, task, json!({"taskId": task, "inputResponses": {}}))
+                    .await;
             assert_eq!(refused["error"]["code"], -32602, "{who} {method} {task}: {refused}");
-            assert!(refused["error"]["message"].as_str().unwrap().contains("`taskId`"), "{refused}");
+            assert!(
+                refused["error"]["message"].as_str().unwrap().contains("`taskId`"),
+                "{refused}"
+            );
         }
     }
     for address in [address, withdrawn] {
@@ -268,7 +300,10 @@ async fn a_task_belongs_to_its_caller_and_its_server() {
     // A task of a workflow that is no longer offered cannot be read.
     let nothing = McpServer::from_runtime(&durable(&store)).tools(["add"]).workflows(["double"]);
     let mut lines = Lines::of(&nothing);
-    assert_eq!(ask(&mut lines, "tasks/get", json!({"taskId": task})).await["error"]["code"], -32602);
+    assert_eq!(
+        ask(&mut lines, "tasks/get", json!({"taskId": task})).await["error"]["code"],
+        -32602
+    );
 }
 
 #[tokio::test]
@@ -287,7 +322,10 @@ async fn a_client_leaves_so_many_runs_open_and_no_more() {
     // affected.
     let mut greeted = Lines::greeted(&server.clone().max_open_runs(3)).await;
     assert_eq!(greeted.call(1, "double", json!({"n": 1})).await["error"]["code"], -32000);
-    assert_eq!(greeted.call(2, "add", json!({"a": 1, "b": 1})).await["result"]["content"][0]["text"], "2");
+    assert_eq!(
+        greeted.call(2, "add", json!({"a": 1, "b": 1})).await["result"]["content"][0]["text"],
+        "2"
+    );
     ask(&mut lines, "tasks/cancel", json!({"taskId": tasks[0]})).await;
     let begun = ask(&mut lines, "tools/call", call).await;
     assert_eq!(begun["result"]["resultType"], "task", "{begun}");
@@ -298,7 +336,9 @@ async fn a_client_leaves_so_many_runs_open_and_no_more() {
 /// Starts the command line over a store file. Returns it with its address.
 fn serve(store: &std::path::Path) -> (Process, SocketAddr) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentwf-host"));
-    command.args(["mcp", "serve", "--workflow", "slow,price", "--http", "127.0.0.1:0", "--store"]).arg(store);
+    command
+        .args(["mcp", "serve", "--workflow", "slow,price", "--http", "127.0.0.1:0", "--store"])
+        .arg(store);
     let mut process = Process::start(&mut command).unwrap();
     let address = process.wait_until("its address", |process| {
         let output = process.output();
@@ -328,14 +368,17 @@ async fn tasks_outlive_the_process_that_began_them() {
     };
     let (mut process, address) = serve(&store);
     let working = begin_at(address, "slow", json!({"file": file})).await;
-    process.wait_until("its step", |process| process.output().contains("waiting for").then_some(()));
+    process
+        .wait_until("its step", |process| process.output().contains("waiting for").then_some(()));
     let asking = begin_at(address, "price", json!({"article": "pear"})).await;
     let before = until_at(address, asking.clone(), "input_required").await;
     drop(process); // It is killed.
 
     let (mut process, address) = serve(&store);
     // The interrupted step is repeated without any request for the task.
-    process.wait_until("its step again", |process| process.output().contains("waiting for").then_some(()));
+    process.wait_until("its step again", |process| {
+        process.output().contains("waiting for").then_some(())
+    });
     let after = until_at(address, asking.clone(), "input_required").await;
     assert_eq!(after["inputRequests"], before["inputRequests"]);
     let answers = json!({only(&after).0: accepted(json!({"answer": 21}))});

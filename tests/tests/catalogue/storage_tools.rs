@@ -37,8 +37,10 @@ async fn text(runtime: &Runtime, name: &str, arguments: Value) -> String {
 
 fn unchanged(outside: &TempDir) {
     assert_eq!(fs::read_to_string(outside.path().join("secret.txt")).unwrap(), "swordfish");
-    let mut names: Vec<_> =
-        fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(outside.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     assert_eq!(names, ["in", "secret.txt"]);
 }
@@ -47,13 +49,21 @@ fn unchanged(outside: &TempDir) {
 async fn files_are_written_read_listed_and_appended_to() {
     let outside = folder();
     let runtime = runtime(&outside);
-    let written = text(&runtime, "storage_write", json!({"path": "notes/deep/b.txt", "content": "é1"})).await;
+    let written =
+        text(&runtime, "storage_write", json!({"path": "notes/deep/b.txt", "content": "é1"})).await;
     assert_eq!(written, "3 bytes written to `notes/deep/b.txt`");
-    let added = text(&runtime, "storage_append", json!({"path": "notes/deep/b.txt", "content": "2"})).await;
+    let added =
+        text(&runtime, "storage_append", json!({"path": "notes/deep/b.txt", "content": "2"})).await;
     assert_eq!(added, "1 bytes added to `notes/deep/b.txt`, which has 4 now");
     assert_eq!(text(&runtime, "storage_read", json!({"path": "notes/deep/b.txt"})).await, "é12");
-    assert_eq!(text(&runtime, "storage_read", json!({"path": "a.txt", "from": 4, "bytes": 3})).await, "and");
-    assert_eq!(text(&runtime, "storage_read", json!({"path": "a.txt", "from": 400, "bytes": 3})).await, "");
+    assert_eq!(
+        text(&runtime, "storage_read", json!({"path": "a.txt", "from": 4, "bytes": 3})).await,
+        "and"
+    );
+    assert_eq!(
+        text(&runtime, "storage_read", json!({"path": "a.txt", "from": 400, "bytes": 3})).await,
+        ""
+    );
     text(&runtime, "storage_append", json!({"path": "new/c.txt", "content": "made"})).await;
     assert_eq!(fs::read_to_string(outside.path().join("in/new/c.txt")).unwrap(), "made");
     let list = text(&runtime, "storage_list", json!({})).await;
@@ -116,7 +126,8 @@ async fn no_path_leads_out() {
             };
             // A write replaces the link itself, which is inside the storage. The empty path lists
             // the storage.
-            let within = !path.contains('/') && path.contains("l") && !path.contains('\0') || path == "absolute";
+            let within = !path.contains('/') && path.contains("l") && !path.contains('\0')
+                || path == "absolute";
             if name == "storage_write" && within || name == "storage_list" && path.is_empty() {
                 continue;
             }
@@ -127,7 +138,10 @@ async fn no_path_leads_out() {
         }
     }
     let text = text(&runtime, "storage_read", json!({"path": "up/secret.txt"})).await;
-    assert_eq!(text, "`up/secret.txt` leads out of the storage; give a path within it, such as `notes/a.txt`");
+    assert_eq!(
+        text,
+        "`up/secret.txt` leads out of the storage; give a path within it, such as `notes/a.txt`"
+    );
 }
 
 #[cfg(unix)]
@@ -139,7 +153,8 @@ async fn a_link_is_replaced_and_not_followed_by_a_write() {
     let runtime = runtime(&outside);
     assert_eq!(text(&runtime, "storage_read", json!({"path": "inner"})).await, "tea and rice");
     for link in ["link", "inner"] {
-        let written = text(&runtime, "storage_write", json!({"path": link, "content": "mine"})).await;
+        let written =
+            text(&runtime, "storage_write", json!({"path": link, "content": "mine"})).await;
         assert_eq!(written, format!("4 bytes written to `{link}`"));
         assert_eq!(text(&runtime, "storage_read", json!({"path": link})).await, "mine");
     }
@@ -201,27 +216,50 @@ async fn what_is_no_file_is_named_and_makes_nobody_wait() {
     for (name, path, says) in [
         ("storage_read", "pipe", "`pipe` is not a file; `storage_list` shows what is there"),
         ("storage_append", "pipe", "pipe"),
-        ("storage_read", "no.txt", "the storage has no file `no.txt`; `storage_list` shows what is there"),
+        (
+            "storage_read",
+            "no.txt",
+            "the storage has no file `no.txt`; `storage_list` shows what is there",
+        ),
         ("storage_list", "no", "the storage has no folder `no`"),
         ("storage_list", "a.txt", "a part of `a.txt` is a file and not a folder"),
         ("storage_read", "a.txt/b", "a part of `a.txt/b` is a file and not a folder"),
         ("storage_write", ".", "leads out of the storage"),
         ("storage_read", "bytes", "`bytes` is not text of UTF-8 at byte 1"),
-        ("storage_read", "large", "`large` has 1001 bytes, and 1000 are read at once; read a part of it"),
-        ("storage_append", "large", "`large` would have 1008 bytes, and a file of the storage has at most 1000"),
+        (
+            "storage_read",
+            "large",
+            "`large` has 1001 bytes, and 1000 are read at once; read a part of it",
+        ),
+        (
+            "storage_append",
+            "large",
+            "`large` would have 1008 bytes, and a file of the storage has at most 1000",
+        ),
         ("storage_write", ".agentflow-unfinished-1", "is a name of the storage's own"),
     ] {
         let arguments = match name {
             "storage_read" | "storage_list" => json!({"path": path}),
             _ => json!({"path": path, "content": "changed"}),
         };
-        let result = tokio::time::timeout(std::time::Duration::from_secs(10), call(&runtime, name, arguments));
+        let result = tokio::time::timeout(
+            std::time::Duration::from_secs(10),
+            call(&runtime, name, arguments),
+        );
         let result = result.await.expect("nobody waits");
-        assert!(!result.status.is_success() && result.text().contains(says), "{name} {path}: {}", result.text());
+        assert!(
+            !result.status.is_success() && result.text().contains(says),
+            "{name} {path}: {}",
+            result.text()
+        );
     }
-    let large = call(&runtime, "storage_write", json!({"path": "b", "content": "x".repeat(1001)})).await;
+    let large =
+        call(&runtime, "storage_write", json!({"path": "b", "content": "x".repeat(1001)})).await;
     assert!(large.text().contains("would have 1001 bytes"), "{}", large.text());
-    assert_eq!(text(&runtime, "storage_read", json!({"path": "large", "from": 1, "bytes": 2})).await, "xx");
+    assert_eq!(
+        text(&runtime, "storage_read", json!({"path": "large", "from": 1, "bytes": 2})).await,
+        "xx"
+    );
     let wrong = call(&runtime, "storage_read", json!({"pth": "a.txt"})).await;
     assert_eq!(wrong.status, ToolStatus::InvalidArguments);
 }
@@ -236,7 +274,8 @@ async fn a_file_is_whole_at_any_time() {
     call(&runtime, "storage_write", write('a')).await;
     let writer = async {
         for number in 0..100_u8 {
-            let result = call(&runtime, "storage_write", write(char::from(b'a' + number % 26))).await;
+            let result =
+                call(&runtime, "storage_write", write(char::from(b'a' + number % 26))).await;
             assert!(result.status.is_success(), "{}", result.text());
         }
     };

@@ -66,7 +66,9 @@ fn texts_below(folder: &Path) -> Vec<(String, String)> {
 async fn one_path_reads_and_writes_a_file() {
     let outside = folder();
     let runtime = runtime(&storage(&outside).writable(["src"]).unwrap());
-    for (path, before) in [("src/a.txt", "src"), ("./src/a.txt", "changed"), ("src//a.txt", "changed")] {
+    for (path, before) in
+        [("src/a.txt", "src"), ("./src/a.txt", "changed"), ("src//a.txt", "changed")]
+    {
         assert_eq!(call(&runtime, "storage_read", json!({"path": path})).await.text(), before);
         let written = write(&runtime, "storage_write", path).await;
         assert_eq!(written.text(), format!("7 bytes written to `{path}`"));
@@ -156,8 +158,9 @@ async fn a_refusal_and_a_description_name_the_folders() {
     let outside = folder();
     let storage = storage(&outside).writable(["src", "./docs/pages"]).unwrap();
     let runtime = runtime(&storage);
-    let says =
-        |path: &str| format!("`{path}` may not be written; files may be written below `src`, `docs/pages` alone");
+    let says = |path: &str| {
+        format!("`{path}` may not be written; files may be written below `src`, `docs/pages` alone")
+    };
     for path in ["tests/a.txt", "src/../tests/a.txt", "src2/a.txt", "../secret.txt", "src"] {
         assert_eq!(write(&runtime, "storage_write", path).await.text(), says(path));
         assert_eq!(write(&runtime, "storage_append", path).await.text(), says(path));
@@ -169,7 +172,10 @@ async fn a_refusal_and_a_description_name_the_folders() {
     };
     let only = " Only below `src`, `docs/pages` may files be written.";
     assert!(about("storage_write").ends_with(only) && about("storage_append").ends_with(only));
-    assert!(!about("storage_read").contains("Only below") && !about("storage_list").contains("Only below"));
+    assert!(
+        !about("storage_read").contains("Only below")
+            && !about("storage_list").contains("Only below")
+    );
 }
 
 #[tokio::test]
@@ -200,12 +206,26 @@ fn a_folder_that_cannot_be_held_is_refused_at_once() {
     for wrong in ["", ".", "..", "../in", "src/..", "src/../tests", "/", "/tmp"] {
         let error = storage(&outside).writable([wrong]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{wrong:?}");
-        assert!(error.to_string().contains("is not a folder below the storage; write its path from there"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("is not a folder below the storage; write its path from there"),
+            "{error}"
+        );
     }
     let none: [&str; 0] = [];
-    assert!(storage(&outside).writable(none).unwrap_err().to_string().contains("give the `reading_tools` alone"));
+    assert!(
+        storage(&outside)
+            .writable(none)
+            .unwrap_err()
+            .to_string()
+            .contains("give the `reading_tools` alone")
+    );
     let file = storage(&outside).writable(["top.txt"]).unwrap_err();
-    assert!(file.to_string().starts_with("`top.txt` is not a folder that may be written"), "{file}");
+    assert!(
+        file.to_string().starts_with("`top.txt` is not a folder that may be written"),
+        "{file}"
+    );
     #[cfg(unix)]
     {
         let inner = outside.path().join("in");

@@ -78,7 +78,10 @@ async fn they_are_fetched_once_when_they_are_first_needed() {
     let agent = Agent::new(model).tools(ToolsetRef::new(wiki.clone())).build().unwrap();
     assert_eq!(wiki.fetches(), 0);
     let (one, other) = tokio::join!(agent.run("Go."), agent.run("Go."));
-    assert_eq!((one.unwrap().output().as_str(), other.unwrap().output().as_str()), ("done", "done"));
+    assert_eq!(
+        (one.unwrap().output().as_str(), other.unwrap().output().as_str()),
+        ("done", "done")
+    );
     assert_eq!(wiki.fetches(), 1);
 }
 
@@ -100,8 +103,12 @@ async fn a_change_counts_from_the_next_turn() {
         [["wiki__edit", "wiki__read"], ["wiki__find", "wiki__read"], ["wiki__find", "wiki__read"]]
     );
     let messages = result.conversation().messages();
-    let statuses: Vec<ToolStatus> = messages.iter().flat_map(|m| m.results().map(|r| r.status)).collect();
-    assert_eq!(statuses, [ToolStatus::Success, ToolStatus::Success, ToolStatus::NotFound, ToolStatus::Success]);
+    let statuses: Vec<ToolStatus> =
+        messages.iter().flat_map(|m| m.results().map(|r| r.status)).collect();
+    assert_eq!(
+        statuses,
+        [ToolStatus::Success, ToolStatus::Success, ToolStatus::NotFound, ToolStatus::Success]
+    );
     assert_eq!(wiki.fetches(), 2);
 }
 
@@ -141,19 +148,25 @@ impl Toolset for Silent {
 #[tokio::test(start_paused = true)]
 async fn all_who_wait_for_a_silent_one_wait_once() {
     let fetches = Arc::new(AtomicU64::new(0));
-    let agent = Agent::new(ScriptedModel::new([])).tools(ToolsetRef::new(Silent(Arc::clone(&fetches))));
+    let agent =
+        Agent::new(ScriptedModel::new([])).tools(ToolsetRef::new(Silent(Arc::clone(&fetches))));
     let began = tokio::time::Instant::now();
     let (one, other) = tokio::join!(agent.run("Go."), agent.run("Go."));
     for error in [one.unwrap_err(), other.unwrap_err()] {
-        assert_eq!(error.to_string(), "the tools of `silent` could not be fetched: nothing came within 30s");
+        assert_eq!(
+            error.to_string(),
+            "the tools of `silent` could not be fetched: nothing came within 30s"
+        );
     }
     assert_eq!((began.elapsed().as_secs(), fetches.load(Ordering::SeqCst)), (30, 1));
 }
 
 #[tokio::test]
 async fn its_tools_do_not_hide_those_of_the_agent() {
-    let own = FnTool::new("wiki__read", "Reads.", |_: Context, (): ()| async { Ok::<_, String>("own") });
-    let agent = Agent::new(ScriptedModel::new([])).tools(own).tools(ToolsetRef::new(Wiki::default()));
+    let own =
+        FnTool::new("wiki__read", "Reads.", |_: Context, (): ()| async { Ok::<_, String>("own") });
+    let agent =
+        Agent::new(ScriptedModel::new([])).tools(own).tools(ToolsetRef::new(Wiki::default()));
     let error = agent.run("Go.").await.unwrap_err().to_string();
     assert!(error.contains("`wiki__read` and `wiki.read` by one name"), "{error}");
 }
@@ -212,7 +225,8 @@ async fn a_fetch_that_nobody_waits_for_stops_and_one_that_panics_is_an_error() {
         assert_eq!(error.kind(), FailureKind::Toolset);
         assert!(error.to_string().contains("asking for its tools panicked: no tools"), "{error}");
     }
-    let stopped = tokio::time::timeout(std::time::Duration::from_millis(500), toolset.tools()).await;
+    let stopped =
+        tokio::time::timeout(std::time::Duration::from_millis(500), toolset.tools()).await;
     assert!(stopped.is_err());
     tokio::time::sleep(std::time::Duration::from_secs(60)).await;
     assert!(toolset.tools().await.is_ok());

@@ -38,7 +38,9 @@ fn agent_with(fields: &Value) -> String {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             let mut head = String::new();
             while reader.read_line(&mut head).unwrap() > 2 {}
-            let length = |line: &str| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok();
+            let length = |line: &str| {
+                line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok()
+            };
             let mut body = vec![0; head.lines().find_map(length).unwrap_or(0)];
             reader.read_exact(&mut body).unwrap();
             let answer = match (head.starts_with("GET "), head.contains("/tasks/t-2")) {
@@ -49,7 +51,8 @@ fn agent_with(fields: &Value) -> String {
             };
             let answer = answer.to_string();
             let length = answer.len();
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
             stream.write_all((head + &answer).as_bytes()).unwrap();
         }
     });
@@ -79,8 +82,11 @@ fn answer(head: &str, request: &Value) -> Value {
         return json!({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": said}]}});
     }
     let text = message["parts"][0]["text"].as_str().unwrap();
-    let key =
-        if head.contains("Bearer sesame-street") || head.contains("bearer sesame-street") { " with a key" } else { "" };
+    let key = if head.contains("Bearer sesame-street") || head.contains("bearer sesame-street") {
+        " with a key"
+    } else {
+        ""
+    };
     match text {
         "refund" => approval(),
         "mute" => mute(),
@@ -89,7 +95,8 @@ fn answer(head: &str, request: &Value) -> Value {
             "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "Which?"}]},
         }}}),
         _ => {
-            let said = format!("{text}{key} in {}", message["taskId"].as_str().unwrap_or("no task"));
+            let said =
+                format!("{text}{key} in {}", message["taskId"].as_str().unwrap_or("no task"));
             json!({"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": said}]}})
         }
     }
@@ -109,8 +116,23 @@ fn it_shows_a_card_and_sends_a_message() {
     );
     assert_eq!(agentwf(&["a2a", "card", &url, "--json"]).line()["version"], "3");
     let sent = agentwf(&["a2a", "send", &url, "hello"]);
-    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "hello in no task\n"), "{}", sent.stderr);
-    let sent = agentwf(&["a2a", "send", &url, "hello", "--key-from", "AGENT_KEY", "--task", "t-1", "--json"]);
+    assert_eq!(
+        (sent.code, sent.stdout.as_str()),
+        (Some(0), "hello in no task\n"),
+        "{}",
+        sent.stderr
+    );
+    let sent = agentwf(&[
+        "a2a",
+        "send",
+        &url,
+        "hello",
+        "--key-from",
+        "AGENT_KEY",
+        "--task",
+        "t-1",
+        "--json",
+    ]);
     assert_eq!(sent.line()["message"]["parts"][0]["text"], "hello with a key in t-1");
 }
 
@@ -121,7 +143,11 @@ fn a_card_is_shown_with_escaped_control_characters_and_unverified_signatures() {
         &json!({"name": "Echo\u{1b}[2J", "description": "Says\u{202e} it\n again.\u{7}", "signatures": forged}),
     );
     let card = agentwf(&["a2a", "card", &url]);
-    assert!(card.stdout.starts_with("Echo\\u{1b}[2J 3\nSays\\u{202e} it\n again.\\u{7}\n"), "{}", card.stdout);
+    assert!(
+        card.stdout.starts_with("Echo\\u{1b}[2J 3\nSays\\u{202e} it\n again.\\u{7}\n"),
+        "{}",
+        card.stdout
+    );
     assert!(card.stdout.contains("\n1 signature not verified\n"), "{}", card.stdout);
     let json = agentwf(&["a2a", "card", &url, "--json"]);
     assert_eq!(json.line()["signatures"], forged);
@@ -132,13 +158,22 @@ fn a_card_is_shown_with_escaped_control_characters_and_unverified_signatures() {
 fn a_question_shows_the_call_that_it_is_about_and_is_answered_in_the_form_of_its_server() {
     let url = agent();
     let asks = agentwf(&["a2a", "send", &url, "refund"]);
-    assert!(asks.stderr.contains("refund(cents: 900)") && asks.stderr.contains("`t-2`"), "{}", asks.stderr);
+    assert!(
+        asks.stderr.contains("refund(cents: 900)") && asks.stderr.contains("`t-2`"),
+        "{}",
+        asks.stderr
+    );
     let shown = agentwf(&["a2a", "task", &url, "t-2"]);
     assert!(shown.stdout.contains("refund(cents: 900)"), "{}", shown.stdout);
     let answered = agentwf(&["a2a", "send", &url, "--task", "t-2", "yes"]);
     assert_eq!(answered.stdout, "{\"confirmed\":true} in \"c-2\"\n", "{}", answered.stderr);
     let unclear = agentwf(&["a2a", "send", &url, "--task", "t-2", "perhaps"]);
-    assert_eq!((unclear.code, unclear.stderr.contains("`yes` or `no`")), (Some(1), true), "{}", unclear.stderr);
+    assert_eq!(
+        (unclear.code, unclear.stderr.contains("`yes` or `no`")),
+        (Some(1), true),
+        "{}",
+        unclear.stderr
+    );
 }
 
 #[test]
@@ -150,15 +185,42 @@ fn a_task_that_waits_and_an_agent_that_is_not_there_are_exit_code_1() {
     let asks = agentwf(&["a2a", "send", &url, "ask", "--json"]);
     assert_eq!((asks.code, &asks.line()["task"]["id"]), (Some(1), &json!("t-1")));
     let mute = agentwf(&["a2a", "send", &url, "mute"]);
-    assert!(mute.stderr.contains("its question cannot be shown") && mute.stderr.contains("`t-3`"), "{}", mute.stderr);
+    assert!(
+        mute.stderr.contains("its question cannot be shown") && mute.stderr.contains("`t-3`"),
+        "{}",
+        mute.stderr
+    );
     let unknown = agentwf(&["a2a", "send", &url, "--task", "t-3", "yes"]);
-    assert_eq!((unknown.code, unknown.stderr.contains("--data")), (Some(1), true), "{}", unknown.stderr);
-    let data = agentwf(&["a2a", "send", &url, "--task", "t-3", "--data", r#"{"response": {"confirmed": true}}"#]);
+    assert_eq!(
+        (unknown.code, unknown.stderr.contains("--data")),
+        (Some(1), true),
+        "{}",
+        unknown.stderr
+    );
+    let data = agentwf(&[
+        "a2a",
+        "send",
+        &url,
+        "--task",
+        "t-3",
+        "--data",
+        r#"{"response": {"confirmed": true}}"#,
+    ]);
     assert_eq!(data.stdout, "{\"confirmed\":true} in null\n", "{}", data.stderr);
     let gone = agentwf(&["a2a", "card", "http://127.0.0.1:1"]);
-    assert_eq!((gone.code, gone.stderr.contains("cannot be reached")), (Some(1), true), "{}", gone.stderr);
+    assert_eq!(
+        (gone.code, gone.stderr.contains("cannot be reached")),
+        (Some(1), true),
+        "{}",
+        gone.stderr
+    );
     let unset = agentwf(&["a2a", "card", &url, "--key-from", "NO_SUCH_VARIABLE_HERE"]);
-    assert_eq!((unset.code, unset.stderr.contains("`NO_SUCH_VARIABLE_HERE`")), (Some(1), true), "{}", unset.stderr);
+    assert_eq!(
+        (unset.code, unset.stderr.contains("`NO_SUCH_VARIABLE_HERE`")),
+        (Some(1), true),
+        "{}",
+        unset.stderr
+    );
 }
 
 #[test]
@@ -188,7 +250,15 @@ fn a_server_that_others_reach_needs_a_token_and_says_what_is_missing() {
 /// address.
 fn served(store: &std::path::Path, more: &[&str]) -> (agentflow_tests::Process, String) {
     let mut command = std::process::Command::new(HOST);
-    command.args(["serve", "--workflow", "publish", "--listen", "127.0.0.1:0", "--token-from", "AGENT_KEY"]);
+    command.args([
+        "serve",
+        "--workflow",
+        "publish",
+        "--listen",
+        "127.0.0.1:0",
+        "--token-from",
+        "AGENT_KEY",
+    ]);
     command.args(more).arg("--store").arg(store).env("AGENT_KEY", "sesame-street");
     let mut server = agentflow_tests::Process::start(&mut command).unwrap();
     let url = server.wait_until("its address", |process| {
@@ -207,7 +277,8 @@ fn a_server_with_a_token_serves_whoever_sends_it() {
     let task = serde_json::from_str::<Value>(&asked.stdout).unwrap()["task"].clone();
     assert_eq!(task["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{asked:?}");
     let id = task["id"].as_str().unwrap();
-    let answered = agentwf(&["a2a", "send", &url, "granted", "--task", id, "--key-from", "AGENT_KEY"]);
+    let answered =
+        agentwf(&["a2a", "send", &url, "granted", "--task", id, "--key-from", "AGENT_KEY"]);
     assert_eq!((answered.code, answered.stdout.as_str()), (Some(0), "NEWS\n"), "{answered:?}");
 }
 
@@ -222,7 +293,9 @@ fn tasks_are_shown_listed_streamed_and_cancelled() {
     let first: Value = serde_json::from_str(streamed.stdout.lines().next().unwrap()).unwrap();
     let id = first["task"]["id"].as_str().unwrap().to_owned();
     let shown = a2a(&["task", &url, &id, "--history", "5"]);
-    let expected = format!("{id} TASK_STATE_INPUT_REQUIRED\nclient: news\nagent: publish NEWS?\npublish NEWS?\n");
+    let expected = format!(
+        "{id} TASK_STATE_INPUT_REQUIRED\nclient: news\nagent: publish NEWS?\npublish NEWS?\n"
+    );
     assert_eq!((shown.code, shown.stdout.as_str()), (Some(0), expected.as_str()), "{shown:?}");
     let listed = a2a(&["tasks", &url]);
     assert_eq!(listed.stdout, format!("{id} TASK_STATE_INPUT_REQUIRED\n"), "{listed:?}");
@@ -237,7 +310,8 @@ fn an_approval_is_given_by_the_operator_and_not_by_a_client() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("tasks.db");
     let (_server, url) = served(&store, &[]);
-    let asking = thread::spawn(move || agentwf(&["a2a", "send", &url, "news", "--key-from", "AGENT_KEY"]));
+    let asking =
+        thread::spawn(move || agentwf(&["a2a", "send", &url, "news", "--key-from", "AGENT_KEY"]));
     let store = store.to_str().unwrap();
     let asked = wait_until("the question", || {
         let asked = agentwf(&["runs", "--store", store, "questions", "--json"]);

@@ -50,7 +50,10 @@ fn a_question_is_answered_between_the_lines() {
     let yes = chat(folder.path(), "echo", "shred letters\nyes\n");
     assert_eq!((yes.code, &*yes.stdout), (Some(0), "letters is gone\n"), "{yes:?}");
     assert!(yes.stderr.contains("  shred({\"what\":\"letters\"})\n"), "{yes:?}");
-    assert!(yes.stderr.contains("call `shred(what: \"letters\")`? {\"what\":\"letters\"}\n"), "{yes:?}");
+    assert!(
+        yes.stderr.contains("call `shred(what: \"letters\")`? {\"what\":\"letters\"}\n"),
+        "{yes:?}"
+    );
     let loud = chat(folder.path(), "echo", "shred letters\nYes\n");
     assert!(loud.stdout.ends_with("letters is gone\n"), "{loud:?}");
     let no = chat(folder.path(), "echo", "shred photos\nthey are dear to me\n");
@@ -68,7 +71,10 @@ fn a_question_is_answered_between_the_lines() {
 fn a_chat_that_was_left_in_a_question_continues_there() {
     let folder = tempfile::tempdir().unwrap();
     let left = chat(folder.path(), "echo", "shred letters\n");
-    assert!(left.code == Some(1) && left.stderr.ends_with("the run waits for the answer\n"), "{left:?}");
+    assert!(
+        left.code == Some(1) && left.stderr.ends_with("the run waits for the answer\n"),
+        "{left:?}"
+    );
     let back = chat(folder.path(), "echo", "yes\nhello\n");
     assert_eq!((back.code, &*back.stdout), (Some(0), "letters is gone\nhello\n"), "{back:?}");
     assert!(back.stderr.contains("> shred letters\n"), "{back:?}");
@@ -79,7 +85,10 @@ fn what_cannot_be_a_chat_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let unknown = chat(folder.path(), "ecko", "hello\n");
     assert_eq!(unknown.code, Some(1));
-    assert!(unknown.stderr.contains("error: this program has no agent `ecko`; did you mean `echo`?"), "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("error: this program has no agent `ecko`; did you mean `echo`?"),
+        "{unknown:?}"
+    );
     assert!(!unknown.stderr.contains("a new session"), "{unknown:?}");
     let takes = chat(folder.path(), "rate", "hello\n");
     assert!(takes.stderr.contains("it cannot be started by its name alone"), "{takes:?}");
@@ -120,7 +129,8 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     assert!(said.any(|line| line.starts_with("call `shred(")), "it does not ask");
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let back = chat(folder.path(), "echo", &("yes\n".to_owned() + &questions[9..].join("\n") + "\n"));
+    let back =
+        chat(folder.path(), "echo", &("yes\n".to_owned() + &questions[9..].join("\n") + "\n"));
     let mut answers = questions.clone();
     answers[8] = "letters is gone".to_owned();
     // The model received every question, including the questions of the killed process.
@@ -129,7 +139,11 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     assert!(back.stdout.ends_with(&(answers[8..].join("\n") + "\n")), "{back:?}");
     let of_store = |args: &[&str]| {
         let store = folder.path().join("chat.db");
-        Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(args).args(["--store"]).args([store]).run()
+        Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
+            .args(args)
+            .args(["--store"])
+            .args([store])
+            .run()
     };
     let session = of_store(&["sessions", "export", "ada-1"]).line();
     let runs = session["runs"].as_array().expect("a list of runs");
@@ -139,10 +153,16 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
         };
         runs.iter().filter_map(message).collect()
     };
-    assert_eq!((texts(|said| said.first()), texts(|said| said.last())), (questions, answers), "{session:#}");
+    assert_eq!(
+        (texts(|said| said.first()), texts(|said| said.last())),
+        (questions, answers),
+        "{session:#}"
+    );
     assert!(runs.iter().all(|run| run["status"] == "success"), "{session:#}");
-    let ninth = of_store(&["runs", "events", runs[8]["run_id"].as_str().expect("the id of a run")]).stdout;
-    let [asked, called] = ["approval.requested", "tool.started"].map(|kind| ninth.matches(kind).count());
+    let ninth =
+        of_store(&["runs", "events", runs[8]["run_id"].as_str().expect("the id of a run")]).stdout;
+    let [asked, called] =
+        ["approval.requested", "tool.started"].map(|kind| ninth.matches(kind).count());
     assert_eq!((asked, called), (1, 1), "{ninth}");
 }
 
@@ -183,7 +203,12 @@ fn a_message_is_sent_to_a_run_by_its_id() {
     assert!(asked.stderr.ends_with("the run waits for the answer\n"), "{asked:?}");
     let runs = |args: &[&str]| {
         let store = folder.path().join("chat.db");
-        Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(["runs"]).args(args).args(["--store"]).args([store]).run()
+        Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
+            .args(["runs"])
+            .args(args)
+            .args(["--store"])
+            .args([store])
+            .run()
     };
     let listed = runs(&["list"]).stdout;
     let run = listed.split_whitespace().next().unwrap();
@@ -196,8 +221,8 @@ fn a_message_is_sent_to_a_run_by_its_id() {
     let answered = chat(folder.path(), "echo", "yes\n");
     assert_eq!(answered.code, Some(0), "{answered:?}");
     let events = runs(&["events", run]).stdout;
-    let places =
-        ["message.received", "tool.completed", "message.delivered", "run.completed"].map(|kind| events.find(kind));
+    let places = ["message.received", "tool.completed", "message.delivered", "run.completed"]
+        .map(|kind| events.find(kind));
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{events}");
     let late = runs(&["send", run, "late"]);
     assert!(late.stderr.contains("it is over (success); start another run"), "{late:?}");

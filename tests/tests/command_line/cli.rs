@@ -77,7 +77,11 @@ fn serve(mut stream: TcpStream, chunks: &[String], hears: &Sender<()>) {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let _ = hears.send(());
-    write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+    )
+    .unwrap();
     for chunk in chunks {
         if write!(stream, "data: {chunk}\n\n").is_err() {
             return;
@@ -88,7 +92,8 @@ fn serve(mut stream: TcpStream, chunks: &[String], hears: &Sender<()>) {
 }
 
 fn text(text: &str) -> String {
-    json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]}).to_string()
+    json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]})
+        .to_string()
 }
 
 fn call_of(name: &str, arguments: &Value) -> Vec<String> {
@@ -110,7 +115,15 @@ struct Watched {
 
 impl Watched {
     fn start(server: &SlowServer, tools: &str) -> Self {
-        let mut run = agentwf(&["run", "--events", "jsonl", "--model", "openai-chat/slow", "--base-url", &server.base]);
+        let mut run = agentwf(&[
+            "run",
+            "--events",
+            "jsonl",
+            "--model",
+            "openai-chat/slow",
+            "--base-url",
+            &server.base,
+        ]);
         if !tools.is_empty() {
             run = run.args(["--tools", tools]);
         }
@@ -141,8 +154,12 @@ impl Watched {
 fn tools_are_listed_by_name() {
     let list = ended(&["tools", "list"]);
     assert_eq!(list.code, Some(0));
-    let names: Vec<&str> =
-        list.stdout.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split('(').next()).collect();
+    let names: Vec<&str> = list
+        .stdout
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| line.split('(').next())
+        .collect();
     assert_eq!(
         names,
         [
@@ -160,7 +177,11 @@ fn tools_are_listed_by_name() {
             "wait"
         ]
     );
-    assert!(list.stdout.contains("get_weather(city, unit?)  reads\n    The weather of a city.\n"), "{}", list.stdout);
+    assert!(
+        list.stdout.contains("get_weather(city, unit?)  reads\n    The weather of a city.\n"),
+        "{}",
+        list.stdout
+    );
     assert!(list.stdout.contains("needs approval, needs scope admin"), "{}", list.stdout);
     // Output into a pipe has no colors.
     assert!(!list.stdout.contains('\u{1b}'), "{list:?}");
@@ -175,14 +196,21 @@ fn tools_are_listed_as_json() {
     assert_eq!(tools[0]["parameters_schema"]["required"], json!(["a", "b"]));
     assert_eq!(tools[5]["policy"]["scopes"], json!(["admin"]));
     assert_eq!(tools[5]["required_permissions"], json!(["admin"]));
-    assert_eq!((&tools[0]["required_permissions"], &tools[0]["supports_streaming"]), (&json!([]), &json!(false)));
-    assert_eq!((&tools[5]["wire_name"], &tools[5]["origin"]["from"]), (&json!("forget"), &json!("linked")));
+    assert_eq!(
+        (&tools[0]["required_permissions"], &tools[0]["supports_streaming"]),
+        (&json!([]), &json!(false))
+    );
+    assert_eq!(
+        (&tools[5]["wire_name"], &tools[5]["origin"]["from"]),
+        (&json!("forget"), &json!("linked"))
+    );
 }
 
 #[test]
 fn everything_is_listed_with_where_it_comes_from() {
     let linked = "    linked from tests/src/bin/agentwf_host.rs:";
-    for args in [["tools", "list"], ["agents", "list"], ["workflow", "list"], ["workflows", "list"]] {
+    for args in [["tools", "list"], ["agents", "list"], ["workflow", "list"], ["workflows", "list"]]
+    {
         let list = ended(&args);
         let heads = list.stdout.lines().filter(|line| !line.starts_with(' ')).count();
         let origins = list.stdout.lines().filter(|line| line.starts_with(linked)).count();
@@ -190,13 +218,19 @@ fn everything_is_listed_with_where_it_comes_from() {
     }
     for args in [&["agents", "list", "--json"][..], &["workflows", "list", "--json"]] {
         let list = ended(args).line();
-        assert!(list.as_array().unwrap().iter().all(|entry| entry["origin"]["line"].is_u64()), "{list}");
+        assert!(
+            list.as_array().unwrap().iter().all(|entry| entry["origin"]["line"].is_u64()),
+            "{list}"
+        );
     }
     let models = ended(&["models", "list", "--json"]).line();
-    let origins: Vec<&Value> = models.as_array().unwrap().iter().map(|model| &model["origin"]["from"]).collect();
+    let origins: Vec<&Value> =
+        models.as_array().unwrap().iter().map(|model| &model["origin"]["from"]).collect();
     let (given, built_in) = origins.split_last().unwrap();
     assert!(
-        *given == "given" && built_in.len() == 7 && built_in.iter().all(|origin| *origin == "built_in"),
+        *given == "given"
+            && built_in.len() == 7
+            && built_in.iter().all(|origin| *origin == "built_in"),
         "{models}"
     );
     assert_eq!(ended(&["models", "list"]).stdout, ended(&["models"]).stdout);
@@ -205,12 +239,21 @@ fn everything_is_listed_with_where_it_comes_from() {
 #[test]
 fn one_tool_or_agent_is_shown_with_its_schema() {
     let tool = ended(&["tools", "show", "get_weather"]);
-    assert!(tool.stdout.starts_with("get_weather(city, unit?)  reads\n    The weather of a city.\n    linked from "));
-    assert!(tool.stdout.contains("\n    takes\n    {\n") && tool.stdout.contains("\"The city's name.\""), "{tool:#?}");
+    assert!(tool.stdout.starts_with(
+        "get_weather(city, unit?)  reads\n    The weather of a city.\n    linked from "
+    ));
+    assert!(
+        tool.stdout.contains("\n    takes\n    {\n")
+            && tool.stdout.contains("\"The city's name.\""),
+        "{tool:#?}"
+    );
     let json = ended(&["tools", "show", "add", "--json"]).line();
     assert_eq!(json["parameters_schema"]["required"], json!(["a", "b"]));
     let agent = ended(&["agents", "show", "rate"]);
-    assert!(agent.stdout.starts_with("rate(text)\n    Ask the agent `rate`.\n    linked from "), "{agent:#?}");
+    assert!(
+        agent.stdout.starts_with("rate(text)\n    Ask the agent `rate`.\n    linked from "),
+        "{agent:#?}"
+    );
     assert!(agent.stdout.contains("\n    answers\n    {\n"), "{agent:#?}");
     let drawn = ended(&["agents", "show", "rate", "--format", "mermaid"]);
     assert!(drawn.stdout.starts_with("flowchart TD\n    a0([\"rate (agent)\"])\n"), "{drawn:#?}");
@@ -218,7 +261,10 @@ fn one_tool_or_agent_is_shown_with_its_schema() {
     assert!(dry.stdout.starts_with("agent rate(string) -> integer"), "{dry:#?}");
     assert!(dry.stdout.contains("    calls the model "), "{dry:#?}");
     let unknown = ended(&["tools", "show", "ad"]);
-    assert_eq!((unknown.code, unknown.stderr.contains("has no tool `ad`; did you mean `add`?")), (Some(1), true));
+    assert_eq!(
+        (unknown.code, unknown.stderr.contains("has no tool `ad`; did you mean `add`?")),
+        (Some(1), true)
+    );
 }
 
 #[test]
@@ -230,8 +276,14 @@ fn a_tool_is_called_as_an_agent_calls_it() {
     let done = |text: &str| (Some(0), format!("{text}\n"), String::new());
     let failed = |text: &str| (Some(1), String::new(), format!("error: {text}\n"));
     assert_eq!(called(&["add", "--input", r#"{"a": 1, "b": 2}"#]), done("3"));
-    assert_eq!(called(&["get_weather", "--input", r#"{"city": "Oslo"}"#]), done("12 degrees celsius in Oslo"));
-    assert_eq!(called(&["add", "--input", r#"{"a": 1}"#]), failed("`b`: this argument is missing; give it a value"));
+    assert_eq!(
+        called(&["get_weather", "--input", r#"{"city": "Oslo"}"#]),
+        done("12 degrees celsius in Oslo")
+    );
+    assert_eq!(
+        called(&["add", "--input", r#"{"a": 1}"#]),
+        failed("`b`: this argument is missing; give it a value")
+    );
     assert_eq!(called(&["ad"]), failed("there is no tool `ad`; did you mean `add`?"));
     let scope = "`forget` needs the scope `admin`, which this run was not granted; do without it";
     assert_eq!(called(&["forget"]), failed(scope));
@@ -270,7 +322,9 @@ parrot  of this program
 
 #[test]
 fn models_are_listed_as_json() {
-    let run = agentwf(&["models", "--json"]).env("GEMINI_API_KEY", "a-key-of-gemini").env("OPENAI_BASE_URL", "nowhere");
+    let run = agentwf(&["models", "--json"])
+        .env("GEMINI_API_KEY", "a-key-of-gemini")
+        .env("OPENAI_BASE_URL", "nowhere");
     let list = run.run();
     let models = list.line();
     assert_eq!(
@@ -294,7 +348,8 @@ fn servers_with_the_format_of_openai_are_known_by_their_names() {
         ("ollama/llama3:8b", "OLLAMA_BASE_URL"),
         ("openrouter/a/b", "OPENROUTER_BASE_URL"),
     ] {
-        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}).to_string();
+        let end =
+            json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}).to_string();
         let server = SlowServer::start(vec![vec![text("Hello."), end, "[DONE]".to_owned()]]);
         let call = agentwf(&["call", "--model", model, "Hi"]).env(variable, &server.base).run();
         assert_eq!((call.code, call.stdout.as_str()), (Some(0), "Hello.\n"), "{call:#?}");
@@ -321,7 +376,10 @@ fn no_key_is_listed() {
             .env("ANTHROPIC_BASE_URL", "user:pass-word@in-query")
             .run();
         for secret in secrets {
-            assert!(!format!("{}{}", list.stdout, list.stderr).contains(secret), "{secret}: {list:#?}");
+            assert!(
+                !format!("{}{}", list.stdout, list.stderr).contains(secret),
+                "{secret}: {list:#?}"
+            );
         }
     }
 }
@@ -357,14 +415,42 @@ fn a_wrong_command_line_has_another_exit_code_than_a_failure() {
 fn failures_are_one_sentence() {
     let nobody = format!("http://127.0.0.1:{}/v1", free_port());
     for (args, said) in [
-        (&["run", "--task", "x", "--model", "openai/x", "--tools", "ad"][..], "did you mean `add`?"),
-        (&["run", "--task", "x", "--model", "openai/x", "--tools", "add,add"], "the tool `add` is given twice"),
+        (
+            &["run", "--task", "x", "--model", "openai/x", "--tools", "ad"][..],
+            "did you mean `add`?",
+        ),
+        (
+            &["run", "--task", "x", "--model", "openai/x", "--tools", "add,add"],
+            "the tool `add` is given twice",
+        ),
         (&["call", "--model", "mistake", "Hi"], "openai-chat/gpt-5-mini"),
         (&["call", "--model", "acme/x", "Hi"], "no adapter is called `acme`"),
-        (&["call", "--model", "openai/x", "--base-url", "nowhere", "Hi"], "the base URL is not an address"),
-        (&["call", "--model", "openai/x", "--tool", "no-such-file.json", "Hi"], "no-such-file.json: it cannot be read"),
-        (&["call", "--model", "openai/x", "--base-url", &nobody, "--max-retries", "0", "Hi"], "transport"),
-        (&["run", "--task", "x", "--model", "openai/x", "--base-url", &nobody, "--max-retries", "0"], "transport"),
+        (
+            &["call", "--model", "openai/x", "--base-url", "nowhere", "Hi"],
+            "the base URL is not an address",
+        ),
+        (
+            &["call", "--model", "openai/x", "--tool", "no-such-file.json", "Hi"],
+            "no-such-file.json: it cannot be read",
+        ),
+        (
+            &["call", "--model", "openai/x", "--base-url", &nobody, "--max-retries", "0", "Hi"],
+            "transport",
+        ),
+        (
+            &[
+                "run",
+                "--task",
+                "x",
+                "--model",
+                "openai/x",
+                "--base-url",
+                &nobody,
+                "--max-retries",
+                "0",
+            ],
+            "transport",
+        ),
     ] {
         let ended = ended(args);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{args:?}: {ended:#?}");
@@ -377,7 +463,17 @@ fn failures_are_one_sentence() {
 #[test]
 fn failures_are_objects_when_json_is_asked_for() {
     let nobody = format!("http://127.0.0.1:{}/v1", free_port());
-    let call = ended(&["call", "--json", "--model", "openai/x", "--base-url", &nobody, "--max-retries", "0", "Hi"]);
+    let call = ended(&[
+        "call",
+        "--json",
+        "--model",
+        "openai/x",
+        "--base-url",
+        &nobody,
+        "--max-retries",
+        "0",
+        "Hi",
+    ]);
     assert_eq!((call.code, call.stderr.as_str()), (Some(1), ""));
     let error = &call.line()["error"];
     let message = error["message"].as_str().unwrap();
@@ -391,16 +487,29 @@ fn failures_are_objects_when_json_is_asked_for() {
 
 #[test]
 fn a_missing_key_is_reported() {
-    let call = agentwf(&["call", "--json", "--model", "openai/gpt-5-mini", "Hi"]).env("OPENAI_API_KEY", "").run();
+    let call = agentwf(&["call", "--json", "--model", "openai/gpt-5-mini", "Hi"])
+        .env("OPENAI_API_KEY", "")
+        .run();
     assert_eq!(call.line()["error"]["kind"], "auth", "{call:?}");
-    assert!(call.line()["error"]["message"].as_str().unwrap().contains("OPENAI_API_KEY"), "{call:?}");
+    assert!(
+        call.line()["error"]["message"].as_str().unwrap().contains("OPENAI_API_KEY"),
+        "{call:?}"
+    );
 }
 
 #[test]
 fn a_streamed_answer_is_printed_as_it_comes() {
     let server = SlowServer::start(vec![vec![text("Hello"), text(", world")]]);
-    let mut child =
-        agentwf(&["call", "--stream", "--model", "openai-chat/slow", "--base-url", &server.base, "Hi"]).start();
+    let mut child = agentwf(&[
+        "call",
+        "--stream",
+        "--model",
+        "openai-chat/slow",
+        "--base-url",
+        &server.base,
+        "Hi",
+    ])
+    .start();
     // The server never ends its answer, so this text was printed before the end.
     let mut said = [0; 12];
     child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
@@ -413,8 +522,20 @@ fn a_streamed_answer_is_printed_as_it_comes() {
 
 #[test]
 fn a_tool_call_is_shown_and_answered() {
-    let server = SlowServer::start(vec![call_of("add", &json!({"a": 1, "b": 2})), call_of("add", &json!({"a": 3}))]);
-    let call = ended(&["call", "--turns", "2", "--model", "openai-chat/slow", "--base-url", &server.base, "Hi"]);
+    let server = SlowServer::start(vec![
+        call_of("add", &json!({"a": 1, "b": 2})),
+        call_of("add", &json!({"a": 3})),
+    ]);
+    let call = ended(&[
+        "call",
+        "--turns",
+        "2",
+        "--model",
+        "openai-chat/slow",
+        "--base-url",
+        &server.base,
+        "Hi",
+    ]);
     assert_eq!(call.code, Some(0), "{call:#?}");
     assert_eq!(call.stdout, "tool call add {\"a\":1,\"b\":2}\ntool call add {\"a\":3}\n");
     assert!(call.stderr.contains("tool_calls, 7 tokens in, 3 out"), "{}", call.stderr);
@@ -435,19 +556,30 @@ fn what_others_say_draws_nothing() {
 
     for events in [false, true] {
         let server = SlowServer::start(vec![call_of(hostile, &json!({"text": hostile}))]);
-        let mut run = agentwf(&["run", "--max-steps", "1", "--task", "Hi", "--model", "openai-chat/slow"]);
-        run = run.args(["--base-url", &server.base]).args(if events { &["--events", "jsonl"][..] } else { &[] });
+        let mut run =
+            agentwf(&["run", "--max-steps", "1", "--task", "Hi", "--model", "openai-chat/slow"]);
+        run = run.args(["--base-url", &server.base]).args(if events {
+            &["--events", "jsonl"][..]
+        } else {
+            &[]
+        });
         let run = run.run();
         assert!(!draws(&run.stdout) && !draws(&run.stderr), "{run:#?}");
         if events {
-            let started = run.lines().into_iter().find(|event| event["name"] == "tool.failed").unwrap();
-            assert_eq!(started["payload"]["result"]["name"], hostile, "it is the same text in JSON");
+            let started =
+                run.lines().into_iter().find(|event| event["name"] == "tool.failed").unwrap();
+            assert_eq!(
+                started["payload"]["result"]["name"], hostile,
+                "it is the same text in JSON"
+            );
         } else {
             assert!(run.stderr.contains(&format!("\n{shown} ")), "{run:#?}");
         }
     }
 
-    let refused = |status| format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n");
+    let refused = |status| {
+        format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n")
+    };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let base = format!("http://127.0.0.1:{}/v1", listener.local_addr().unwrap().port());
     let answers = thread::spawn(move || {
@@ -475,11 +607,24 @@ fn a_scope_is_granted() {
         (&["--grant", "admin,approve:forget"], "tool.completed"),
     ] {
         let server = SlowServer::start(vec![call_of("forget", &json!({})), vec![text("Done.")]]);
-        let mut run =
-            agentwf(&["run", "--events", "jsonl", "--max-steps", "1", "--tools", "forget", "--task", "Forget."]);
+        let mut run = agentwf(&[
+            "run",
+            "--events",
+            "jsonl",
+            "--max-steps",
+            "1",
+            "--tools",
+            "forget",
+            "--task",
+            "Forget.",
+        ]);
         run = run.args(["--model", "openai-chat/slow", "--base-url", &server.base]).args(grant);
         let ended = run.run();
-        assert_eq!(ended.lines().iter().filter(|event| event["name"] == name).count(), 1, "{ended:#?}");
+        assert_eq!(
+            ended.lines().iter().filter(|event| event["name"] == name).count(),
+            1,
+            "{ended:#?}"
+        );
         // The run was limited to one turn, so it has no answer.
         assert_eq!(ended.code, Some(1));
         assert!(ended.stderr.contains("raise it with `max_steps`"), "{ended:#?}");
@@ -507,10 +652,23 @@ fn ctrl_c_in_an_answer_closes_the_connection() {
 fn ctrl_c_is_heard_where_the_parent_ignores_it() {
     for json in [&[][..], &["--json"]] {
         let server = SlowServer::start(vec![vec![text("Once"), text(" upon")]]);
-        let mut call =
-            Agentwf::new("sh").args(["-c", "trap '' INT; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_agentwf-host")]);
-        call =
-            call.args(["call", "--stream", "--model", "openai-chat/slow", "--base-url", &server.base, "Hi"]).args(json);
+        let mut call = Agentwf::new("sh").args([
+            "-c",
+            "trap '' INT; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_agentwf-host"),
+        ]);
+        call = call
+            .args([
+                "call",
+                "--stream",
+                "--model",
+                "openai-chat/slow",
+                "--base-url",
+                &server.base,
+                "Hi",
+            ])
+            .args(json);
         let mut child = call.start();
         let said = &mut [0; 9][..if json.is_empty() { 9 } else { 0 }];
         child.stdout.as_mut().unwrap().read_exact(said).unwrap();
@@ -520,7 +678,11 @@ fn ctrl_c_is_heard_where_the_parent_ignores_it() {
         interrupt(child.id());
         server.wait_for_close();
         let ended = Ended::of(child, Duration::from_secs(10), "a call that was stopped");
-        assert_eq!((ended.code, ended.stderr.as_str()), (Some(130), "stopped by Ctrl-C\n"), "{ended:#?}");
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(130), "stopped by Ctrl-C\n"),
+            "{ended:#?}"
+        );
         // The partial answer keeps its own line.
         assert_eq!(ended.stdout, if json.is_empty() { "\n" } else { "" });
     }

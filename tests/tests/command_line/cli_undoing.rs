@@ -8,8 +8,7 @@ use crate::cli_workflows::{Other, Place, agentwf};
 use agentflow_testing::wait_until;
 
 /// Error for a retry in a run that is being compensated or was compensated.
-const NO_RETRY: &str =
-    "the node `found` cannot be retried: a run that undoes what it had done does not run again; start a new run";
+const NO_RETRY: &str = "the node `found` cannot be retried: a run that undoes what it had done does not run again; start a new run";
 
 const STOPPED: &str = "signed/tool#1.sign: the program stopped while `annul` waited for the answer to \
                        `signed/tool#1.sign/undo#1/tool#1.annul/approval`, and `annul` may not be called a second time; what \
@@ -23,7 +22,8 @@ fn asked(place: &Place) -> Other {
     let other = Other::start(agentwf(&["begin-deal", &store, "r", &file]));
     // The file appears before it is a valid store.
     wait_until("the question", || {
-        let asks = || agentwf(&["runs", "questions", "--store", &store]).run().stdout.contains(ASKED);
+        let asks =
+            || agentwf(&["runs", "questions", "--store", &store]).run().stdout.contains(ASKED);
         (Path::new(&store).exists() && asks()).then_some(())
     });
     other
@@ -50,7 +50,9 @@ fn while_another_process_undoes_and_waits_for_a_person() {
         assert!(shown.contains(&line), "{line}\n{shown}");
     }
     let undoes = |what: &str| {
-        let now = format!("it is undoing what it had done, and ends after that; `{ASKED}` waits for an answer now");
+        let now = format!(
+            "it is undoing what it had done, and ends after that; `{ASKED}` waits for an answer now"
+        );
         format!("the run cannot be {what}: {now}")
     };
     let cancel = "the run cannot be cancelled: it is undoing what it had done already, and ends after that; cancel it again \
@@ -75,7 +77,11 @@ fn while_another_process_undoes_and_waits_for_a_person() {
     let (answered, cancelled) = (over("answered"), over("cancelled"));
     said(
         &place,
-        &[(&["retry", "r", "found"], NO_RETRY), (&["approve", "r", ASKED], &answered), (&["cancel", "r"], &cancelled)],
+        &[
+            (&["retry", "r", "found"], NO_RETRY),
+            (&["approve", "r", ASKED], &answered),
+            (&["cancel", "r"], &cancelled),
+        ],
     );
 }
 
@@ -85,7 +91,8 @@ fn when_the_process_ended_while_it_waited() {
     drop(asked(&place));
     assert_eq!(place.status("r"), "compensating");
     let shown = place.runs(&["show", "r"]).stdout;
-    let waits = format!("undo: running     signed/tool#1.sign by annul, waits for the answer to {ASKED}");
+    let waits =
+        format!("undo: running     signed/tool#1.sign by annul, waits for the answer to {ASKED}");
     assert!(shown.contains(&waits) && !shown.contains("executed by"), "{shown}");
     let answered = format!(
         "the run cannot be answered: it is undoing what it had done, and ends after that; `{ASKED}` waits for an answer now"
@@ -108,6 +115,9 @@ fn cancelling_a_run_that_nobody_executes_and_that_had_asked() {
     assert_eq!(cancelled.code, Some(1), "{cancelled:#?}");
     let over = "error: the run cannot be cancelled: it was over (failed) but for undoing what it had done, and that has \
                 ended now";
-    assert_eq!(cancelled.stderr.lines().collect::<Vec<_>>(), [format!("not undone: {STOPPED}").as_str(), over]);
+    assert_eq!(
+        cancelled.stderr.lines().collect::<Vec<_>>(),
+        [format!("not undone: {STOPPED}").as_str(), over]
+    );
     assert_eq!(place.status("r"), "failed");
 }

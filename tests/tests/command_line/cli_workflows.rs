@@ -169,19 +169,29 @@ fn workflows_are_listed_by_name() {
 #[test]
 fn a_workflow_is_shown_in_every_format() {
     let outline = done(&["workflow", "show", "publish"]).stdout;
-    for line in ["  input    text: String\n", "  gate     approval <- loud: Approval\n", "= match approval <- approval"]
-    {
+    for line in [
+        "  input    text: String\n",
+        "  gate     approval <- loud: Approval\n",
+        "= match approval <- approval",
+    ] {
         assert!(outline.contains(line), "{line}: {outline}");
     }
     let tool = done(&["workflow", "show", "slow"]).stdout;
     assert!(tool.contains("  step     there = await_file (tool) <- file: String\n"), "{tool}");
     let mermaid = done(&["workflow", "show", "publish", "--format", "mermaid"]).stdout;
-    assert!(mermaid.starts_with("flowchart TD\n") && mermaid.contains("-->|\"Denied\"|"), "{mermaid}");
+    assert!(
+        mermaid.starts_with("flowchart TD\n") && mermaid.contains("-->|\"Denied\"|"),
+        "{mermaid}"
+    );
     let dot = done(&["workflow", "show", "publish", "--format", "dot"]).stdout;
     assert!(dot.starts_with("digraph \"publish\" {\n") && dot.ends_with("}\n"), "{dot}");
     let dry = done(&["workflow", "show", "publish", "--format", "dry-run"]).stdout;
     assert!(dry.starts_with("workflow publish(text: string) -> string\n  stage 1\n"), "{dry}");
-    assert!(dry.contains("    asks a person: ") && dry.contains("    runs when `said` takes `Granted`\n"), "{dry}");
+    assert!(
+        dry.contains("    asks a person: ")
+            && dry.contains("    runs when `said` takes `Granted`\n"),
+        "{dry}"
+    );
     let graph = done(&["workflow", "show", "publish", "--format", "json"]).line();
     assert_eq!(graph["nodes"][0]["name"], "text");
     assert_eq!(
@@ -199,7 +209,15 @@ fn a_run_in_memory_prints_its_output_and_says_how_it_gets_on() {
         assert!(run.stderr.contains(line), "{line}: {run:#?}");
     }
     assert!(!run.stderr.contains('\u{1b}'), "{run:#?}");
-    let run = done(&["workflow", "run", "quick", "--input", r#"{"word": "a", "times": 0}"#, "--events", "jsonl"]);
+    let run = done(&[
+        "workflow",
+        "run",
+        "quick",
+        "--input",
+        r#"{"word": "a", "times": 0}"#,
+        "--events",
+        "jsonl",
+    ]);
     let events = run.lines();
     assert_eq!((events[0]["name"].as_str(), run.stderr.as_str()), (Some("run.started"), ""));
     assert_eq!(names(&events).last(), Some(&"run.completed"));
@@ -210,26 +228,41 @@ fn a_wrong_input_is_reported() {
     let of_quick = "the input does not fit the workflow `quick`: ";
     for (input, said) in [
         (r#"{"word": "a", "time": 2}"#, "there is no input `time`; did you mean `times`?"),
-        (r#"{"word": "a", "times": 2, "colour": "red"}"#, "there is no input `colour`; the inputs are `word`, `times`"),
+        (
+            r#"{"word": "a", "times": 2, "colour": "red"}"#,
+            "there is no input `colour`; the inputs are `word`, `times`",
+        ),
         (r#"{"word": "a"}"#, "the input `times` is missing"),
         (r#"["a", 2]"#, "write a JSON object with `word`, `times`"),
     ] {
-        assert_eq!(failure(&["workflow", "run", "quick", "--input", input]), format!("{of_quick}{said}"), "{input}");
+        assert_eq!(
+            failure(&["workflow", "run", "quick", "--input", input]),
+            format!("{of_quick}{said}"),
+            "{input}"
+        );
     }
-    let wrong_type = failure(&["workflow", "run", "quick", "--input", r#"{"word": "a", "times": "2"}"#]);
+    let wrong_type =
+        failure(&["workflow", "run", "quick", "--input", r#"{"word": "a", "times": "2"}"#]);
     assert!(
         wrong_type.contains("the input `times` does not fit") && wrong_type.contains("expected u8"),
         "{wrong_type}"
     );
     let no_json = failure(&["workflow", "run", "quick", "--input", "word=a"]);
-    assert!(no_json.starts_with("the input is not JSON: ") && no_json.contains("write --input '{"), "{no_json}");
-    assert_eq!(failure(&["workflow", "run", "quick"]), format!("{of_quick}the input `word` is missing"));
+    assert!(
+        no_json.starts_with("the input is not JSON: ") && no_json.contains("write --input '{"),
+        "{no_json}"
+    );
+    assert_eq!(
+        failure(&["workflow", "run", "quick"]),
+        format!("{of_quick}the input `word` is missing")
+    );
     let unknown = failure(&["workflow", "run", "quik"]);
     assert_eq!(unknown, "this program has no workflow `quik`; did you mean `quick`?");
     let no_store = "error: --run-id needs a store that keeps the run; name a file with --store, or in the field `store` of the \
                     configuration\n";
     for args in [&["workflow", "run", "quick"][..], &["run", "quick"]] {
-        let ended = ended(&[args, &["--run-id", "a", "--input", r#"{"word": "a", "times": 2}"#]].concat());
+        let ended =
+            ended(&[args, &["--run-id", "a", "--input", r#"{"word": "a", "times": 2}"#]].concat());
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(2), no_store), "{args:?}");
     }
 }
@@ -237,7 +270,10 @@ fn a_wrong_input_is_reported() {
 #[test]
 fn a_question_that_nobody_can_answer_ends_the_run() {
     let said = failure(&["workflow", "run", "publish", "--input", r#"{"text": "a"}"#]);
-    assert_eq!(said, "the run was cancelled: nobody can answer `approval`; keep the run with --store");
+    assert_eq!(
+        said,
+        "the run was cancelled: nobody can answer `approval`; keep the run with --store"
+    );
 }
 
 /// A question is printed as a single line, even if its text contains control characters.
@@ -252,10 +288,17 @@ fn a_question_cannot_be_redrawn() {
 
     let place = Place::new();
     let failed = place.run("needs_file", "a", &json!({"file": text}).to_string()).run();
-    assert!(failed.stderr.contains(r"\u{1b}[1A") && !failed.stderr.contains('\u{1b}'), "{failed:#?}");
-    for command in
-        [&["show", "a"][..], &["list"], &["events", "a"], &["events", "a", "--json"], &["show", "a", "--json"]]
-    {
+    assert!(
+        failed.stderr.contains(r"\u{1b}[1A") && !failed.stderr.contains('\u{1b}'),
+        "{failed:#?}"
+    );
+    for command in [
+        &["show", "a"][..],
+        &["list"],
+        &["events", "a"],
+        &["events", "a", "--json"],
+        &["show", "a", "--json"],
+    ] {
         let said = place.runs(command).stdout;
         assert!(!said.contains(['\u{1b}', '\r', '\u{202e}']), "{command:?}: {said}");
     }
@@ -273,7 +316,10 @@ fn a_list_names_the_runs_that_cannot_be_read() {
     rusqlite::Connection::open(place.store()).unwrap().execute_batch(damage).unwrap();
     let listed = place.runs(&["list"]);
     assert!(listed.stdout.starts_with("b ") && listed.stdout.lines().count() == 1, "{listed:#?}");
-    assert!(listed.stderr.contains("a cannot be read: ") && listed.stderr.contains("`delighted`"), "{listed:#?}");
+    assert!(
+        listed.stderr.contains("a cannot be read: ") && listed.stderr.contains("`delighted`"),
+        "{listed:#?}"
+    );
 }
 
 #[test]
@@ -291,7 +337,10 @@ fn a_stored_run_is_listed_shown_and_told() {
     assert_eq!(place.runs(&["list", "--status", "failed"]).stderr, "no runs\n");
     assert_eq!(place.runs(&["list", "--name", "publish"]).stdout, "");
     let show = place.runs(&["show", "a"]).stdout;
-    assert!(show.starts_with("a  success  quick, ") && show.contains("  success           parts[0]"), "{show}");
+    assert!(
+        show.starts_with("a  success  quick, ") && show.contains("  success           parts[0]"),
+        "{show}"
+    );
     let events = place.runs(&["events", "a", "--follow"]).stdout;
     assert!(events.lines().last().unwrap().starts_with("a run.completed"), "{events}");
     for (command, what) in [
@@ -302,12 +351,20 @@ fn a_stored_run_is_listed_shown_and_told() {
         (&["retry", "a", "loud"], "retried"),
         (&["approve", "a", "loud"], "answered"),
     ] {
-        assert_eq!(place.wrong(command), format!("the run cannot be {what}: it is over (success)"), "{command:?}");
+        assert_eq!(
+            place.wrong(command),
+            format!("the run cannot be {what}: it is over (success)"),
+            "{command:?}"
+        );
         let unknown = [&[command[0], "c"], &command[2..]].concat();
         assert_eq!(place.wrong(&unknown), "there is no run `c` in this store");
     }
     let nowhere = failure(&["runs", "list", "--store", &place.path("nowhere.db")]);
-    assert!(nowhere.starts_with("there is no store file `") && nowhere.ends_with("name one with --store"), "{nowhere}");
+    assert!(
+        nowhere.starts_with("there is no store file `")
+            && nowhere.ends_with("name one with --store"),
+        "{nowhere}"
+    );
 }
 
 #[test]
@@ -335,7 +392,10 @@ fn runs_are_deleted_one_by_one_and_when_they_are_old() {
     // A run that waits for a person is kept, regardless of its age.
     assert_eq!(place.runs(&["list", "--json"]).line().as_array().unwrap().len(), 1);
     let wrong = ended(&Place::args(&place.store(), &["purge", "--older-than", "soon"]));
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("write a number with its unit"), "{wrong:#?}");
+    assert!(
+        wrong.code == Some(2) && wrong.stderr.contains("write a number with its unit"),
+        "{wrong:#?}"
+    );
 }
 
 #[test]
@@ -359,12 +419,18 @@ fn a_failed_node_is_retried() {
         "the node `before` cannot be retried: it is done; only a failed or interrupted one can"
     );
     // The run is resumed and fails again.
-    assert!(place.wrong(&["retry", "a", "found"]).contains("the step `found` failed: there is no "));
+    assert!(
+        place.wrong(&["retry", "a", "found"]).contains("the step `found` failed: there is no ")
+    );
     place.raise();
     let retried = place.runs(&["retry", "a", "found"]);
     assert_eq!(retried.stdout, "\"FOUND\"\n");
-    assert!(retried.stderr.contains("found started, attempt 3") && !retried.stderr.contains("before"), "{retried:#?}");
-    let reset = place.events("a").into_iter().find(|event| event["name"] == "workflow.node.reset").unwrap();
+    assert!(
+        retried.stderr.contains("found started, attempt 3") && !retried.stderr.contains("before"),
+        "{retried:#?}"
+    );
+    let reset =
+        place.events("a").into_iter().find(|event| event["name"] == "workflow.node.reset").unwrap();
     assert_eq!(reset["payload"]["by"], "ada");
 }
 
@@ -375,7 +441,12 @@ fn ctrl_c_ends_following_where_the_parent_ignores_it() {
     let place = Place::new();
     let mut run = Other::start(place.run("publish", "a", r#"{"text": "a"}"#));
     run.wait_for("paused: approval");
-    let shell = Agentwf::new("sh").args(["-c", "trap '' INT; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_agentwf-host")]);
+    let shell = Agentwf::new("sh").args([
+        "-c",
+        "trap '' INT; exec \"$@\"",
+        "sh",
+        env!("CARGO_BIN_EXE_agentwf-host"),
+    ]);
     let mut follows = shell.args(Place::args(&place.store(), &["events", "a", "--follow"])).start();
     let mut lines = BufReader::new(follows.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("run.paused")), "it ended");
@@ -397,10 +468,15 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_resumed() {
     let (code, stdout, said) = run.end();
     assert_eq!((code, stdout.as_str()), (Some(130), ""), "{said}");
     assert!(
-        said.contains("approval asks: publish A? \"A\"\n  answer with: runs approve a approval --store "),
+        said.contains(
+            "approval asks: publish A? \"A\"\n  answer with: runs approve a approval --store "
+        ),
         "{said}"
     );
-    assert!(said.ends_with(&format!("stopped; continue with: runs resume a --store {}", place.store())), "{said}");
+    assert!(
+        said.ends_with(&format!("stopped; continue with: runs resume a --store {}", place.store())),
+        "{said}"
+    );
 
     let show = place.runs(&["show", "a"]).stdout;
     for line in [
@@ -414,9 +490,15 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_resumed() {
     }
     assert_eq!(place.runs(&["pause", "a"]).stderr, "paused\n");
     assert_eq!(place.wrong(&["pause", "a"]), "the run cannot be paused: it is paused already");
-    assert_eq!(place.wrong(&["approve", "a", "loud"]), "the node `loud` waits for no answer: it is done");
+    assert_eq!(
+        place.wrong(&["approve", "a", "loud"]),
+        "the node `loud` waits for no answer: it is done"
+    );
     let other_type = place.wrong(&["approve", "a", "approval", "--answer", "3"]);
-    assert!(other_type.starts_with("the answer does not fit what `approval` asks for: "), "{other_type}");
+    assert!(
+        other_type.starts_with("the answer does not fit what `approval` asks for: "),
+        "{other_type}"
+    );
     let no_json = place.wrong(&["approve", "a", "approval", "--answer", "x"]);
     assert!(no_json.starts_with("the answer is not JSON: "), "{no_json}");
     let shown = place.runs(&["questions"]).stdout;
@@ -425,19 +507,35 @@ fn ctrl_c_leaves_a_stored_run_that_is_paused_answered_and_resumed() {
     let question = asked[0]["id"].as_str().unwrap();
     assert!(shown.starts_with(&format!("a {question}  publish A? (since ")), "{shown}");
     let unknown = place.wrong(&["approve", "a", "nosuch"]);
-    assert!(unknown.ends_with("that has begun, asks or was skipped; open questions: `approval`"), "{unknown}");
-    let there = agentwf(&["runs", "questions", "--store", &place.store()]).env("TZ", "UTC-5").run().stdout;
+    assert!(
+        unknown.ends_with("that has begun, asks or was skipped; open questions: `approval`"),
+        "{unknown}"
+    );
+    let there =
+        agentwf(&["runs", "questions", "--store", &place.store()]).env("TZ", "UTC-5").run().stdout;
     let since = there.split("(since ").nth(1).unwrap();
     assert!(since.starts_with("20") && since.ends_with(" +05:00)\n"), "{there}");
     let older = place.wrong(&["approve", "a", "approval@00000000"]);
-    assert!(older.contains("`approval@00000000` is not open any more") && older.contains(question), "{older}");
+    assert!(
+        older.contains("`approval@00000000` is not open any more") && older.contains(question),
+        "{older}"
+    );
     let changed = place.wrong(&["approve", "a", "approval", "--arguments", "{}"]);
-    assert!(changed.contains("only the question about the call of a tool takes `arguments`"), "{changed}");
+    assert!(
+        changed.contains("only the question about the call of a tool takes `arguments`"),
+        "{changed}"
+    );
     place.runs(&["approve", "a", question, "--deny", "--comment", "not on a friday"]);
     assert_eq!(place.runs(&["questions"]).stderr, "nobody is asked\n");
-    assert_eq!(place.wrong(&["approve", "a", "approval"]), "the node `approval` waits for no answer: it is done");
+    assert_eq!(
+        place.wrong(&["approve", "a", "approval"]),
+        "the node `approval` waits for no answer: it is done"
+    );
     assert_eq!(place.runs(&["unpause", "a"]).stderr, "no longer paused\n");
-    assert_eq!(place.wrong(&["unpause", "a"]), "the run cannot be unpaused: it is running, not paused");
+    assert_eq!(
+        place.wrong(&["unpause", "a"]),
+        "the run cannot be unpaused: it is running, not paused"
+    );
     let resumed = place.runs(&["resume", "a"]);
     assert_eq!(resumed.stdout, "\"NOT ON A FRIDAY\"\n", "{resumed:#?}");
     assert!(!resumed.stderr.contains("loud"), "{resumed:#?}");
@@ -450,7 +548,9 @@ fn another_process_answers_a_typed_question() {
     run.wait_for("answer with: runs approve a cents --store ");
     let wrong = place.wrong(&["approve", "a", "cents"]);
     assert!(wrong.starts_with("the answer does not fit what `cents` asks for: "), "{wrong}");
-    assert!(place.wrong(&["approve", "a", "cent", "--answer", "7"]).ends_with("did you mean `cents`?"));
+    assert!(
+        place.wrong(&["approve", "a", "cent", "--answer", "7"]).ends_with("did you mean `cents`?")
+    );
     place.runs(&["approve", "a", "cents", "--answer", "7", "--by", "bo"]);
     let (code, stdout, said) = run.end();
     assert_eq!((code, stdout.as_str()), (Some(0), "14\n"), "{said}");
@@ -462,10 +562,14 @@ fn another_process_pauses_and_cancels() {
     let place = Place::new();
     let mut run = Other::start(place.run("slow", "a", &place.input()));
     run.wait_for("waiting for ");
-    let mut follower = Other::start(agentwf(&Place::args(&place.store(), &["events", "a", "--follow"])));
+    let mut follower =
+        Other::start(agentwf(&Place::args(&place.store(), &["events", "a", "--follow"])));
     let busy = place.wrong(&["resume", "a"]);
     assert!(busy.contains(&format!("process {}", run.child.id())), "{busy}");
-    assert_eq!(place.wrong(&["unpause", "a"]), "the run cannot be unpaused: it is running, not paused");
+    assert_eq!(
+        place.wrong(&["unpause", "a"]),
+        "the run cannot be unpaused: it is running, not paused"
+    );
     assert_eq!(
         place.wrong(&["retry", "a", "there"]),
         "the node `there` cannot be retried: it is running; only a failed or interrupted one can"
@@ -492,7 +596,10 @@ fn another_process_pauses_and_cancels() {
     let (code, _, said) = run.end();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.ends_with("error: the run was cancelled: not needed"), "{said}");
-    assert_eq!(other.wrong(&["cancel", "b"]), "the run cannot be cancelled: it is over (cancelled)");
+    assert_eq!(
+        other.wrong(&["cancel", "b"]),
+        "the run cannot be cancelled: it is over (cancelled)"
+    );
 }
 
 #[test]
@@ -536,7 +643,11 @@ fn a_run_at_rest_is_cancelled() {
     assert_eq!(place.runs(&["cancel", "a"]).stderr, "cancelled\n");
     assert_eq!(place.status("a"), "cancelled");
     let events = place.events("a");
-    assert_eq!(names(&events)[events.len() - 2..], ["workflow.node.failed", "run.cancelled"], "{events:#?}");
+    assert_eq!(
+        names(&events)[events.len() - 2..],
+        ["workflow.node.failed", "run.cancelled"],
+        "{events:#?}"
+    );
     assert_eq!(place.wrong(&["resume", "a"]), "the run cannot be resumed: it is over (cancelled)");
 }
 
@@ -557,7 +668,10 @@ fn a_reader_that_goes_leaves_a_stored_run() {
     let place = Place::new();
     let store = place.store();
     let input = place.input();
-    let args = ["workflow", "run", "slow", "--run-id", "a", "--input", &input, "--store", &store, "--events", "jsonl"];
+    let args = [
+        "workflow", "run", "slow", "--run-id", "a", "--input", &input, "--store", &store,
+        "--events", "jsonl",
+    ];
     let mut child = agentwf(&args).start();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut seen = String::new();
@@ -581,12 +695,16 @@ fn runs_are_found_by_their_tags_and_caller() {
     let input = place.input();
     for (id, caller, tenant) in [("a", "ada", "acme"), ("b", "bob", "acme"), ("c", "ada", "zeta")] {
         let tag = format!("tenant={tenant}");
-        let run = place.run("needs_file", id, &input).args(["--caller", caller, "--tag", &tag, "--tag", "job=7"]).run();
+        let run = place
+            .run("needs_file", id, &input)
+            .args(["--caller", caller, "--tag", &tag, "--tag", "job=7"])
+            .run();
         assert_eq!(run.code, Some(1), "{run:#?}");
     }
     let listed = |command: &[&str]| {
         let runs = place.runs(&[&["list", "--json"], command].concat()).line();
-        let ids = runs.as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap().to_owned());
+        let ids =
+            runs.as_array().unwrap().iter().map(|run| run["run_id"].as_str().unwrap().to_owned());
         ids.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<String>()
     };
     assert_eq!(listed(&["--tag", "tenant=acme"]), "ab");
@@ -595,10 +713,16 @@ fn runs_are_found_by_their_tags_and_caller() {
     let show = place.runs(&["show", "c"]).stdout;
     assert!(show.contains("  caller: ada\n  tag: job=7\n  tag: tenant=zeta\n"), "{show}");
     let wrong = ended(&Place::args(&place.store(), &["list", "--tag", "tenant"]));
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("write KEY=VALUE, such as tenant=acme"), "{wrong:#?}");
+    assert!(
+        wrong.code == Some(2) && wrong.stderr.contains("write KEY=VALUE, such as tenant=acme"),
+        "{wrong:#?}"
+    );
     // The time limit applies to the whole run.
     let waits = place.run("slow", "d", &input).args(["--run-timeout", "200ms"]).run();
-    assert!(waits.stderr.contains("the run took longer than its time limit of 200ms"), "{waits:#?}");
+    assert!(
+        waits.stderr.contains("the run took longer than its time limit of 200ms"),
+        "{waits:#?}"
+    );
 }
 
 #[test]
@@ -615,18 +739,24 @@ fn the_artifacts_of_a_run_are_listed_and_written_to_files() {
                 Ok::<_, agentflow::Error>(1)
             })
         });
-        let run = runtime.start(saves.unwrap(), ()).run_id(agentflow::RunId::new("a")).await.unwrap();
+        let run =
+            runtime.start(saves.unwrap(), ()).run_id(agentflow::RunId::new("a")).await.unwrap();
         run.result().await.unwrap();
     });
     let list = place.runs(&["artifacts", "a"]).stdout;
-    assert_eq!(list, "table.csv  version 1  4 bytes  text/csv\ntable.csv  version 2  8 bytes  text/csv\n");
+    assert_eq!(
+        list,
+        "table.csv  version 1  4 bytes  text/csv\ntable.csv  version 2  8 bytes  text/csv\n"
+    );
     assert_eq!(place.runs(&["artifacts", "a", "--json"]).line()[1]["version"], 2);
     let out = place.path("newest.csv");
     place.runs(&["artifacts", "a", "--name", "table.csv", "--out", &out]);
     assert_eq!(fs::read_to_string(&out).unwrap(), "a,b\n1,2\n");
     let again = place.wrong(&["artifacts", "a", "--name", "table.csv", "--out", &out]);
     assert!(again.contains("cannot be written: "), "{again}");
-    let first = place.runs(&["artifacts", "a", "--name", "table.csv", "--number", "1", "--out", "-"]).stdout;
+    let first = place
+        .runs(&["artifacts", "a", "--name", "table.csv", "--number", "1", "--out", "-"])
+        .stdout;
     assert_eq!(first, "a,b\n");
     let none = place.wrong(&["artifacts", "a", "--name", "other", "--out", "-"]);
     assert_eq!(none, "the run `a` has no artifact `other`; list them with `runs artifacts a`");

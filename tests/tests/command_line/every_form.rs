@@ -26,7 +26,11 @@ struct Case {
 }
 
 impl Case {
-    fn new((file, workflow, form): (&'static str, &'static str, &'static str), input: Value, output: Value) -> Self {
+    fn new(
+        (file, workflow, form): (&'static str, &'static str, &'static str),
+        input: Value,
+        output: Value,
+    ) -> Self {
         Self { file, workflow, form, input, replies: vec![FakeReply::text("not asked")], output }
     }
 
@@ -61,26 +65,43 @@ fn cases() -> Vec<Case> {
             change(),
             json!({"pr_url": "u/1", "output": {"pr_url": "u/1"}, "tool_used": "review", "server_id": "code_review"}),
         ),
-        Case::new(("forms-composed.yaml", "forms_composed", "tree"), json!({"input": ["rust"]}), json!("checked"))
-            .replies([text("checked")]),
+        Case::new(
+            ("forms-composed.yaml", "forms_composed", "tree"),
+            json!({"input": ["rust"]}),
+            json!("checked"),
+        )
+        .replies([text("checked")]),
         Case::new(
             ("forms-edges.json", "forms_edges", "edges"),
             change(),
             json!({"pr_url": "u/1", "finding": {"pr_url": "u/1"}, "left": {"of": {"pr_url": "u/1"}}}),
         ),
-        Case::new(("forms-of-agents.yaml", "forms_of_agents", "graph"), json!({"task": "A poem."}), json!("final"))
-            .replies([text("draft"), text("final")]),
-        Case::new(("forms-plan.yaml", "forms_plan", "graph"), json!({"task": "rust"}), json!("seen"))
-            .replies([text("seen")]),
+        Case::new(
+            ("forms-of-agents.yaml", "forms_of_agents", "graph"),
+            json!({"task": "A poem."}),
+            json!("final"),
+        )
+        .replies([text("draft"), text("final")]),
+        Case::new(
+            ("forms-plan.yaml", "forms_plan", "graph"),
+            json!({"task": "rust"}),
+            json!("seen"),
+        )
+        .replies([text("seen")]),
         Case::new(
             ("forms-report.yaml", "forms_report", "tools"),
             json!({"task": "rust"}),
             json!("4 words about rust!"),
         ),
-        Case::new(("forms-rounds.yaml", "forms_rounds", "agents"), json!({"message": "A poem."}), json!("final"))
-            .replies([text("draft"), text("final")]),
-        Case::new(("forms-steps.yaml", "forms_steps", "steps"), change(), summary(&read))
-            .replies([FakeReply::call("mcp__code_review__review", json!({"pr_url": "u/1"})), text("fine")]),
+        Case::new(
+            ("forms-rounds.yaml", "forms_rounds", "agents"),
+            json!({"message": "A poem."}),
+            json!("final"),
+        )
+        .replies([text("draft"), text("final")]),
+        Case::new(("forms-steps.yaml", "forms_steps", "steps"), change(), summary(&read)).replies(
+            [FakeReply::call("mcp__code_review__review", json!({"pr_url": "u/1"})), text("fine")],
+        ),
         Case::new(
             ("forms-tracker.yaml", "forms_tracker", "agents"),
             json!({"message": "The rates?"}),
@@ -93,9 +114,17 @@ fn cases() -> Vec<Case> {
             json!("helped and 1!"),
         )
         .replies([text("helped")]),
-        Case::new(("forms-until.yaml", "forms_until", "agents"), json!({"message": "A poem."}), json!("draft"))
-            .replies([text("draft"), FakeReply::call("exit_loop", json!({}))]),
-        Case::new(("letters.yaml", "letters", "tree"), json!({"input": ["a b", "c"]}), json!("sent: 6!!!!")),
+        Case::new(
+            ("forms-until.yaml", "forms_until", "agents"),
+            json!({"message": "A poem."}),
+            json!("draft"),
+        )
+        .replies([text("draft"), FakeReply::call("exit_loop", json!({}))]),
+        Case::new(
+            ("letters.yaml", "letters", "tree"),
+            json!({"input": ["a b", "c"]}),
+            json!("sent: 6!!!!"),
+        ),
         Case::new(
             ("research.yaml", "research_report", "tools"),
             json!({"task": "rust"}),
@@ -107,8 +136,12 @@ fn cases() -> Vec<Case> {
             json!({"path": "a", "text": {"path": "a"}, "noted": "noted"}),
         )
         .replies([FakeReply::call("mcp__notes__note", json!({"text": "small"})), text("noted")]),
-        Case::new(("tracker.yaml", "exchange_tracker", "agents"), json!({"message": "The euro?"}), json!("It rises."))
-            .replies([search(), text("1.1 dollars"), text("It rises.")]),
+        Case::new(
+            ("tracker.yaml", "exchange_tracker", "agents"),
+            json!({"message": "The euro?"}),
+            json!("It rises."),
+        )
+        .replies([search(), text("1.1 dollars"), text("It rises.")]),
         Case::new(("wf-001.yaml", "wf-001", "steps"), change(), summary(&echoed)),
     ]
 }
@@ -149,17 +182,25 @@ fn tools() -> String {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             let mut head = String::new();
             while reader.read_line(&mut head).unwrap() > 2 {}
-            let length = |line: &str| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok();
+            let length = |line: &str| {
+                line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok()
+            };
             let mut body = vec![0; head.lines().find_map(length).unwrap_or(0)];
             reader.read_exact(&mut body).unwrap();
             let given: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let tool = head.split_whitespace().nth(1).unwrap_or_default().trim_start_matches('/').to_owned();
+            let tool = head
+                .split_whitespace()
+                .nth(1)
+                .unwrap_or_default()
+                .trim_start_matches('/')
+                .to_owned();
             let (status, answer) = match done(&tool, &given) {
                 Some(answer) => ("200 OK", answer.to_string()),
                 None => ("400 Bad Request", "it is broken".to_owned()),
             };
             let kind = "content-type: application/json\r\nconnection: close";
-            let head = format!("HTTP/1.1 {status}\r\n{kind}\r\ncontent-length: {}\r\n\r\n", answer.len());
+            let head =
+                format!("HTTP/1.1 {status}\r\n{kind}\r\ncontent-length: {}\r\n\r\n", answer.len());
             stream.write_all((head + &answer).as_bytes()).unwrap();
         }
     });
@@ -180,7 +221,9 @@ fn done(tool: &str, given: &Value) -> Option<Value> {
             json!(texts.map(|text| text.split_whitespace().count()).sum::<usize>())
         }
         "doc_twice" => json!(format!("{0} {0}", text?)),
-        "doc_grow" => json!(text.map_or_else(|| given["text"]["words"].to_string(), |text| format!("{text}!"))),
+        "doc_grow" => json!(
+            text.map_or_else(|| given["text"]["words"].to_string(), |text| format!("{text}!"))
+        ),
         "doc_note" => given["text"].clone(),
         _ => return None,
     })
@@ -206,7 +249,11 @@ fn configured(place: &Place) -> String {
     fs::create_dir(place.path("documents")).unwrap();
     for file in fs::read_dir(folder).unwrap() {
         let file = file.unwrap();
-        fs::copy(file.path(), place.path(&format!("documents/{}", file.file_name().to_str().unwrap()))).unwrap();
+        fs::copy(
+            file.path(),
+            place.path(&format!("documents/{}", file.file_name().to_str().unwrap())),
+        )
+        .unwrap();
     }
     // An agent that several documents call.
     let helper = "name: forms_helping\nagents: [{name: forms_helper, model: openai/m, instruction: Help.}]\norchestration: {type: \
@@ -234,21 +281,27 @@ fn every_document_is_run_by_the_command_line_alone() {
     let cases = cases();
     let files: BTreeSet<String> = cases.iter().map(|case| case.file.to_owned()).collect();
     let there = fs::read_dir(place.path("documents")).unwrap();
-    let there: BTreeSet<String> = there.map(|file| file.unwrap().file_name().to_str().unwrap().to_owned()).collect();
+    let there: BTreeSet<String> =
+        there.map(|file| file.unwrap().file_name().to_str().unwrap().to_owned()).collect();
     assert_eq!(files, there);
     let forms: BTreeSet<&str> = cases.iter().map(|case| case.form).collect();
     assert_eq!(forms, BTreeSet::from(["agents", "edges", "graph", "steps", "tools", "tree"]));
     for Case { file, workflow, input, replies, output, .. } in cases {
         let model = FakeProvider::start(ProviderFormat::OpenAiChat, replies).unwrap();
         let provider = json!({"format": "openai-chat", "base_url": model.base_url(), "key": "k"});
-        let providers = json!({"openai": provider, "openai-chat": provider, "anthropic": provider}).to_string();
+        let providers =
+            json!({"openai": provider, "openai-chat": provider, "anthropic": provider}).to_string();
         let input = input.to_string();
-        let run =
-            alone(&["run", workflow, "--input", &input, "--config", &config]).env("AGENTFLOW_PROVIDERS", &providers);
+        let run = alone(&["run", workflow, "--input", &input, "--config", &config])
+            .env("AGENTFLOW_PROVIDERS", &providers);
         let said = done_well(run.run(), file);
         let found: Value = serde_json::from_str(&said).unwrap_or_else(|_| json!(said.trim_end()));
         // The output of an A2A agent is compared by its text.
-        let found = if workflow.contains("steps") || workflow == "wf-001" { found["output"].clone() } else { found };
+        let found = if workflow.contains("steps") || workflow == "wf-001" {
+            found["output"].clone()
+        } else {
+            found
+        };
         assert_eq!(found, output, "{file}");
         assert_eq!(model.refusals(), Vec::<String>::new(), "{file}");
     }
@@ -264,9 +317,13 @@ fn every_document_is_checked_and_exported_by_the_command_line_alone() {
     let checked = done_well(checked, "all documents");
     for Case { file, workflow, form, .. } in cases() {
         let path = place.path(&format!("documents/{file}"));
-        assert!(checked.contains(&format!("{workflow} {path}: form {form}, ")), "{file}: {checked}");
+        assert!(
+            checked.contains(&format!("{workflow} {path}: form {form}, ")),
+            "{file}: {checked}"
+        );
         let export = |path: &str, json: &[&str]| {
-            let ended = alone(&["export", path, "--form", form, "--config", &config]).args(json).run();
+            let ended =
+                alone(&["export", path, "--form", form, "--config", &config]).args(json).run();
             done_well(ended, file)
         };
         let again = place.path(&format!("exported/{file}"));
@@ -274,6 +331,9 @@ fn every_document_is_checked_and_exported_by_the_command_line_alone() {
         assert_eq!(export(&path, &["--json"]), export(&again, &["--json"]), "{file}");
     }
     let exported = place.path("exported");
-    let again = done_well(alone(&["validate", &exported, "--without-names"]).run(), "all exported documents");
+    let again = done_well(
+        alone(&["validate", &exported, "--without-names"]).run(),
+        "all exported documents",
+    );
     assert_eq!(again.lines().count(), checked.lines().count(), "{again}");
 }

@@ -15,22 +15,33 @@ fn agentwf(args: &[&str]) -> Ended {
 
 /// Runs a client command against a server that is this program itself.
 fn of_server(args: &[&str], serve: &[&str]) -> Ended {
-    let all: Vec<&str> =
-        ["mcp"].iter().chain(args).chain(&["--", HOST, "mcp", "serve"]).chain(serve).copied().collect();
+    let all: Vec<&str> = ["mcp"]
+        .iter()
+        .chain(args)
+        .chain(&["--", HOST, "mcp", "serve"])
+        .chain(serve)
+        .copied()
+        .collect();
     agentwf(&all)
 }
 
 #[test]
 fn it_lists_and_calls_the_tools_that_another_process_serves() {
-    let tools = of_server(&["tools", "--json"], &["--tool", "add,get_weather", "--workflow", "quick"]).line();
-    let names: Vec<&str> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let tools =
+        of_server(&["tools", "--json"], &["--tool", "add,get_weather", "--workflow", "quick"])
+            .line();
+    let names: Vec<&str> =
+        tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["mcp.server.add", "mcp.server.get_weather", "mcp.server.quick"]);
     let listed = of_server(&["tools"], &["--tool", "add"]);
     assert!(listed.stdout.contains("Add two integers."), "{}", listed.stdout);
     let sum = of_server(&["call", "add", "--input", r#"{"a": 1, "b": 2}"#], &[]);
     assert_eq!((sum.code, sum.stdout.as_str()), (Some(0), "3\n"), "{}", sum.stderr);
     let whole = of_server(&["call", "add", "--input", r#"{"a": 1, "b": 2}"#, "--json"], &[]).line();
-    assert_eq!((&whole["status"], &whole["output"]), (&json!("success"), &json!(r#"{"result":3}"#)));
+    assert_eq!(
+        (&whole["status"], &whole["output"]),
+        (&json!("success"), &json!(r#"{"result":3}"#))
+    );
     let wrong = of_server(&["call", "add", "--input", r#"{"a": 1}"#, "--json"], &[]);
     assert_eq!((wrong.code, &wrong.line()["status"]), (Some(1), &json!("invalid_arguments")));
     let unknown = of_server(&["call", "ad"], &["--tool", "add"]);
@@ -52,7 +63,11 @@ fn what_cannot_be_served_or_reached_is_one_sentence() {
     }
     let ended = agentwf(&["mcp", "tools", "--", "false"]);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-    assert!(ended.stderr.contains("its process ended") && !ended.stderr.contains("::"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("its process ended") && !ended.stderr.contains("::"),
+        "{}",
+        ended.stderr
+    );
     assert_eq!(agentwf(&["mcp", "tools"]).code, Some(2));
 }
 
@@ -62,7 +77,12 @@ fn a_server_ends_with_its_input_and_writes_nothing_but_messages() {
     let mut input = server.stdin.take().unwrap();
     let client = json!({"name": "test", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
-    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})).unwrap();
+    writeln!(
+        input,
+        "{}",
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+    )
+    .unwrap();
     let mut output = BufReader::new(server.stdout.take().unwrap());
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
@@ -79,7 +99,8 @@ fn it_lists_and_reads_the_resources_and_prompts_of_a_server() {
     let run = |args: &[&str]| {
         let of_server = [server.get_program()].into_iter().chain(server.get_args());
         let of_server = of_server.map(|text| text.to_str().unwrap().to_owned());
-        let args = args.iter().map(|arg| (*arg).to_owned()).chain(["--".to_owned()]).chain(of_server);
+        let args =
+            args.iter().map(|arg| (*arg).to_owned()).chain(["--".to_owned()]).chain(of_server);
         Agentwf::new(HOST).args(["mcp".to_owned()]).args(args.collect::<Vec<String>>()).run()
     };
     let listed = run(&["resources", "--json"]).line();
@@ -91,7 +112,11 @@ fn it_lists_and_reads_the_resources_and_prompts_of_a_server() {
     let shown = run(&["resources"]);
     assert!(shown.stdout.contains(features) && shown.code == Some(0), "{}", shown.stdout);
     let read = run(&["resources", features]);
-    assert!(read.stdout.starts_with("# Everything Server") && read.code == Some(0), "{}", read.stderr);
+    assert!(
+        read.stdout.starts_with("# Everything Server") && read.code == Some(0),
+        "{}",
+        read.stderr
+    );
     let read = run(&["resources", "demo://resource/dynamic/blob/1", "--json"]).line();
     assert!(read[0]["blob"].is_string() && read[0]["text"].is_null(), "{read}");
     let bytes = run(&["resources", "demo://resource/dynamic/blob/1"]);
@@ -109,7 +134,8 @@ fn it_lists_and_reads_the_resources_and_prompts_of_a_server() {
         "{}",
         prompt.stderr
     );
-    let prompt = run(&["prompts", "args-prompt", "--json", "--input", r#"{"city": "Oslo"}"#]).line();
+    let prompt =
+        run(&["prompts", "args-prompt", "--json", "--input", r#"{"city": "Oslo"}"#]).line();
     assert_eq!(
         (&prompt[0]["role"], &prompt[0]["parts"][0]["text"]),
         (&json!("user"), &json!("What's weather in Oslo?"))

@@ -39,12 +39,13 @@ impl Place {
 
     async fn fill(&self) {
         let store = SqliteStore::open(self.store()).await.unwrap();
-        let model =
-            ScriptedModel::from_fn(|request| match request.messages.last().map(|last| last.text()).as_deref() {
+        let model = ScriptedModel::from_fn(|request| {
+            match request.messages.last().map(|last| last.text()).as_deref() {
                 Some("fail") => Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
                 Some("stall") => Turn::stall(),
                 _ => Turn::text("Yes.\u{1b}[2J"),
-            });
+            }
+        });
         let runtime = Runtime::builder().store(store.clone()).clock(DaysAgo(2)).build();
         let agent = Agent::new(model).name("helper").runtime(&runtime);
         let say = async |id: &str, session: Session, text: &str| {
@@ -54,9 +55,11 @@ impl Place {
         say("ada-1", "of-ada".into(), "first?").await;
         say("ada-2", "of-ada".into(), "second?\u{1b}[2J").await;
         say("ada-3", "of-ada".into(), "fail").await;
-        say("ada-4", Session::from("of-ada").after(RunId::new("ada-1")), "second in another way?").await;
+        say("ada-4", Session::from("of-ada").after(RunId::new("ada-1")), "second in another way?")
+            .await;
         say("bob-1", "of-bob".into(), "hello").await;
-        let stall = RunRequest::new("stall").session("of-bob").caller("bob").run_id(RunId::new("bob-2"));
+        let stall =
+            RunRequest::new("stall").session("of-bob").caller("bob").run_id(RunId::new("bob-2"));
         let run = agent.start(stall).unwrap();
         within("the run to begin", async {
             while runtime.session("of-bob").await.unwrap().unfinished.is_none() {
@@ -153,16 +156,25 @@ fn what_is_deleted_is_gone_and_the_rest_stays() {
     assert_eq!(dry.stdout.lines().count(), 4);
     assert!(dry.stdout.starts_with("ada-1  success   helper\n"), "{dry:?}");
     let busy = place.sessions(&["delete", "of-bob", "--dry-run"]);
-    assert!(busy.stderr.contains("would not be deleted: the run `bob-2` has not ended"), "{busy:?}");
+    assert!(
+        busy.stderr.contains("would not be deleted: the run `bob-2` has not ended"),
+        "{busy:?}"
+    );
     let busy = place.sessions(&["delete", "of-bob"]);
     assert_eq!(busy.code, Some(1));
-    assert!(busy.stderr.contains("error: the run `bob-2` of the session `of-bob` has not ended"), "{busy:?}");
+    assert!(
+        busy.stderr.contains("error: the run `bob-2` of the session `of-bob` has not ended"),
+        "{busy:?}"
+    );
     let done = place.sessions(&["delete", "of-ada"]);
     assert_eq!((done.code, &*done.stderr), (Some(0), "deleted, with 4 runs\n"));
     for gone in [["show", "of-ada"], ["export", "of-ada"], ["delete", "of-ada"]] {
         let gone = place.sessions(&gone);
         assert_eq!(gone.code, Some(1));
-        assert!(gone.stderr.contains("error: there is no session `of-ada` in this store"), "{gone:?}");
+        assert!(
+            gone.stderr.contains("error: there is no session `of-ada` in this store"),
+            "{gone:?}"
+        );
     }
     assert!(place.said(&["list"]).starts_with("of-bob "));
 }
@@ -174,7 +186,10 @@ fn what_nobody_continued_expires() {
     assert_eq!((none.code, &*none.stdout, &*none.stderr), (Some(0), "", "0 deleted\n"));
     let dry = place.sessions(&["expire", "--idle", "1d", "--dry-run"]);
     // The other session has an unfinished run.
-    assert_eq!((&*dry.stdout, &*dry.stderr), ("of-ada  helper of ada  4 runs\n", "1 would be deleted\n"));
+    assert_eq!(
+        (&*dry.stdout, &*dry.stderr),
+        ("of-ada  helper of ada  4 runs\n", "1 would be deleted\n")
+    );
     assert_eq!(place.said(&["list"]).lines().count(), 2);
     let done = place.sessions(&["expire", "--idle", "1d"]);
     assert_eq!((&*done.stdout, &*done.stderr), ("of-ada  helper of ada  4 runs\n", "1 deleted\n"));
@@ -188,7 +203,9 @@ fn what_is_wrong_is_said() {
     assert_eq!(nowhere.code, Some(1));
     assert!(nowhere.stderr.contains("name one with --store"), "{nowhere:?}");
     assert!(!folder.path().join("nowhere.db").exists(), "looking makes no file");
-    for wrong in [&["expire"][..], &["expire", "--idle", "soon"], &["show"], &["list", "--tag", "web"], &[]] {
+    for wrong in
+        [&["expire"][..], &["expire", "--idle", "soon"], &["show"], &["list", "--tag", "web"], &[]]
+    {
         assert_eq!(sessions(&folder.path().join("nowhere.db"), wrong).code, Some(2), "{wrong:?}");
     }
 }
@@ -203,26 +220,39 @@ fn the_artifacts_of_a_session_are_listed_and_written_to_files() {
         let save = FnTool::new("save", "Save.", |cx: Context, (): ()| async move {
             let before = cx.artifact("list.txt").await.map_err(|error| error.to_string())?;
             let version = before.map_or(0, |before| before.reference.version) + 1;
-            let saved = cx.save_artifact("list.txt", format!("of version {version}\n"), "text/plain").await;
+            let saved =
+                cx.save_artifact("list.txt", format!("of version {version}\n"), "text/plain").await;
             saved.map(|saved| saved.version).map_err(|error| error.to_string())
         });
-        let model = ScriptedModel::from_fn(|request| match request.messages.last().unwrap().role() {
-            agentflow::message::Role::User => Turn::call("save", agentflow::serde_json::json!({})),
-            _ => Turn::text("Saved."),
-        });
+        let model =
+            ScriptedModel::from_fn(|request| match request.messages.last().unwrap().role() {
+                agentflow::message::Role::User => {
+                    Turn::call("save", agentflow::serde_json::json!({}))
+                }
+                _ => Turn::text("Saved."),
+            });
         let agent = Agent::new(model).tools([ToolRef::from(save)]).runtime(&runtime);
         for run in ["r1", "r2"] {
             agent.run(RunRequest::new("go").session("s").run_id(RunId::new(run))).await.unwrap();
         }
     });
-    let line = |version: u32| format!("list.txt  version {version}  13 bytes  text/plain  of the run r{version}\n");
+    let line = |version: u32| {
+        format!("list.txt  version {version}  13 bytes  text/plain  of the run r{version}\n")
+    };
     assert_eq!(place.said(&["artifacts", "s"]), line(1) + &line(2));
     let json = place.sessions(&["artifacts", "s", "--json"]).line();
     assert_eq!((&json[1]["run"], &json[1]["version"]), (&"r2".into(), &2.into()));
-    assert_eq!(place.said(&["artifacts", "s", "--name", "list.txt", "--number", "1", "--out", "-"]), "of version 1\n");
+    assert_eq!(
+        place.said(&["artifacts", "s", "--name", "list.txt", "--number", "1", "--out", "-"]),
+        "of version 1\n"
+    );
     let out = place.0.path().join("list.txt");
-    let written = place.sessions(&["artifacts", "s", "--name", "list.txt", "--out", out.to_str().unwrap()]);
-    assert_eq!((written.code, std::fs::read_to_string(&out).unwrap()), (Some(0), "of version 2\n".to_owned()));
+    let written =
+        place.sessions(&["artifacts", "s", "--name", "list.txt", "--out", out.to_str().unwrap()]);
+    assert_eq!(
+        (written.code, std::fs::read_to_string(&out).unwrap()),
+        (Some(0), "of version 2\n".to_owned())
+    );
     for (wrong, said) in [
         (
             ["artifacts", "s", "--name", "other", "--out", "-"],

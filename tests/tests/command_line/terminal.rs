@@ -11,7 +11,10 @@ use std::process::Command;
 fn a_person_at_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/command_line/terminal_chat.py");
-    let ended = Command::new("python3").args([script, env!("CARGO_BIN_EXE_agentwf-host")]).arg(folder.path()).output();
+    let ended = Command::new("python3")
+        .args([script, env!("CARGO_BIN_EXE_agentwf-host")])
+        .arg(folder.path())
+        .output();
     let ended = match ended {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             eprintln!("skipped: there is no python3, whose pseudo-terminals this needs");
@@ -19,7 +22,8 @@ fn a_person_at_a_terminal() {
         }
         ended => ended.unwrap(),
     };
-    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let (out, err) =
+        (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{out}{err}");
     assert_eq!(out.lines().count(), 3, "{out}");
 }

@@ -25,11 +25,16 @@ fn read(text: &str) -> Document {
 fn problems(text: &str) -> Vec<String> {
     let error = Document::read("it.yaml", text).unwrap_err();
     let lines = error.problems().iter();
-    lines.map(|problem| format!("{}:{}: {}", problem.line, problem.column, problem.message)).collect()
+    lines
+        .map(|problem| format!("{}:{}: {}", problem.line, problem.column, problem.message))
+        .collect()
 }
 
 async fn run(runtime: &Runtime, name: &str, input: Value) -> Value {
-    let handle = runtime.start_named(name, Encoded::new(&input).unwrap()).await.unwrap_or_else(|e| panic!("{e}"));
+    let handle = runtime
+        .start_named(name, Encoded::new(&input).unwrap())
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
     handle.result().await.unwrap_or_else(|error| panic!("{error}")).decode().unwrap()
 }
 
@@ -71,7 +76,8 @@ fn graph(decider: Option<Decider>) -> Graph {
             "edges": [{"from": "spare"}]},
         {"name": "out", "does": {"value": {"list": [{"from": "joined"}, {"from": "spare", "or": null}, {"from": "each"}]}}},
     ]);
-    let graph = json!({"version": 1, "name": "joins", "output": "out", "concurrency": 4, "nodes": nodes});
+    let graph =
+        json!({"version": 1, "name": "joins", "output": "out", "concurrency": 4, "nodes": nodes});
     let mut graph: Graph = serde_json::from_value(graph).unwrap();
     graph.decider = decider;
     graph
@@ -80,7 +86,8 @@ fn graph(decider: Option<Decider>) -> Graph {
 /// Creates a model that returns the given decision for each named node.
 fn model(of: &'static [(&'static str, &'static str)]) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
-        let of_user = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        let of_user =
+            request.messages.messages().iter().filter(|message| message.role() == Role::User);
         let shown: String = of_user.map(|message| message.text().replace(' ', "")).collect();
         let said = of.iter().find(|(node, _)| shown.contains(&format!(r#""node":"{node}""#)));
         Turn::text(said.map_or("Go on: {\"decision\": \"continue\"}", |(_, said)| *said))
@@ -88,7 +95,10 @@ fn model(of: &'static [(&'static str, &'static str)]) -> ScriptedModel {
 }
 
 const SAYS: &[(&str, &str)] = &[
-    ("joined", r#"{"decision": "revise", "arguments": {"words": ["x", "y"], "with": "/"}, "reason": ""}"#),
+    (
+        "joined",
+        r#"{"decision": "revise", "arguments": {"words": ["x", "y"], "with": "/"}, "reason": ""}"#,
+    ),
     ("spare", r#"So: {"decision": "skip", "reason": "it is spare"}"#),
     ("each", r#"{"decision": "revise", "arguments": {"words": ["one"]}, "reason": ""}"#),
 ];
@@ -101,12 +111,14 @@ const INPUT: fn() -> Value = || json!({"words": ["a", "b"]});
 
 #[tokio::test]
 async fn an_agent_decides_in_a_graph() {
-    let runtime = known(Runtime::builder(), SAYS).graph(graph(Some(Decider::agent("guide")))).build();
+    let runtime =
+        known(Runtime::builder(), SAYS).graph(graph(Some(Decider::agent("guide")))).build();
     assert_eq!(run(&runtime, "joins", INPUT()).await, json!(["x/y", null, ["one"]]));
     let plain = Runtime::builder().graph(graph(None)).build();
     let all = json!(["a-b", "a-b", ["a", "b"]]);
     assert_eq!(run(&plain, "joins", INPUT()).await, all);
-    let lets_all = known(Runtime::builder(), &[]).graph(graph(Some(Decider::agent("guide")))).build();
+    let lets_all =
+        known(Runtime::builder(), &[]).graph(graph(Some(Decider::agent("guide")))).build();
     assert_eq!(run(&lets_all, "joins", INPUT()).await, all);
     // Any function that is a tool can be a decider.
     let rules = Runtime::builder().graph(graph(Some(Decider::tool("decider_rules")))).build();
@@ -129,19 +141,31 @@ async fn the_plan_with_its_questions_is_a_graph_again() {
 
 #[tokio::test]
 async fn arguments_are_checked_against_what_the_call_takes() {
-    const WRONG: &[(&str, &str)] =
-        &[("joined", r#"{"decision": "revise", "arguments": {"words": ["x", 7], "with": "/"}, "reason": ""}"#)];
+    const WRONG: &[(&str, &str)] = &[(
+        "joined",
+        r#"{"decision": "revise", "arguments": {"words": ["x", 7], "with": "/"}, "reason": ""}"#,
+    )];
     const ITEMS: &[(&str, &str)] =
         &[("each", r#"{"decision": "revise", "arguments": {"words": "one"}, "reason": ""}"#)];
     const NEEDED: &[(&str, &str)] = &[("joined", r#"{"decision": "skip", "reason": ""}"#)];
     const OTHER: &[(&str, &str)] = &[("joined", "I would rather not.")];
     for (says, why) in [
-        (WRONG, "the revised arguments of `joined` do not fit: `words[1]`: value is not of type \"string\"; seen: 7"),
-        (ITEMS, "the revised arguments of `each` do not fit: `words`: value is not of type \"array\"; seen: \"one\""),
-        (NEEDED, "`joined` cannot be skipped: `each` reads its output; continue, or revise its arguments"),
+        (
+            WRONG,
+            "the revised arguments of `joined` do not fit: `words[1]`: value is not of type \"string\"; seen: 7",
+        ),
+        (
+            ITEMS,
+            "the revised arguments of `each` do not fit: `words`: value is not of type \"array\"; seen: \"one\"",
+        ),
+        (
+            NEEDED,
+            "`joined` cannot be skipped: `each` reads its output; continue, or revise its arguments",
+        ),
         (OTHER, "this is not a decision: "),
     ] {
-        let runtime = known(Runtime::builder(), says).graph(graph(Some(Decider::agent("guide")))).build();
+        let runtime =
+            known(Runtime::builder(), says).graph(graph(Some(Decider::agent("guide")))).build();
         let run = runtime.start_named("joins", Encoded::new(&INPUT()).unwrap()).await.unwrap();
         let failed = run.result().await.unwrap_err().to_string();
         assert!(failed.contains(why), "{failed}\n{why}");
@@ -152,7 +176,10 @@ async fn arguments_are_checked_against_what_the_call_takes() {
 #[tokio::test]
 async fn what_is_wrong_with_a_decider_is_said_once() {
     for (decider, problem) in [
-        (Decider::agent("gude"), "the `decider` `gude`: this program has no agent `gude`; did you mean `guide`?"),
+        (
+            Decider::agent("gude"),
+            "the `decider` `gude`: this program has no agent `gude`; did you mean `guide`?",
+        ),
         (
             Decider::tool("decider_of_two"),
             "the tool `decider_of_two` decides about nodes, so it has one parameter, which is given the node; it has 2",
@@ -172,26 +199,52 @@ async fn what_is_wrong_with_a_decider_is_said_once() {
     let never = json!({"version": 1, "name": "never", "output": "out", "concurrency": 4, "nodes": nodes,
         "decider": {"kind": "agent", "name": "guide"}});
     let never: Graph = serde_json::from_value(never).unwrap();
-    let error = known(Runtime::builder(), SAYS).graph(never).build().workflow_graph("never").unwrap_err().to_string();
+    let error = known(Runtime::builder(), SAYS)
+        .graph(never)
+        .build()
+        .workflow_graph("never")
+        .unwrap_err()
+        .to_string();
     assert_eq!(error.matches("can never begin").count(), 1, "{error}");
-    assert!(error.contains("the node `joined` can never begin") && !error.contains("joined.decision"), "{error}");
+    assert!(
+        error.contains("the node `joined` can never begin") && !error.contains("joined.decision"),
+        "{error}"
+    );
     let mut astray = graph(None);
     let asks = json!({"name": "q", "decides": "out", "does": {"decide": {"kind": "agent", "name": "guide"}}});
     astray.nodes.push(serde_json::from_value(asks).unwrap());
-    let error = known(Runtime::builder(), SAYS).graph(astray).build().workflow_graph("joins").unwrap_err().to_string();
-    assert!(error.contains("`q` asks a decider, and its `decides` names no node that calls something"), "{error}");
+    let error = known(Runtime::builder(), SAYS)
+        .graph(astray)
+        .build()
+        .workflow_graph("joins")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("`q` asks a decider, and its `decides` names no node that calls something"),
+        "{error}"
+    );
     let mut unordered = graph(None);
     let asks = json!({"name": "q", "decides": "each", "does": {"decide": {"kind": "agent", "name": "guide"}}});
     unordered.nodes.push(serde_json::from_value(asks).unwrap());
-    let error =
-        known(Runtime::builder(), SAYS).graph(unordered).build().workflow_graph("joins").unwrap_err().to_string();
-    assert!(error.contains("the node `each` does not wait for `q`, which decides on it"), "{error}");
+    let error = known(Runtime::builder(), SAYS)
+        .graph(unordered)
+        .build()
+        .workflow_graph("joins")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("the node `each` does not wait for `q`, which decides on it"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_every_write_changes_nothing() {
-    let build =
-        |store| known(Runtime::builder().store(store), SAYS).graph(graph(Some(Decider::agent("guide")))).build();
+    let build = |store| {
+        known(Runtime::builder().store(store), SAYS)
+            .graph(graph(Some(Decider::agent("guide"))))
+            .build()
+    };
     let crashes = every_crash(build, "joins", INPUT(), |output, _, journal, at| {
         assert_eq!(output, &json!(["x/y", null, ["one"]]), "{at}");
         check_events(&journal).unwrap();
@@ -227,8 +280,10 @@ topology:
 
 #[tokio::test]
 async fn a_document_names_its_decider() {
-    const SAYS: &[(&str, &str)] =
-        &[("joined", r#"{"decision": "revise", "arguments": {"words": ["x", "y"], "with": "/"}, "reason": ""}"#)];
+    const SAYS: &[(&str, &str)] = &[(
+        "joined",
+        r#"{"decision": "revise", "arguments": {"words": ["x", "y"], "with": "/"}, "reason": ""}"#,
+    )];
     for (text, input) in [(TOOLS, INPUT()), (TREE, json!({"input": INPUT()}))] {
         let document = read(text);
         let runtime = known(Runtime::builder(), SAYS).document(document.clone()).build();
@@ -239,17 +294,28 @@ async fn a_document_names_its_decider() {
     let graph = read(TOOLS).export(DocumentForm::Graph).unwrap();
     let again = Document::read("again", graph.to_string()).unwrap();
     assert_eq!(again.graph().hash(), read(TOOLS).graph().hash());
-    assert_ne!(read(&TOOLS.replace("decider: guide\n", "")).graph().hash(), read(TOOLS).graph().hash());
+    assert_ne!(
+        read(&TOOLS.replace("decider: guide\n", "")).graph().hash(),
+        read(TOOLS).graph().hash()
+    );
 }
 
 #[test]
 fn mistakes_in_a_document_are_named_where_they_stand() {
     for (from, to, says) in [
-        ("decider: guide", "decidr: guide", "2:1: a document of tools has no `decidr`; did you mean `decider`?"),
+        (
+            "decider: guide",
+            "decidr: guide",
+            "2:1: a document of tools has no `decidr`; did you mean `decider`?",
+        ),
         ("decider: guide", "decider: ''", "2:10: `decider` is empty; name the agent that is asked"),
         ("decider: guide", "decider: {kind: agent, nam: guide}", "did you mean `name`?"),
         ("decider: guide", "decider: {kind: agnt, name: guide}", "did you mean `agent`?"),
-        ("decider: guide", "decider: 7", "a decider, such as {\"kind\": \"agent\", \"name\": \"guide\"}"),
+        (
+            "decider: guide",
+            "decider: 7",
+            "a decider, such as {\"kind\": \"agent\", \"name\": \"guide\"}",
+        ),
     ] {
         let problems = problems(&TOOLS.replacen(from, to, 1));
         assert!(problems.iter().any(|problem| problem.contains(says)), "{to}: {problems:#?}");
@@ -266,9 +332,11 @@ impl Toolset for Code {
     }
 
     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn std::error::Error + Send + Sync>> {
-        let echo = FnTool::new("echo", "Give back what is given.", |_: Context, of: Map<String, Value>| async move {
-            Ok::<_, String>(of)
-        });
+        let echo = FnTool::new(
+            "echo",
+            "Give back what is given.",
+            |_: Context, of: Map<String, Value>| async move { Ok::<_, String>(of) },
+        );
         Ok(vec![echo.into()])
     }
 }
@@ -277,7 +345,8 @@ impl Toolset for Code {
 /// edges.
 #[tokio::test]
 async fn a_node_of_a_document_of_edges_is_passed_over() {
-    const SAYS: &[(&str, &str)] = &[("audit", r#"{"decision": "skip", "reason": "it is a draft"}"#)];
+    const SAYS: &[(&str, &str)] =
+        &[("audit", r#"{"decision": "skip", "reason": "it is a draft"}"#)];
     let text = "workflow_id: it
 decider: guide
 nodes:
@@ -288,16 +357,19 @@ edges:
   - {edge_id: a, from_node_id: first, to_node_id: audit, edge_type: sequential}
   - {edge_id: b, from_node_id: audit, to_node_id: last, edge_type: sequential}
 ";
-    let runtime = known(Runtime::builder(), SAYS).toolset(ToolsetRef::new(Code)).document(read(text)).build();
-    let handle = runtime.start_named("it", Encoded::new(&json!({"input": {"n": 1}})).unwrap()).await.unwrap();
-    let output: Value = handle.result().await.unwrap_or_else(|error| panic!("{error}")).decode().unwrap();
+    let runtime =
+        known(Runtime::builder(), SAYS).toolset(ToolsetRef::new(Code)).document(read(text)).build();
+    let handle = runtime
+        .start_named("it", Encoded::new(&json!({"input": {"n": 1}})).unwrap())
+        .await
+        .unwrap();
+    let output: Value =
+        handle.result().await.unwrap_or_else(|error| panic!("{error}")).decode().unwrap();
     // Each step nests the state once more, so two have run.
     assert_eq!(output["output"]["output"], json!({"n": 1}), "{output}");
     assert!(
-        handle
-            .recorded()
-            .iter()
-            .any(|event| event.path.to_string() == "audit" && event.kind.name() == "workflow.node.skipped")
+        handle.recorded().iter().any(|event| event.path.to_string() == "audit"
+            && event.kind.name() == "workflow.node.skipped")
     );
 }
 
@@ -327,10 +399,13 @@ fn with_nodes(mut graph: Graph, nodes: &[Value]) -> String {
 
 #[test]
 fn one_node_decides_on_another() {
-    let asks =
-        |name: &str| json!({"name": name, "decides": "each", "does": {"decide": {"kind": "agent", "name": "guide"}}});
+    let asks = |name: &str| json!({"name": name, "decides": "each", "does": {"decide": {"kind": "agent", "name": "guide"}}});
     let error = with_nodes(graph(None), &[asks("q"), asks("r")]);
-    assert_eq!(error.matches("two nodes decide on `each`, `q` and `r`; keep one").count(), 1, "{error}");
+    assert_eq!(
+        error.matches("two nodes decide on `each`, `q` and `r`; keep one").count(),
+        1,
+        "{error}"
+    );
     // An invalid `decides` without a decider does not count as the decision that a question needs.
     let value = json!({"name": "v", "decides": "each", "does": {"value": {"value": 1}}});
     let error = with_nodes(graph(Some(Decider::agent("guide"))), &[value]);
@@ -342,12 +417,13 @@ fn one_node_decides_on_another() {
 async fn what_a_run_cannot_do_without_is_not_skipped() {
     const SPARE: &[(&str, &str)] = &[("spare", r#"{"decision": "skip", "reason": ""}"#)];
     let held = |graph: &mut Graph| {
-        let order =
-            json!({"name": "each", "order": [{"node": "spare", "reason": "gate"}], "does": {"value": {"value": []}}});
+        let order = json!({"name": "each", "order": [{"node": "spare", "reason": "gate"}], "does": {"value": {"value": []}}});
         let each = graph.nodes.iter_mut().find(|node| node.name == "each").unwrap();
         *each = serde_json::from_value(order).unwrap();
     };
-    let ends = |graph: &mut Graph| graph.nodes.iter_mut().find(|node| node.name == "spare").unwrap().ends = true;
+    let ends = |graph: &mut Graph| {
+        graph.nodes.iter_mut().find(|node| node.name == "spare").unwrap().ends = true;
+    };
     type Change<'c> = &'c dyn Fn(&mut Graph);
     let all: [(Change<'_>, &str); 2] = [
         (&ends, "`spare` cannot be skipped: the workflow ends with its output; continue"),

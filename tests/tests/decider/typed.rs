@@ -10,7 +10,9 @@ use agentflow::message::Role;
 use agentflow::model::{ModelRequest, Usage};
 use agentflow::prelude::*;
 use agentflow::store::{MemoryStore, RunFilter};
-use agentflow::workflow::{Branch, Builder, Handle, NextNode, Node, NodeDecision, NodeEdge, OnError, RetryPolicy};
+use agentflow::workflow::{
+    Branch, Builder, Handle, NextNode, Node, NodeDecision, NodeEdge, OnError, RetryPolicy,
+};
 use agentflow::{Event, RunHandle, RunId, Workflow};
 use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime};
 use serde_json::{Value, json};
@@ -44,7 +46,12 @@ fn guide(of: &'static [(&'static str, &'static str)]) -> ScriptedModel {
     })
 }
 
-fn step(b: &mut Builder, effects: &EffectLog, node: impl Into<Node>, reads: Handle<u32>) -> Handle<u32> {
+fn step(
+    b: &mut Builder,
+    effects: &EffectLog,
+    node: impl Into<Node>,
+    reads: Handle<u32>,
+) -> Handle<u32> {
     let effects = effects.clone();
     b.node(node, (reads,), move |cx, (n,)| {
         let effects = effects.clone();
@@ -76,7 +83,9 @@ const BOTH: &[(&str, &str)] = &[
 /// Returns the decisions, and the skipped nodes with their reasons.
 fn decided(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match &event.kind {
-        EventKind::NodeCompleted { output, .. } if event.path.to_string().ends_with(".decision") => {
+        EventKind::NodeCompleted { output, .. }
+            if event.path.to_string().ends_with(".decision") =>
+        {
             Some(format!("{}: {output}", event.path))
         }
         EventKind::NodeSkipped { reason } => Some(format!("{} skipped: {reason}", event.path)),
@@ -121,7 +130,10 @@ async fn what_a_decider_says_is_what_was_true_without_one_when_it_lets_all_run()
         .unwrap()
     };
     let runtime = Runtime::default();
-    assert_eq!(build(true).run(&runtime, 1).await.unwrap(), build(false).run(&runtime, 1).await.unwrap());
+    assert_eq!(
+        build(true).run(&runtime, 1).await.unwrap(),
+        build(false).run(&runtime, 1).await.unwrap()
+    );
     assert_ne!(build(true).graph().hash(), build(false).graph().hash());
 }
 
@@ -132,10 +144,12 @@ async fn refused(said: Value) -> (String, Vec<String>) {
     let hears = Arc::clone(&told);
     let flow = Workflow::<(u32,), u32>::build("refused", ["n"], move |b, (n,)| {
         b.decider(move |_, next: NextNode| {
-            hears.lock().unwrap().extend(next.refused.clone());
-            let said = serde_json::from_value::<NodeDecision>(said.clone()).unwrap();
-            async move { Ok::<_, String>(if next.node == "a" { said } else { NodeDecision::Continue }) }
-        });
+                hears.lock().unwrap().extend(next.refused.clone());
+                let said = serde_json::from_value::<NodeDecision>(said.clone()).unwrap();
+                async move {
+                    Ok::<_, String>(if next.node == "a" { said } else { NodeDecision::Continue })
+                }
+            });
         let effects = EffectLog::new();
         let a = step(b, &effects, "a", n);
         step(b, &effects, "c", a)
@@ -220,20 +234,27 @@ fn everything(effects: &EffectLog) -> Workflow<(u32,), Vec<u32>> {
             noted.note(&cx);
             async move { Ok::<_, String>(item * 10) }
         });
-        let rounds =
-            b.repeat("rounds", right, (), 3, |n: &u32| *n > 40, |_, n, ()| async move { Ok::<_, String>(n + 20) });
-        let once = RetryPolicy::retries(1).backoff(Duration::from_millis(5));
-        let tried = b.node(
-            Node::new("tried").policy(agentflow::workflow::NodePolicy::default().retry_policy(once)),
-            (left,),
-            |cx, (n,)| async move { if cx.attempt() == 1 { Err("not yet".to_owned()) } else { Ok(n) } },
+        let rounds = b.repeat(
+            "rounds",
+            right,
+            (),
+            3,
+            |n: &u32| *n > 40,
+            |_, n, ()| async move { Ok::<_, String>(n + 20) },
         );
-        let bad =
+        let once = RetryPolicy::retries(1).backoff(Duration::from_millis(5));
+        let tried =
             b.node(
-                Node::new("bad").on_error(OnError::Fail),
-                (n,),
-                |_, (_,)| async move { Err::<u32, _>("bad".to_owned()) },
+                Node::new("tried")
+                    .policy(agentflow::workflow::NodePolicy::default().retry_policy(once)),
+                (left,),
+                |cx, (n,)| async move {
+                    if cx.attempt() == 1 { Err("not yet".to_owned()) } else { Ok(n) }
+                },
             );
+        let bad = b.node(Node::new("bad").on_error(OnError::Fail), (n,), |_, (_,)| async move {
+            Err::<u32, _>("bad".to_owned())
+        });
         let rescue = step(b, effects, Node::new("rescue").edge(NodeEdge::failed(bad)), n);
         let either = b.fallback(
             "either",
@@ -274,7 +295,11 @@ async fn every_form_is_given_what_was_decided_and_a_crash_at_every_write_changes
     assert_eq!(output, [50, 60, 70, 50, 70, 81, 90, 101]);
     let effects = EffectLog::new();
     let flow = everything(&effects);
-    let report = CrashTest::new(&flow, || 1).effects(&effects).runtime(|builder| builder.model(guide(ALL))).run().await;
+    let report = CrashTest::new(&flow, || 1)
+        .effects(&effects)
+        .runtime(|builder| builder.model(guide(ALL)))
+        .run()
+        .await;
     assert!(report.crashes() > 40, "{report}");
 }
 
@@ -282,8 +307,12 @@ async fn every_form_is_given_what_was_decided_and_a_crash_at_every_write_changes
 async fn two_crashes_change_nothing_either() {
     let effects = EffectLog::new();
     let flow = noted(&effects);
-    let report =
-        CrashTest::new(&flow, || 1).effects(&effects).runtime(|builder| builder.model(guide(BOTH))).twice().run().await;
+    let report = CrashTest::new(&flow, || 1)
+        .effects(&effects)
+        .runtime(|builder| builder.model(guide(BOTH)))
+        .twice()
+        .run()
+        .await;
     assert!(report.crashes() > 100, "{report}");
 }
 
@@ -296,7 +325,8 @@ async fn a_resumed_run_decides_the_same_though_the_model_would_not() {
         step(b, &effects, Node::new("c").approve("do it?"), n)
     })
     .unwrap();
-    const SAYS: &[(&str, &str)] = &[("c", r#"{"decision": "revise", "arguments": {"n": 40}, "reason": ""}"#)];
+    const SAYS: &[(&str, &str)] =
+        &[("c", r#"{"decision": "revise", "arguments": {"n": 40}, "reason": ""}"#)];
     let first = test_runtime().store(store.clone()).model(guide(SAYS)).build();
     let run = first.start(flow.clone(), 1).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -339,7 +369,9 @@ async fn a_run_is_paused_and_cancelled_while_a_decider_thinks() {
     let began = |run: &RunHandle<u32>, name: &str| {
         run.recorded()
             .iter()
-            .filter(|event| event.path.to_string() == name && event.kind.name() == "workflow.node.started")
+            .filter(|event| {
+                event.path.to_string() == name && event.kind.name() == "workflow.node.started"
+            })
             .count()
     };
     assert_eq!((began(&run, "a.decision"), began(&run, "a")), (1, 0));
@@ -362,7 +394,10 @@ async fn decider_write(cx: &Context, log: Inject<EffectLog>, number: u32) -> Res
 /// A function can decide, too.
 async fn by_rules(next: NextNode) -> Result<NodeDecision, String> {
     Ok(match next.node.as_str() {
-        "written" => NodeDecision::Revise { arguments: json!({"doubled": 9}), reason: "nine is better".to_owned() },
+        "written" => NodeDecision::Revise {
+            arguments: json!({"doubled": 9}),
+            reason: "nine is better".to_owned(),
+        },
         "spare" => NodeDecision::Skip { reason: "it is spare".to_owned() },
         _ => NodeDecision::Continue,
     })

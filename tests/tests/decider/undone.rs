@@ -45,7 +45,12 @@ async fn undone_book(cx: &Context, service: Inject<Service>, what: String) -> us
 
 /// Takes a booking back.
 #[tool(idempotent)]
-async fn undone_unbook(cx: &Context, service: Inject<Service>, what: String, output: usize) -> bool {
+async fn undone_unbook(
+    cx: &Context,
+    service: Inject<Service>,
+    what: String,
+    output: usize,
+) -> bool {
     service.done(format!("unbook {what} {output}"), &cx.idempotency_key());
     true
 }
@@ -75,7 +80,11 @@ const DECIDER: fn() -> Value = || json!({"kind": "tool", "name": "undone_rules"}
 fn graphs(asks: bool) -> [Graph; 2] {
     let call = |name: &str, with: Value| json!({"call": {"kind": "tool", "name": name, "with": {"value": with}}});
     let book = |what: &str| call("undone_book", json!({"what": what}));
-    let over = if asks { json!({"ask": {"text": "Is it paid?"}}) } else { call("undone_fails", json!({})) };
+    let over = if asks {
+        json!({"ask": {"text": "Is it paid?"}})
+    } else {
+        call("undone_fails", json!({}))
+    };
     let stay = json!({"version": 1, "name": "undone-stay", "output": "room", "concurrency": 4, "decider": DECIDER(),
         "nodes": [{"name": "room", "does": book("a room")}]});
     let trip = json!({"version": 1, "name": "undone-trip", "output": "over", "concurrency": 4, "decider": DECIDER(),
@@ -100,7 +109,9 @@ fn made(events: &[Event]) -> BTreeSet<String> {
     let of_node = |event: &Event| match (&event.kind, event.path.to_string().as_str()) {
         (EventKind::NodeCompleted { .. }, "flight") => Some("unbook a flight 8".to_owned()),
         (EventKind::NodeCompleted { .. }, "hotel") => Some("unbook a tent 6".to_owned()),
-        (EventKind::NodeCompleted { .. }, path) if path.ends_with("room") => Some("unbook a bed 5".to_owned()),
+        (EventKind::NodeCompleted { .. }, path) if path.ends_with("room") => {
+            Some("unbook a bed 5".to_owned())
+        }
         _ => None,
     };
     events.iter().filter_map(of_node).collect()
@@ -108,7 +119,12 @@ fn made(events: &[Event]) -> BTreeSet<String> {
 
 /// Runs until the process ends at a write. Returns the store at that point, and `true` if the run
 /// had already ended.
-async fn until(cut: Option<Cut>, asks: bool, service: &Service, id: &RunId) -> (Arc<dyn Store>, bool, usize) {
+async fn until(
+    cut: Option<Cut>,
+    asks: bool,
+    service: &Service,
+    id: &RunId,
+) -> (Arc<dyn Store>, bool, usize) {
     let kept: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let store = MortalStore::new(&kept, cut);
     let first = runtime(asks, service, store.clone());
@@ -163,13 +179,21 @@ async fn another_process_cancels_and_undoes_wherever_the_first_one_ended() {
             continue;
         }
         let second = runtime(true, &service, MortalStore::new(&kept, None));
-        second.cancel(&id, "the trip is off").await.unwrap_or_else(|error| panic!("{cut}: {error}"));
+        second
+            .cancel(&id, "the trip is off")
+            .await
+            .unwrap_or_else(|error| panic!("{cut}: {error}"));
         let events = second.journal(&id).await.unwrap();
         check_events(&events).unwrap_or_else(|problem| panic!("{cut}: {problem}"));
         assert_eq!(second.run_record(&id).await.unwrap().status, RunStatus::Cancelled, "{cut}");
         let deeds = service.deeds();
-        let undone: Vec<String> = deeds.iter().filter(|deed| deed.starts_with("unbook")).cloned().collect();
-        assert_eq!(undone.iter().cloned().collect::<BTreeSet<_>>(), made(&events), "{cut}: {deeds:?}");
+        let undone: Vec<String> =
+            deeds.iter().filter(|deed| deed.starts_with("unbook")).cloned().collect();
+        assert_eq!(
+            undone.iter().cloned().collect::<BTreeSet<_>>(),
+            made(&events),
+            "{cut}: {deeds:?}"
+        );
         assert_eq!(undone.len(), made(&events).len(), "{cut}: {deeds:?}");
         let again = second.cancel(&id, "once more").await.unwrap_err().to_string();
         assert!(again.contains("cancelled"), "{cut}: {again}");

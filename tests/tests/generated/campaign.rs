@@ -87,13 +87,21 @@ impl Campaign {
                         if first >= self.programs {
                             return;
                         }
-                        let programs: Vec<Program> =
-                            (first..self.programs.min(first + self.batch)).map(|number| self.program(number)).collect();
-                        let found = self.batch(libraries, &format!("batch-{}-{first}", std::process::id()), &programs);
+                        let programs: Vec<Program> = (first..self.programs.min(first + self.batch))
+                            .map(|number| self.program(number))
+                            .collect();
+                        let found = self.batch(
+                            libraries,
+                            &format!("batch-{}-{first}", std::process::id()),
+                            &programs,
+                        );
                         let mut all = findings.lock().expect("no thread has panicked");
                         if self.programs > 2 * self.batch {
                             for (class, programs) in found.by_class() {
-                                eprintln!("{class}: {}", programs.into_iter().collect::<Vec<_>>().join(", "));
+                                eprintln!(
+                                    "{class}: {}",
+                                    programs.into_iter().collect::<Vec<_>>().join(", ")
+                                );
                             }
                         }
                         all.add(found);
@@ -116,20 +124,38 @@ impl Campaign {
     }
 
     /// Compiles and runs some programs.
-    pub(crate) fn batch(&self, libraries: &Libraries, name: &str, programs: &[Program]) -> Findings {
+    pub(crate) fn batch(
+        &self,
+        libraries: &Libraries,
+        name: &str,
+        programs: &[Program],
+    ) -> Findings {
         let CompiledBatch { executable, refused, took, .. } = libraries.compile(name, programs);
-        let mut found = Findings { compiling: took, refused_programs: refused.workflows.len(), ..Findings::default() };
+        let mut found = Findings {
+            compiling: took,
+            refused_programs: refused.workflows.len(),
+            ..Findings::default()
+        };
         for (program, messages) in &refused.workflows {
             let first = messages[0].lines().next().unwrap_or_default().to_owned();
-            found.refused.entry(first).or_insert_with(|| (0, format!("{program}:\n{}", messages[0]))).0 += 1;
+            found
+                .refused
+                .entry(first)
+                .or_insert_with(|| (0, format!("{program}:\n{}", messages[0])))
+                .0 += 1;
         }
         for (program, messages) in &refused.functions {
-            found.broken.push(format!("the function of {program} does not compile: {}", messages[0]));
+            found
+                .broken
+                .push(format!("the function of {program} does not compile: {}", messages[0]));
         }
-        found.broken.extend(refused.others.iter().map(|text| format!("the batch does not compile: {text}")));
+        found.broken.extend(
+            refused.others.iter().map(|text| format!("the batch does not compile: {text}")),
+        );
         if let Some(executable) = executable {
             let began = Instant::now();
-            let effort = [self.seed, self.schedules as u64, self.crashes as u64].map(|number| number.to_string());
+            let effort = [self.seed, self.schedules as u64, self.crashes as u64]
+                .map(|number| number.to_string());
             let child = Command::new(executable)
                 .args(effort)
                 .stdout(Stdio::piped())
@@ -141,7 +167,10 @@ impl Campaign {
             found.read(&String::from_utf8_lossy(&output.stdout));
             let gone = refused.workflows.len() + refused.functions.len();
             if !output.status.success() || found.accepted + gone < programs.len() {
-                found.broken.push(format!("the batch ended with {} after {} programs", output.status, found.accepted));
+                found.broken.push(format!(
+                    "the batch ended with {} after {} programs",
+                    output.status, found.accepted
+                ));
             }
         }
         libraries.forget(name);
@@ -150,17 +179,31 @@ impl Campaign {
 
     /// Returns a smaller program that differs in the same way, after at most `rounds` rounds of
     /// compiling.
-    pub(crate) fn shrink(&self, libraries: &Libraries, program: &Program, class: &str, rounds: usize) -> Program {
+    pub(crate) fn shrink(
+        &self,
+        libraries: &Libraries,
+        program: &Program,
+        class: &str,
+        rounds: usize,
+    ) -> Program {
         let mut smallest = program.clone();
         for round in 0..rounds {
             let candidates: Vec<Program> = shrink::smaller(&smallest)
                 .iter()
                 .take(16)
                 .enumerate()
-                .map(|(at, candidate)| shrink::renamed(candidate, &format!("{}x{round}y{at}", program.name)))
+                .map(|(at, candidate)| {
+                    shrink::renamed(candidate, &format!("{}x{round}y{at}", program.name))
+                })
                 .collect();
-            let found = self.batch(libraries, &format!("shrink-{}-{}", std::process::id(), program.name), &candidates);
-            let differs = |name: &str| found.faults.iter().any(|fault| fault.program == name && fault.class == class);
+            let found = self.batch(
+                libraries,
+                &format!("shrink-{}-{}", std::process::id(), program.name),
+                &candidates,
+            );
+            let differs = |name: &str| {
+                found.faults.iter().any(|fault| fault.program == name && fault.class == class)
+            };
             // Candidates are sorted by size, smallest first.
             match candidates.into_iter().find(|candidate| differs(&candidate.name)) {
                 Some(smaller) => smallest = smaller,
@@ -184,7 +227,12 @@ impl Findings {
             self.entries += number("entries");
             if seen["panicked"] == true {
                 let text = "the player panicked".to_owned();
-                self.faults.push(Fault { program, class: Class::Machine.to_string(), text, how: String::new() });
+                self.faults.push(Fault {
+                    program,
+                    class: Class::Machine.to_string(),
+                    text,
+                    how: String::new(),
+                });
                 continue;
             }
             let lines: Vec<String> = seen["journal"]
@@ -198,7 +246,12 @@ impl Findings {
             }
             for difference in seen["differences"].as_array().into_iter().flatten() {
                 let part = |at: usize| difference[at].as_str().unwrap_or_default().to_owned();
-                self.faults.push(Fault { program: program.clone(), class: part(0), text: part(1), how: part(2) });
+                self.faults.push(Fault {
+                    program: program.clone(),
+                    class: part(0),
+                    text: part(1),
+                    how: part(2),
+                });
             }
         }
     }
@@ -250,7 +303,8 @@ impl Findings {
         }
         for (class, programs) in self.by_class() {
             let some: Vec<&str> = programs.iter().copied().take(8).collect();
-            let _ = writeln!(text, "{class}: {} programs, such as {}", programs.len(), some.join(", "));
+            let _ =
+                writeln!(text, "{class}: {} programs, such as {}", programs.len(), some.join(", "));
         }
         for text_of in &self.broken {
             let _ = writeln!(text, "a fault of the generator: {text_of}");

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 
 use super::syntax::{
-    Arm, Block, Call, End, Expr, Form, Function, Id, Mode, Pattern, Program, Statement, Type, Value, Variable, Wrap,
+    Arm, Block, Call, End, Expr, Form, Function, Id, Mode, Pattern, Program, Statement, Type,
+    Value, Variable, Wrap,
 };
 use super::vocabulary::{ATTEMPT, ATTRIBUTED, CHANCES, CHECK, LATE, ROUNDS, Step};
 
@@ -30,21 +31,30 @@ pub(crate) struct Around {
 }
 
 /// Generates a program with this name and at most `size` statements, not counting those in blocks.
-pub(crate) fn program(rng: &mut Rng, name: &str, size: usize, without: &BTreeSet<String>) -> Program {
-    let mut chooser = Chooser { rng, without, variables: Vec::new(), nested: Vec::new(), sites: 0, size: 0 };
-    let nested = if chooser.allows("nested") && chooser.one_in(4) { 1 + chooser.rng.usize(..2) } else { 0 };
+pub(crate) fn program(
+    rng: &mut Rng,
+    name: &str,
+    size: usize,
+    without: &BTreeSet<String>,
+) -> Program {
+    let mut chooser =
+        Chooser { rng, without, variables: Vec::new(), nested: Vec::new(), sites: 0, size: 0 };
+    let nested =
+        if chooser.allows("nested") && chooser.one_in(4) { 1 + chooser.rng.usize(..2) } else { 0 };
     for at in 0..nested {
         let letter = ['a', 'b'][at];
         let gives = [Type::Int, Type::Text, Type::Maybe, Type::Item][chooser.rng.usize(..4)];
         let function = chooser.function(format!("{name}_{letter}"), gives, 1 + size / 3, false);
         chooser.nested.push(function);
     }
-    let gives = [Type::Text, Type::Text, Type::Text, Type::Int, Type::Item, Type::Pair][chooser.rng.usize(..6)];
+    let gives = [Type::Text, Type::Text, Type::Text, Type::Int, Type::Item, Type::Pair]
+        [chooser.rng.usize(..6)];
     let size = 1 + chooser.rng.usize(..size);
     let main = chooser.function(name.to_owned(), gives, size, true);
     let kinds: Vec<Type> = main.parameters.iter().map(|id| chooser.variables[*id].kind).collect();
     let cases = if chooser.allows("cases") { 3 } else { 1 };
-    let cases = (0..cases).map(|_| kinds.iter().map(|kind| chooser.literal(*kind)).collect()).collect();
+    let cases =
+        (0..cases).map(|_| kinds.iter().map(|kind| chooser.literal(*kind)).collect()).collect();
     let Chooser { variables, nested, .. } = chooser;
     Program { name: name.to_owned(), variables, nested, main, cases }
 }
@@ -84,7 +94,16 @@ impl Chooser<'_> {
     }
 
     fn function(&mut self, name: String, gives: Type, size: usize, is_main: bool) -> Function {
-        let kinds = [Type::Int, Type::Int, Type::Text, Type::Ints, Type::Item, Type::Maybe, Type::Flag, Type::Kind];
+        let kinds = [
+            Type::Int,
+            Type::Int,
+            Type::Text,
+            Type::Ints,
+            Type::Item,
+            Type::Maybe,
+            Type::Flag,
+            Type::Kind,
+        ];
         let parameters: Vec<Id> = (0..1 + self.rng.usize(..3))
             .map(|_| {
                 let kind = kinds[self.rng.usize(..kinds.len())];
@@ -105,7 +124,8 @@ impl Chooser<'_> {
             self.statement(&mut statements, &mut around);
         }
         let body = Block { statements, end: self.function_end(gives, &around) };
-        let options = ["", "", "", "", "(concurrency = 1)", "(concurrency = 2)", "(stop = best_effort)"];
+        let options =
+            ["", "", "", "", "(concurrency = 1)", "(concurrency = 2)", "(stop = best_effort)"];
         let option = if self.allows("option") { options[self.rng.usize(..5)] } else { "" };
         Function { name, takes_context, parameters, gives, body, option }
     }
@@ -142,16 +162,22 @@ impl Chooser<'_> {
         }
         // The result contains every visible value.
         let shown = |kind: Type| !matches!(kind, Type::Unit);
-        let all: Vec<Id> = around.visible.iter().copied().filter(|id| shown(self.variables[*id].kind)).collect();
+        let all: Vec<Id> =
+            around.visible.iter().copied().filter(|id| shown(self.variables[*id].kind)).collect();
         let text: Vec<String> = (0..all.len()).map(|at| format!("{{{{{at}}}:?}}")).collect();
         let arguments = all.into_iter().map(|id| (Mode::Name, Expr::Variable(id))).collect();
-        End::Done(Expr::Form(Form { text: format!("format!(\"{}\")", text.join(" ")), site: 0, arguments }))
+        End::Done(Expr::Form(Form {
+            text: format!("format!(\"{}\")", text.join(" ")),
+            site: 0,
+            arguments,
+        }))
     }
 
     // Variables.
 
     fn new_variable(&mut self, kind: Type) -> Id {
-        let names = ["order", "total", "label", "note", "count", "found", "reply", "part", "text", "item"];
+        let names =
+            ["order", "total", "label", "note", "count", "found", "reply", "part", "text", "item"];
         let name = format!("{}{}", names[self.rng.usize(..names.len())], self.variables.len());
         self.variables.push(Variable { name, kind });
         self.variables.len() - 1
@@ -166,7 +192,10 @@ impl Chooser<'_> {
         }
         if self.sometimes("bare-names", 8) {
             // Names that an expansion might use.
-            let names = ["value", "node", "output", "outputs", "inputs", "context", "run", "step", "state", "b", "f"];
+            let names = [
+                "value", "node", "output", "outputs", "inputs", "context", "run", "step", "state",
+                "b", "f",
+            ];
             self.variables[id].name = names[self.rng.usize(..names.len())].to_owned();
         }
         let name = self.variables[id].name.clone();
@@ -219,7 +248,9 @@ impl Chooser<'_> {
         }
         match kind {
             Type::Maybe if self.sometimes("wrap", 3) => {
-                if let Some(call) = self.call_of(|step| step.gives == Type::Int && step.is_async, around) {
+                if let Some(call) =
+                    self.call_of(|step| step.gives == Type::Int && step.is_async, around)
+                {
                     return Value::Call { call, wrap: Wrap::Some };
                 }
             }
@@ -229,7 +260,9 @@ impl Chooser<'_> {
                 if let (Some(call), Some(second)) = (first, second) {
                     // A borrowed temporary does not live long enough for `join!`.
                     let borrows = |call: &Call| {
-                        let of = |(mode, expr): &(Mode, Expr)| *mode == Mode::Ref && !matches!(expr, Expr::Variable(_));
+                        let of = |(mode, expr): &(Mode, Expr)| {
+                            *mode == Mode::Ref && !matches!(expr, Expr::Variable(_))
+                        };
                         call.form.arguments.iter().any(of)
                     };
                     let joined = !borrows(&call) && !borrows(&second) && self.sometimes("join", 2);
@@ -262,7 +295,9 @@ impl Chooser<'_> {
             return Value::Pure(self.pure(kind, around));
         }
         match self.call_of(|step| step.gives == kind, around) {
-            Some(call) if call.is_async && call.can_fail && self.sometimes("timeout", 20) => Value::Timeout(call),
+            Some(call) if call.is_async && call.can_fail && self.sometimes("timeout", 20) => {
+                Value::Timeout(call)
+            }
             Some(call) => self.wrapped(call, around),
             None => Value::Pure(self.pure(kind, around)),
         }
@@ -270,7 +305,8 @@ impl Chooser<'_> {
 
     fn pure(&mut self, kind: Type, around: &Around) -> Expr {
         if kind == Type::Text && self.sometimes("chance", 2) {
-            let choices: Vec<_> = CHANCES.iter().map(|operation| (operation.weight, *operation)).collect();
+            let choices: Vec<_> =
+                CHANCES.iter().map(|operation| (operation.weight, *operation)).collect();
             let operation = self.weighted(&choices);
             return Expr::Form(self.form(operation.text, operation.takes, 0, around));
         }
@@ -298,7 +334,10 @@ impl Chooser<'_> {
         let (scrutinee, patterns): (Value, Patterns) = match self.rng.u32(..7) {
             _ if approval.is_some() && self.rng.bool() => (
                 Value::Pure(Expr::Variable(approval.expect("there is one"))),
-                &[("Approval::Granted { .. }", None, false), ("Approval::Denied { .. }", None, false)],
+                &[
+                    ("Approval::Granted { .. }", None, false),
+                    ("Approval::Denied { .. }", None, false),
+                ],
             ),
             0 | 1 => (
                 self.scrutinee(Type::Kind, around),
@@ -309,7 +348,10 @@ impl Chooser<'_> {
                         ("Kind::Named { label: {0} }", Some(Type::Text), false),
                         ("Kind::Empty", None, false),
                     ],
-                    _ => &[("Kind::Named { label: {0} }", Some(Type::Text), true), ("_", None, false)],
+                    _ => &[
+                        ("Kind::Named { label: {0} }", Some(Type::Text), true),
+                        ("_", None, false),
+                    ],
                 },
             ),
             2 if self.allows("patterns") => (
@@ -324,7 +366,10 @@ impl Chooser<'_> {
             3 if self.allows("match-result") => (
                 Value::Tried(self.call(&ATTEMPT, around)),
                 match self.rng.u32(..3) {
-                    0 => &[("Ok({0})", Some(Type::Int), false), ("Err({0})", Some(Type::Fault), false)],
+                    0 => &[
+                        ("Ok({0})", Some(Type::Int), false),
+                        ("Err({0})", Some(Type::Fault), false),
+                    ],
                     1 => &[
                         ("Err(Fault::Step({0}))", Some(Type::Text), true),
                         ("Err({0})", Some(Type::Fault), false),
@@ -348,7 +393,11 @@ impl Chooser<'_> {
             ),
             4 => (
                 self.scrutinee(Type::Maybe, around),
-                &[("Some({0})", Some(Type::Int), true), ("Some(_)", None, false), ("None", None, false)],
+                &[
+                    ("Some({0})", Some(Type::Int), true),
+                    ("Some(_)", None, false),
+                    ("None", None, false),
+                ],
             ),
             _ => (
                 self.scrutinee(Type::Int, around),
@@ -375,7 +424,8 @@ impl Chooser<'_> {
     fn repeat(&mut self, around: &Around) -> Value {
         let first = self.expr(Type::Int, 1, around);
         let name = self.new_variable(Type::Int);
-        let allowed = ROUNDS.iter().filter(|step| step.feature.is_none_or(|feature| self.allows(feature)));
+        let allowed =
+            ROUNDS.iter().filter(|step| step.feature.is_none_or(|feature| self.allows(feature)));
         let steps: Vec<_> = allowed.map(|step| (step.weight, *step)).collect();
         let step = self.weighted(&steps);
         let arguments = vec![(Mode::Own, Expr::Variable(name))];
@@ -460,10 +510,18 @@ impl Chooser<'_> {
                 let name = self.bind(Type::Int, &mut inner);
                 Statement::For { name, over, body: self.block(Type::Unit, &inner) }
             }
-            46..=49 if self.allows("gate") && self.rng.bool() => self.let_statement(Type::Approval, around),
+            46..=49 if self.allows("gate") && self.rng.bool() => {
+                self.let_statement(Type::Approval, around)
+            }
             50..=51 => {
                 let value = self.value(Type::Int, around);
-                Statement::Let { pattern: Pattern::Ignored, kind: Type::Int, annotated: false, attribute: None, value }
+                Statement::Let {
+                    pattern: Pattern::Ignored,
+                    kind: Type::Int,
+                    annotated: false,
+                    attribute: None,
+                    value,
+                }
             }
             _ => {
                 use Type::{Flag, Int, Ints, Item, Kind, Maybe, Pair, Text, Texts};
@@ -501,11 +559,16 @@ impl Chooser<'_> {
             }
             _ => None,
         };
-        let destructured = matches!(kind, Type::Pair | Type::Item) && self.sometimes("destructure", 3);
+        let destructured =
+            matches!(kind, Type::Pair | Type::Item) && self.sometimes("destructure", 3);
         let pattern = match kind {
             Type::Pair | Type::Item if destructured => {
                 let (first, second) = self.bind_two([Type::Int, Type::Text], around);
-                if kind == Type::Pair { Pattern::Pair(first, second) } else { Pattern::Item(first, second) }
+                if kind == Type::Pair {
+                    Pattern::Pair(first, second)
+                } else {
+                    Pattern::Item(first, second)
+                }
             }
             Type::Item if self.sometimes("patterns", 4) => {
                 let (whole, number) = self.bind_two([Type::Item, Type::Int], around);
@@ -526,7 +589,11 @@ impl Chooser<'_> {
                     self.statement(&mut statements, &mut inner);
                 }
                 let condition = self.expr(Type::Flag, 2, around);
-                Value::If { condition, then: Block { statements, end: self.early_end(&inner) }, other: None }
+                Value::If {
+                    condition,
+                    then: Block { statements, end: self.early_end(&inner) },
+                    other: None,
+                }
             }
             2 if self.allows("match") => self.matched(Type::Unit, around, inner),
             3 if self.allows("if-let") => {
@@ -545,8 +612,10 @@ impl Chooser<'_> {
 
     /// Generates a statement with a side effect.
     fn write_statement(&mut self, into: &mut Vec<Statement>, around: &mut Around) {
-        let attributed: Vec<_> =
-            ATTRIBUTED.iter().filter(|(step, _)| step.feature.is_none_or(|feature| self.allows(feature))).collect();
+        let attributed: Vec<_> = ATTRIBUTED
+            .iter()
+            .filter(|(step, _)| step.feature.is_none_or(|feature| self.allows(feature)))
+            .collect();
         if !attributed.is_empty() && self.one_in(4) {
             let (step, attribute) = attributed[self.rng.usize(..attributed.len())];
             // A step that starts early does not wait for changes by others.
@@ -556,7 +625,13 @@ impl Chooser<'_> {
                 Type::Unit => Statement::Bare { value, attribute: Some(attribute) },
                 kind => {
                     let pattern = Pattern::Name(self.bind(kind, around));
-                    Statement::Let { pattern, kind, annotated: false, attribute: Some(attribute), value }
+                    Statement::Let {
+                        pattern,
+                        kind,
+                        annotated: false,
+                        attribute: Some(attribute),
+                        value,
+                    }
                 }
             });
             return;
@@ -565,8 +640,13 @@ impl Chooser<'_> {
             true => &["mail(", "charge(", "upsert(", "book(", "set_rate("],
             false => &["mail(", "charge(", "upsert(", "book("],
         };
-        if let Some(call) = self.call_of(|step| names.iter().any(|name| step.text.starts_with(name)), around) {
-            into.push(Statement::Bare { value: Value::Call { call, wrap: Wrap::Bare }, attribute: None });
+        if let Some(call) =
+            self.call_of(|step| names.iter().any(|name| step.text.starts_with(name)), around)
+        {
+            into.push(Statement::Bare {
+                value: Value::Call { call, wrap: Wrap::Bare },
+                attribute: None,
+            });
         }
     }
 }

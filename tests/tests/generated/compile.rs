@@ -40,8 +40,16 @@ pub(crate) struct CompiledBatch {
     pub(crate) took: Duration,
 }
 
-const NAMES: [&str; 8] =
-    ["agentflow", "agentflow_testing", "fastrand", "futures_util", "schemars", "serde", "serde_json", "tokio"];
+const NAMES: [&str; 8] = [
+    "agentflow",
+    "agentflow_testing",
+    "fastrand",
+    "futures_util",
+    "schemars",
+    "serde",
+    "serde_json",
+    "tokio",
+];
 
 impl Libraries {
     /// Asks cargo for the libraries, which are up to date because it has just built this test
@@ -52,35 +60,55 @@ impl Libraries {
         // Some build scripts, and with them half of the libraries, would run again if cargo's own
         // variables differed.
         for (name, _) in std::env::vars_os() {
-            let own = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+            let own =
+                ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
             if own.iter().any(|own| name.to_string_lossy().starts_with(own)) {
                 command.env_remove(name);
             }
         }
         let output = command
-            .args(["test", "--no-run", "--test", "generated", "--message-format=json", "--offline", "--quiet"])
+            .args([
+                "test",
+                "--no-run",
+                "--test",
+                "generated",
+                "--message-format=json",
+                "--offline",
+                "--quiet",
+            ])
             .current_dir(manifest)
             .output()
             .expect("cargo can be started");
-        assert!(output.status.success(), "cargo failed:\n{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "cargo failed:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let mut found: BTreeMap<String, (Vec<u32>, PathBuf)> = BTreeMap::new();
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let Ok(message) = line.parse::<Value>() else { continue };
             let name = message["target"]["name"].as_str().unwrap_or_default().replace('-', "_");
-            let Some(file) = message["filenames"][0].as_str().filter(|file| file.ends_with(".rlib")) else { continue };
+            let Some(file) =
+                message["filenames"][0].as_str().filter(|file| file.ends_with(".rlib"))
+            else {
+                continue;
+            };
             if NAMES.contains(&name.as_str()) {
                 let id = message["package_id"].as_str().unwrap_or_default();
                 let version = id.rsplit(['#', '@']).next().unwrap_or_default();
-                let version: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
+                let version: Vec<u32> =
+                    version.split('.').filter_map(|part| part.parse().ok()).collect();
                 let best = found.entry(name).or_default();
                 if version >= best.0 {
                     *best = (version, PathBuf::from(file));
                 }
             }
         }
-        let missing: Vec<&str> = NAMES.into_iter().filter(|name| !found.contains_key(*name)).collect();
+        let missing: Vec<&str> =
+            NAMES.into_iter().filter(|name| !found.contains_key(*name)).collect();
         assert!(missing.is_empty(), "cargo names no library for {missing:?}");
-        let dependencies = found["agentflow"].1.parent().expect("a library is in a folder").to_owned();
+        let dependencies =
+            found["agentflow"].1.parent().expect("a library is in a folder").to_owned();
         let folder = dependencies.parent().expect("`deps` is in a folder").join("generated");
         fs::create_dir_all(&folder).expect("the target folder can be written");
         let externs = found.into_iter().map(|(name, (_, path))| (name, path)).collect();
@@ -93,8 +121,13 @@ impl Libraries {
         let kit = self.folder.join(format!("libkit-{:016x}.rlib", self.hash_of_kit(source)));
         if !kit.exists() {
             let made = kit.with_extension(std::process::id().to_string());
-            let output = self.rustc("kit", "rlib", source, &made).output().expect("rustc can be started");
-            assert!(output.status.success(), "the kit does not compile:\n{}", String::from_utf8_lossy(&output.stderr));
+            let output =
+                self.rustc("kit", "rlib", source, &made).output().expect("rustc can be started");
+            assert!(
+                output.status.success(),
+                "the kit does not compile:\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             fs::rename(made, &kit).expect("the target folder can be written");
         }
         self.externs.push(("kit".to_owned(), kit));
@@ -104,8 +137,11 @@ impl Libraries {
     fn hash_of_kit(&self, source: &Path) -> u64 {
         let mut hasher = DefaultHasher::new();
         let folder = source.parent().expect("a file is in a folder");
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(folder).expect("the kit can be read").flatten().map(|entry| entry.path()).collect();
+        let mut files: Vec<PathBuf> = fs::read_dir(folder)
+            .expect("the kit can be read")
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
         files.sort();
         for file in files {
             fs::read(file).expect("the kit can be read").hash(&mut hasher);
@@ -119,11 +155,25 @@ impl Libraries {
 
     fn rustc(&self, name: &str, kind: &str, source: &Path, to: &Path) -> Command {
         let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        command.args(["--edition", "2024", "--crate-name", name, "--crate-type", kind, "--cap-lints", "allow"]);
+        command.args([
+            "--edition",
+            "2024",
+            "--crate-name",
+            name,
+            "--crate-type",
+            kind,
+            "--cap-lints",
+            "allow",
+        ]);
         command.args(["-C", "debuginfo=0", "-C", "strip=debuginfo", "-C", "overflow-checks=on"]);
         // Each job uses one core.
         command.args(["-C", "codegen-units=1"]);
-        command.arg(source).arg("-o").arg(to).arg("-L").arg(format!("dependency={}", self.dependencies.display()));
+        command
+            .arg(source)
+            .arg("-o")
+            .arg(to)
+            .arg("-L")
+            .arg(format!("dependency={}", self.dependencies.display()));
         for (name, path) in &self.externs {
             command.arg("--extern").arg(format!("{name}={}", path.display()));
         }
@@ -142,10 +192,15 @@ impl Libraries {
             let mut command = self.rustc("batch", "bin", &source, &executable);
             let output = command.arg("--error-format=json").output().expect("rustc can be started");
             if output.status.success() {
-                return CompiledBatch { executable: Some(executable), refused, took: began.elapsed() };
+                return CompiledBatch {
+                    executable: Some(executable),
+                    refused,
+                    took: began.elapsed(),
+                };
             }
             let found = errors(&String::from_utf8_lossy(&output.stderr), &source, &places);
-            let gone: BTreeSet<&String> = found.workflows.keys().chain(found.functions.keys()).collect();
+            let gone: BTreeSet<&String> =
+                found.workflows.keys().chain(found.functions.keys()).collect();
             let before = left.len();
             left.retain(|program| !gone.contains(&program.name));
             let stuck = left.len() == before;
@@ -186,11 +241,17 @@ fn write_batch(path: &Path, programs: &[&Program]) -> io::Result<Vec<Place>> {
         let written = module(program);
         let lines = written.text.matches('\n').count();
         let name = program.name.clone();
-        places.push(Place { name, first: line, workflow: line + written.workflow, end: line + lines });
+        places.push(Place {
+            name,
+            first: line,
+            workflow: line + written.workflow,
+            end: line + lines,
+        });
         line += lines;
         text += &written.text;
     }
-    let all: Vec<String> = programs.iter().map(|program| format!("{}::PROGRAM", program.name)).collect();
+    let all: Vec<String> =
+        programs.iter().map(|program| format!("{}::PROGRAM", program.name)).collect();
     text += &format!("fn main() {{ kit::report::main(&[{}]) }}\n", all.join(", "));
     fs::write(path, text)?;
     Ok(places)
@@ -224,8 +285,9 @@ fn place_of(line: usize, places: &[Place]) -> Option<&Place> {
 fn line_of(message: &Value, source: &Path) -> Option<usize> {
     let spans = message["spans"].as_array().into_iter().flatten();
     let children = message["children"].as_array().into_iter().flatten();
-    let mut all: Vec<&Value> =
-        spans.chain(children.flat_map(|child| child["spans"].as_array().into_iter().flatten())).collect();
+    let mut all: Vec<&Value> = spans
+        .chain(children.flat_map(|child| child["spans"].as_array().into_iter().flatten()))
+        .collect();
     all.sort_by_key(|span| span["is_primary"] != true);
     all.into_iter().find_map(|span| {
         let mut span = span;

@@ -69,7 +69,10 @@ fn accepted_programs_do_what_the_functions_do() {
     let libraries = Libraries::new();
     if let Ok(names) = std::env::var("AGENTFLOW_SHOW") {
         for name in names.split(',') {
-            let number = name.trim_start_matches('p').parse().expect("AGENTFLOW_SHOW names programs, such as p7");
+            let number = name
+                .trim_start_matches('p')
+                .parse()
+                .expect("AGENTFLOW_SHOW names programs, such as p7");
             show(&campaign, &libraries, &campaign.program(number));
         }
         return;
@@ -82,7 +85,8 @@ fn accepted_programs_do_what_the_functions_do() {
     let each = number("AGENTFLOW_SHRINK", 1) as usize;
     for (class, programs) in findings.by_class() {
         for name in programs.into_iter().take(each) {
-            let program = campaign.program(name.trim_start_matches('p').parse().expect("programs are numbered"));
+            let program = campaign
+                .program(name.trim_start_matches('p').parse().expect("programs are numbered"));
             let smaller = campaign.shrink(&libraries, &program, class, 12);
             eprintln!("{class} in {name}, made smaller:");
             show(&campaign, &libraries, &smaller);
@@ -95,7 +99,8 @@ fn accepted_programs_do_what_the_functions_do() {
 /// Prints a program and its differences.
 fn show(campaign: &Campaign, libraries: &Libraries, program: &syntax::Program) {
     eprintln!("{}", write::shown(program));
-    let found = campaign.batch(libraries, &format!("show-{}", program.name), std::slice::from_ref(program));
+    let found =
+        campaign.batch(libraries, &format!("show-{}", program.name), std::slice::from_ref(program));
     eprintln!("{}", found.report());
     for (_, example) in found.refused.values() {
         eprintln!("{example}");

@@ -15,7 +15,8 @@ impl Chooser<'_> {
             Type::Text => format!("\"{word}\".to_owned()"),
             Type::Flag => self.rng.bool().to_string(),
             Type::Ints => {
-                let numbers: Vec<String> = (0..self.rng.usize(..4)).map(|_| self.rng.i64(0..40).to_string()).collect();
+                let numbers: Vec<String> =
+                    (0..self.rng.usize(..4)).map(|_| self.rng.i64(0..40).to_string()).collect();
                 if numbers.is_empty() {
                     "Vec::<i64>::new()".to_owned()
                 } else {
@@ -25,7 +26,9 @@ impl Chooser<'_> {
             Type::Texts => format!("vec![\"{word}\".to_owned(), \"{number}\".to_owned()]"),
             Type::Maybe if self.rng.bool() => "None::<i64>".to_owned(),
             Type::Maybe => format!("Some({number})"),
-            Type::Item => format!("Item {{ number: {number}, label: \"{word}\".to_owned(), tags: Vec::new() }}"),
+            Type::Item => format!(
+                "Item {{ number: {number}, label: \"{word}\".to_owned(), tags: Vec::new() }}"
+            ),
             Type::Kind => format!("Kind::of({number})"),
             Type::Pair => format!("({number}, \"{word}\".to_owned())"),
             Type::Loose => format!("Loose::of({number})"),
@@ -44,8 +47,12 @@ impl Chooser<'_> {
         }
         let fits: Vec<_> = OPERATIONS
             .iter()
-            .filter(|operation| operation.gives == kind && depth > 0 && self.can_be_taken(operation.takes, around))
-            .filter(|operation| operation.feature.is_none_or(|feature| self.allows_look(feature, around)))
+            .filter(|operation| {
+                operation.gives == kind && depth > 0 && self.can_be_taken(operation.takes, around)
+            })
+            .filter(|operation| {
+                operation.feature.is_none_or(|feature| self.allows_look(feature, around))
+            })
             .map(|operation| (operation.weight, *operation))
             .collect();
         if !fits.is_empty() && (variable.is_some() || !self.one_in(3)) {
@@ -67,12 +74,21 @@ impl Chooser<'_> {
         })
     }
 
-    pub(crate) fn form(&mut self, text: &str, takes: &[(Mode, Type)], depth: u32, around: &Around) -> Form {
+    pub(crate) fn form(
+        &mut self,
+        text: &str,
+        takes: &[(Mode, Type)],
+        depth: u32,
+        around: &Around,
+    ) -> Form {
         let arguments = takes
             .iter()
             .map(|(mode, kind)| {
-                let variable =
-                    if *mode == Mode::Name { self.variable(*kind, around).map(Expr::Variable) } else { None };
+                let variable = if *mode == Mode::Name {
+                    self.variable(*kind, around).map(Expr::Variable)
+                } else {
+                    None
+                };
                 (*mode, variable.unwrap_or_else(|| self.expr(*kind, depth, around)))
             })
             .collect();
@@ -93,12 +109,18 @@ impl Chooser<'_> {
 
     // Calls.
 
-    pub(crate) fn call_of(&mut self, fits: impl Fn(&&Step) -> bool, around: &Around) -> Option<Call> {
+    pub(crate) fn call_of(
+        &mut self,
+        fits: impl Fn(&&Step) -> bool,
+        around: &Around,
+    ) -> Option<Call> {
         let more: &[Step] = if around.has_context { WITH_CONTEXT } else { &[] };
         let fits: Vec<_> = STEPS
             .iter()
             .chain(more)
-            .filter(|step| step.feature.is_none_or(|feature| self.allows_look(feature, around)) && fits(step))
+            .filter(|step| {
+                step.feature.is_none_or(|feature| self.allows_look(feature, around)) && fits(step)
+            })
             .map(|step| (step.weight, *step))
             .collect();
         if fits.is_empty() {
@@ -117,15 +139,20 @@ impl Chooser<'_> {
 
     /// Generates a call of another generated function.
     pub(crate) fn nested_call(&mut self, gives: Type, around: &Around) -> Option<Call> {
-        let fits = |function: &&Function| function.gives == gives && (!function.takes_context || around.has_context);
-        let fits: Vec<Function> = self.nested[..around.callable].iter().filter(fits).cloned().collect();
+        let fits = |function: &&Function| {
+            function.gives == gives && (!function.takes_context || around.has_context)
+        };
+        let fits: Vec<Function> =
+            self.nested[..around.callable].iter().filter(fits).cloned().collect();
         let function = fits.get(self.rng.usize(..fits.len().max(1)))?;
-        let takes: Vec<_> = function.parameters.iter().map(|id| (Mode::Own, self.variables[*id].kind)).collect();
+        let takes: Vec<_> =
+            function.parameters.iter().map(|id| (Mode::Own, self.variables[*id].kind)).collect();
         let mut words: Vec<String> = (0..takes.len()).map(|at| format!("{{{at}}}")).collect();
         if function.takes_context {
             words.insert(0, "cx".to_owned());
         }
-        let form = self.form(&format!("{}({})", function.name, words.join(", ")), &takes, 1, around);
+        let form =
+            self.form(&format!("{}({})", function.name, words.join(", ")), &takes, 1, around);
         Some(Call { form, is_async: true, can_fail: true })
     }
 
@@ -133,7 +160,11 @@ impl Chooser<'_> {
         if !call.is_async || !self.sometimes("wrap", 3) {
             return Value::Call { call, wrap: Wrap::Bare };
         }
-        let owns = call.form.arguments.iter().all(|(mode, expr)| *mode != Mode::Own || !matches!(expr, Expr::Form(_)));
+        let owns = call
+            .form
+            .arguments
+            .iter()
+            .all(|(mode, expr)| *mode != Mode::Own || !matches!(expr, Expr::Form(_)));
         let wrap = match self.rng.u32(..3) {
             0 if call.can_fail => Wrap::MapErr,
             1 if owns && self.allows("loop") => Wrap::Loop,

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::syntax::{Block, Call, End, Expr, Form, Id, Pattern, Program, Statement, Type, Value, Wrap};
+use super::syntax::{
+    Block, Call, End, Expr, Form, Id, Pattern, Program, Statement, Type, Value, Wrap,
+};
 
 /// Returns all programs that are smaller by one change, the smallest first.
 pub(crate) fn smaller(program: &Program) -> Vec<Program> {
@@ -111,9 +113,8 @@ impl Change {
                 return;
             }
             let inner: Vec<Block> = match &block.statements[at] {
-                Statement::Bare { value, .. } | Statement::Let { pattern: Pattern::Ignored, value, .. } => {
-                    blocks(value)
-                }
+                Statement::Bare { value, .. }
+                | Statement::Let { pattern: Pattern::Ignored, value, .. } => blocks(value),
                 Statement::For { body, .. } => vec![body.clone()],
                 _ => Vec::new(),
             };
@@ -204,12 +205,16 @@ impl Change {
                     self.block(other, None);
                 }
             }
-            Value::Match { arms, .. } => arms.iter_mut().for_each(|arm| self.block(&mut arm.body, None)),
+            Value::Match { arms, .. } => {
+                arms.iter_mut().for_each(|arm| self.block(&mut arm.body, None));
+            }
             Value::Map { over, body, .. } => {
                 self.expr(over, Some(Type::Ints));
                 self.block(body, None);
             }
-            Value::Repeat { call, .. } | Value::Timeout(call) | Value::Tried(call) => self.call(call),
+            Value::Repeat { call, .. } | Value::Timeout(call) | Value::Tried(call) => {
+                self.call(call);
+            }
             Value::Fallback { first, second } => {
                 self.call(first);
                 self.call(second);
@@ -415,7 +420,9 @@ mod tests {
             assert!(is_whole(&program), "{program:?}");
             let smaller = smaller(&program);
             assert!(!smaller.is_empty());
-            assert!(smaller.iter().all(|smaller| size(smaller) < size(&program) && is_whole(smaller)));
+            assert!(
+                smaller.iter().all(|smaller| size(smaller) < size(&program) && is_whole(smaller))
+            );
         }
     }
 
@@ -424,7 +431,9 @@ mod tests {
         let text = |program: &Program| format!("{:?} {:?}", program.main, program.nested);
         let mut rng = fastrand::Rng::with_seed(7);
         let mut programs = (0..200).map(|_| choose::program(&mut rng, "p1", 7, &BTreeSet::new()));
-        let program = programs.find(|program| text(program).contains("\"p1_a(")).expect("some call nested functions");
+        let program = programs
+            .find(|program| text(program).contains("\"p1_a("))
+            .expect("some call nested functions");
         let renamed = renamed(&program, "p2");
         assert!(is_whole(&renamed));
         assert!(!text(&renamed).contains("p1"));

@@ -17,7 +17,12 @@ pub(crate) struct Operation {
     pub(crate) feature: Option<&'static str>,
 }
 
-const fn op(gives: Type, weight: u32, text: &'static str, takes: &'static [(Mode, Type)]) -> Operation {
+const fn op(
+    gives: Type,
+    weight: u32,
+    text: &'static str,
+    takes: &'static [(Mode, Type)],
+) -> Operation {
     Operation { gives, text, takes, weight, feature: None }
 }
 
@@ -40,7 +45,12 @@ pub(crate) struct Step {
     pub(crate) feature: Option<&'static str>,
 }
 
-const fn step(gives: Type, weight: u32, text: &'static str, takes: &'static [(Mode, Type)]) -> Step {
+const fn step(
+    gives: Type,
+    weight: u32,
+    text: &'static str,
+    takes: &'static [(Mode, Type)],
+) -> Step {
     Step { gives, text, takes, weight, is_async: true, can_fail: true, feature: None }
 }
 
@@ -99,16 +109,31 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     op(Flag, 1, "{0} && {1}", &[(Own, Flag), (Own, Flag)]),
     op(Flag, 2, "{0}.is_granted()", &[(Place, Type::Approval)]),
     op(Ints, 2, "vec![{0}, {1}]", &[(Own, Int), (Own, Int)]),
-    op(Ints, 1, "{0}.into_iter().map(|n| (n + {1}) % 97).collect::<Vec<_>>()", &[(Own, Ints), (Own, Int)]),
+    op(
+        Ints,
+        1,
+        "{0}.into_iter().map(|n| (n + {1}) % 97).collect::<Vec<_>>()",
+        &[(Own, Ints), (Own, Int)],
+    ),
     op(Ints, 1, "{ let mut all = {0}; all.sort_unstable(); all }", &[(Own, Ints)]),
     op(Ints, 1, "{0}.into_iter().filter(|n| n % 2 == 1).collect::<Vec<i64>>()", &[(Own, Ints)]),
     op(Texts, 2, "vec![{0}, {1}]", &[(Own, Text), (Own, Text)]),
-    op(Texts, 1, "{0}.iter().map(|n| format!(\"n{n}\")).collect::<Vec<String>>()", &[(Place, Ints)]),
+    op(
+        Texts,
+        1,
+        "{0}.iter().map(|n| format!(\"n{n}\")).collect::<Vec<String>>()",
+        &[(Place, Ints)],
+    ),
     op(Texts, 1, "{0}.tags.clone()", &[(Place, Item)]),
     op(Maybe, 2, "Some({0})", &[(Own, Int)]),
     op(Maybe, 1, "{0}.first().copied()", &[(Place, Ints)]),
     op(Maybe, 1, "if {0} { Some({1}) } else { None }", &[(Own, Flag), (Own, Int)]),
-    op(Item, 2, "Item { number: {0}, label: {1}, tags: {2} }", &[(Own, Int), (Own, Text), (Own, Texts)]),
+    op(
+        Item,
+        2,
+        "Item { number: {0}, label: {1}, tags: {2} }",
+        &[(Own, Int), (Own, Text), (Own, Texts)],
+    ),
     op(Item, 1, "Item { number: {0}, ..{1} }", &[(Own, Int), (Own, Item)]),
     op(Kind, 1, "Kind::Small({0})", &[(Own, Int)]),
     op(Kind, 1, "Kind::Named { label: {0} }", &[(Own, Text)]),
@@ -177,9 +202,15 @@ pub(crate) const STEPS: &[Step] = &[
 /// Calls with an attribute, which must be separate statements.
 pub(crate) const ATTRIBUTED: &[(Step, &str)] = &[
     (step(Unit, 1, "beacon({s}, {0})", &[(Own, Int)]).only("unordered"), "#[node(unordered)]"),
-    (step(Text, 2, "mail_and_charge({s}, {0}, {1})", &[(Own, Text), (Own, Int)]).only("helpers"), "#[node(write)]"),
+    (
+        step(Text, 2, "mail_and_charge({s}, {0}, {1})", &[(Own, Text), (Own, Int)]).only("helpers"),
+        "#[node(write)]",
+    ),
     (step(Maybe, 2, "mail_if_even({s}, {0})", &[(Own, Int)]).only("helpers"), "#[node(write)]"),
-    (step(Int, 1, "store_away({s}, {0})", &[(Own, Int)]).only("node-write"), "#[node(write, repeatable = false)]"),
+    (
+        step(Int, 1, "store_away({s}, {0})", &[(Own, Int)]).only("node-write"),
+        "#[node(write, repeatable = false)]",
+    ),
 ];
 
 /// Steps that take a context.
@@ -192,7 +223,8 @@ pub(crate) const ATTEMPT: Step = step(Int, 1, "attempt({s}, {0})", &[(Own, Int)]
 pub(crate) const LATE: Step = step(Int, 1, "late({s}, {0})", &[(Own, Int)]);
 
 /// `check(..)?`.
-pub(crate) const CHECK: Step = Step { is_async: false, ..step(Unit, 1, "check({s}, {0})", &[(Own, Int)]) };
+pub(crate) const CHECK: Step =
+    Step { is_async: false, ..step(Unit, 1, "check({s}, {0})", &[(Own, Int)]) };
 
 /// Steps whose output is the input of the next round.
 pub(crate) const ROUNDS: &[Step] = &[

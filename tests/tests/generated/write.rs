@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::syntax::{Block, Call, End, Expr, Form, Function, Mode, Pattern, Program, Statement, Value, Wrap};
+use super::syntax::{
+    Block, Call, End, Expr, Form, Function, Mode, Pattern, Program, Statement, Value, Wrap,
+};
 
 /// A program as a module, and the zero-based line at which the workflow starts.
 pub(crate) struct Written {
@@ -29,7 +31,10 @@ pub(crate) fn shown(program: &Program) -> String {
 }
 
 fn functions(program: &Program, plain: bool) -> String {
-    let mut text = format!("    pub mod {} {{\n        use kit::*;\n", if plain { "function" } else { "flow" });
+    let mut text = format!(
+        "    pub mod {} {{\n        use kit::*;\n",
+        if plain { "function" } else { "flow" }
+    );
     for function in program.nested.iter().chain([&program.main]) {
         let mut writer = Writer { program, plain, text: String::new(), level: 2 };
         writer.function(function);
@@ -51,7 +56,8 @@ fn entry(program: &Program) -> String {
     };
     let call = |module: &str| {
         let inputs = arms(&|values| format!("({},)", values.join(", ")));
-        let mut arguments: Vec<String> = (0..main.parameters.len()).map(|at| format!("input.{at}")).collect();
+        let mut arguments: Vec<String> =
+            (0..main.parameters.len()).map(|at| format!("input.{at}")).collect();
         if main.takes_context {
             arguments.insert(0, "&Context::detached()".to_owned());
         }
@@ -64,7 +70,8 @@ fn entry(program: &Program) -> String {
     let called = if program.asks() { "None".to_owned() } else { format!("Some({})", call("flow")) };
     let inputs = arms(&|values| {
         let names = main.parameters.iter().map(|id| &program.variables[*id].name);
-        let fields: Vec<String> = names.zip(values).map(|(name, value)| format!("\"{name}\": {value}")).collect();
+        let fields: Vec<String> =
+            names.zip(values).map(|(name, value)| format!("\"{name}\": {value}")).collect();
         format!("serde_json::json!({{ {} }})", fields.join(", "))
     });
     format!(
@@ -104,7 +111,11 @@ impl Writer<'_> {
             self.line(&format!("#[workflow{}]", function.option));
         }
         let gives = function.gives.rust();
-        self.line(&format!("pub async fn {}({}) -> Result<{gives}, Fault> {{", function.name, parameters.join(", ")));
+        self.line(&format!(
+            "pub async fn {}({}) -> Result<{gives}, Fault> {{",
+            function.name,
+            parameters.join(", ")
+        ));
         self.level += 1;
         if self.plain && function.name != self.program.name {
             self.line("let _call = Called::begin();");
@@ -145,7 +156,8 @@ impl Writer<'_> {
                 self.line(&format!("{text}.await"));
             }
             End::Branch { condition, then, other } => {
-                let (condition, then, other) = (self.head(condition), self.braced(then), self.braced(other));
+                let (condition, then, other) =
+                    (self.head(condition), self.braced(then), self.braced(other));
                 self.line(&format!("if {condition} {then} else {other}"));
             }
         }
@@ -166,10 +178,18 @@ impl Writer<'_> {
                     Pattern::Name(id) => self.name(*id).to_owned(),
                     Pattern::Pair(a, b) => format!("({}, {})", self.name(*a), self.name(*b)),
                     Pattern::Item(a, b) => {
-                        format!("Item {{ number: {}, label: {}, .. }}", self.name(*a), self.name(*b))
+                        format!(
+                            "Item {{ number: {}, label: {}, .. }}",
+                            self.name(*a),
+                            self.name(*b)
+                        )
                     }
                     Pattern::Whole(whole, number) => {
-                        format!("{} @ Item {{ number: {}, .. }}", self.name(*whole), self.name(*number))
+                        format!(
+                            "{} @ Item {{ number: {}, .. }}",
+                            self.name(*whole),
+                            self.name(*number)
+                        )
                     }
                     Pattern::Ignored => "_".to_owned(),
                 };
@@ -179,12 +199,14 @@ impl Writer<'_> {
                 self.line(&format!("let {pattern}{kind} = {value};"));
             }
             Statement::Bare { value, attribute } => {
-                let is_block = matches!(value, Value::If { .. } | Value::IfLet { .. } | Value::Match { .. });
+                let is_block =
+                    matches!(value, Value::If { .. } | Value::IfLet { .. } | Value::Match { .. });
                 let value = self.value(value);
                 self.attribute(*attribute);
                 // The later statements run concurrently with this one, also if it fails.
                 let ahead = self.plain && *attribute == Some("#[node(unordered)]");
-                let [open, close] = if ahead { ["mark(Noted::Open); ", " mark(Noted::Close);"] } else { [""; 2] };
+                let [open, close] =
+                    if ahead { ["mark(Noted::Open); ", " mark(Noted::Close);"] } else { [""; 2] };
                 self.line(&format!("{open}{value}{}{close}", if is_block { "" } else { ";" }));
             }
             Statement::Assert { site, condition } => {
@@ -192,11 +214,13 @@ impl Writer<'_> {
                 self.line(&format!("assert!(holds({site}, {condition}), \"assertion {site}\");"));
             }
             Statement::LetElse { name, maybe, other } => {
-                let (maybe, other, name) = (self.head_value(maybe), self.braced(other), self.name(*name).to_owned());
+                let (maybe, other, name) =
+                    (self.head_value(maybe), self.braced(other), self.name(*name).to_owned());
                 self.line(&format!("let Some({name}) = {maybe} else {other};"));
             }
             Statement::For { name, over, body } => {
-                let (over, body, name) = (self.head(over), self.braced(body), self.name(*name).to_owned());
+                let (over, body, name) =
+                    (self.head(over), self.braced(body), self.name(*name).to_owned());
                 self.line(&format!("for {name} in {over} {body}"));
             }
         }
@@ -218,7 +242,8 @@ impl Writer<'_> {
                 format!("if {condition} {then}{}", other.unwrap_or_default())
             }
             Value::IfLet { name, maybe, then, other } => {
-                let (maybe, then, name) = (self.head_value(maybe), self.braced(then), self.name(*name).to_owned());
+                let (maybe, then, name) =
+                    (self.head_value(maybe), self.braced(then), self.name(*name).to_owned());
                 let other = other.as_ref().map(|other| format!(" else {}", self.braced(other)));
                 format!("if let Some({name}) = {maybe} {then}{}", other.unwrap_or_default())
             }
@@ -229,9 +254,11 @@ impl Writer<'_> {
                 for arm in arms {
                     let name = arm.name.map(|id| self.name(id).to_owned()).unwrap_or_default();
                     let guard = arm.guard.as_ref().map(|guard| format!(" if {}", self.own(guard)));
-                    let (pattern, body) = (arm.pattern.replace("{0}", &name), self.braced(&arm.body));
+                    let (pattern, body) =
+                        (arm.pattern.replace("{0}", &name), self.braced(&arm.body));
                     let indent = "    ".repeat(self.level);
-                    let _ = writeln!(text, "{indent}{pattern}{} => {body}", guard.unwrap_or_default());
+                    let _ =
+                        writeln!(text, "{indent}{pattern}{} => {body}", guard.unwrap_or_default());
                 }
                 self.level -= 1;
                 let _ = write!(text, "{}}}", "    ".repeat(self.level));
@@ -239,14 +266,17 @@ impl Writer<'_> {
             }
             Value::Map { name, over, body, serial } => self.map(*name, over, body, *serial),
             Value::Repeat { first, name, call, until, max } => {
-                let (first, call, name) = (self.own(first), self.future(call), self.name(*name).to_owned());
+                let (first, call, name) =
+                    (self.own(first), self.future(call), self.name(*name).to_owned());
                 if self.plain {
                     return format!(
                         "{{ let mut rounds = 0; let mut {name} = {first}; loop {{ {name} = {call}.await?; rounds += 1; let last = &{name}; \
                          if {until} || rounds == {max} {{ break {name}; }} }} }}"
                     );
                 }
-                format!("repeat!({first}, |{name}| {call}, until = |last| {until}, max = {max}).await?")
+                format!(
+                    "repeat!({first}, |{name}| {call}, until = |last| {until}, max = {max}).await?"
+                )
             }
             Value::Fallback { first, second } => {
                 let (first, second) = (self.future(first), self.future(second));
@@ -260,10 +290,15 @@ impl Writer<'_> {
             }
             Value::Timeout(call) => {
                 let call = self.future(call);
-                if self.plain { format!("{call}.await?") } else { format!("timeout!(\"1h\", {call}).await?") }
+                if self.plain {
+                    format!("{call}.await?")
+                } else {
+                    format!("timeout!(\"1h\", {call}).await?")
+                }
             }
             Value::Gate { site, about } => {
-                let about = about.map(|id| format!(" about {{{}}}", self.name(id))).unwrap_or_default();
+                let about =
+                    about.map(|id| format!(" about {{{}}}", self.name(id))).unwrap_or_default();
                 let question = format!("\"gate {site}{about}?\"");
                 if self.plain {
                     format!("ask(format!({question})).await?")
@@ -315,7 +350,8 @@ impl Writer<'_> {
             Wrap::Block => format!("{{ let inner = {}; inner }}", self.awaited(call)),
             Wrap::Pair(second) => format!("({}, {})", self.awaited(call), self.awaited(second)),
             Wrap::Join(second) => {
-                let [first_end, second_end] = [call, &**second].map(|call| if call.can_fail { "?" } else { "" });
+                let [first_end, second_end] =
+                    [call, &**second].map(|call| if call.can_fail { "?" } else { "" });
                 let (first, second) = (self.future(call), self.future(second));
                 match self.plain {
                     true => format!(
@@ -361,7 +397,11 @@ impl Writer<'_> {
             Expr::Literal(text) => text.clone(),
             Expr::Variable(id) => {
                 let variable = &self.program.variables[*id];
-                if variable.kind.is_copy() { variable.name.clone() } else { format!("{}.clone()", variable.name) }
+                if variable.kind.is_copy() {
+                    variable.name.clone()
+                } else {
+                    format!("{}.clone()", variable.name)
+                }
             }
             Expr::Form(form) => self.form(form),
         }
@@ -386,7 +426,9 @@ impl Writer<'_> {
     /// Adds parentheses if the text is an operand of an operator.
     fn operand(&self, expr: &Expr) -> String {
         match expr {
-            Expr::Form(form) if !form.text.starts_with("format!") && !form.text.starts_with("vec!") => {
+            Expr::Form(form)
+                if !form.text.starts_with("format!") && !form.text.starts_with("vec!") =>
+            {
                 format!("({})", self.form(form))
             }
             other => self.own(other),

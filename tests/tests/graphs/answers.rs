@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 #[tool(effects = "read")]
 async fn graphs_chart(year: u16) -> ToolOutput {
     let sales = ToolOutput::json(&json!({"year": year, "sold": 3})).unwrap();
-    sales.with_media(Media::of_bytes("image/png", [1, 2, 3])).with_link(ResourceLink::new("https://example.com"))
+    sales
+        .with_media(Media::of_bytes("image/png", [1, 2, 3]))
+        .with_link(ResourceLink::new("https://example.com"))
 }
 
 /// Draws it, or not.
@@ -56,8 +58,7 @@ async fn its_files_are_there_after_a_crash_anywhere() {
 
 #[tokio::test]
 async fn a_graph_reads_the_json_of_such_a_node() {
-    let call =
-        |name: &str| json!({"call": {"kind": "tool", "name": name, "with": {"object": {"year": {"from": "year"}}}}});
+    let call = |name: &str| json!({"call": {"kind": "tool", "name": name, "with": {"object": {"year": {"from": "year"}}}}});
     let graph = json!({"version": 1, "name": "drawn", "output": "sold", "concurrency": 2, "nodes": [
         {"name": "year", "kind": "input", "schema": {"type": "integer", "minimum": 0, "maximum": 3000}},
         {"name": "chart", "does": call("graphs_chart")},

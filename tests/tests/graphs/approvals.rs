@@ -68,7 +68,12 @@ async fn asked<T>(run: &RunHandle<T>) -> Option<OpenQuestion> {
 }
 
 /// Approves all questions, the first one with `first`. Returns the texts in the questions.
-async fn answered(run: &RunHandle<Encoded>, sent: &Sent, tool: &str, first: Approval) -> Vec<String> {
+async fn answered(
+    run: &RunHandle<Encoded>,
+    sent: &Sent,
+    tool: &str,
+    first: Approval,
+) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     while let Some(question) = asked(run).await {
         let about: Value = question.about.decode().unwrap();
@@ -86,13 +91,18 @@ async fn answered(run: &RunHandle<Encoded>, sent: &Sent, tool: &str, first: Appr
 /// Returns a graph for each kind of call, with the texts that need approval for the input `["a",
 /// "b"]`.
 fn forms(tool: &str) -> Vec<(&'static str, Graph, Vec<&'static str>)> {
-    let call = |text: Value| json!({"kind": "tool", "name": tool, "with": {"object": {"text": text}}});
+    let call =
+        |text: Value| json!({"kind": "tool", "name": tool, "with": {"object": {"text": text}}});
     let first = json!({"from": "texts", "at": "/0"});
     let item = || call(json!({"item": ""}));
     let does = [
         ("call", json!({"call": call(first.clone())}), vec!["a"]),
         ("map", json!({"map": {"items": "texts", "call": item()}}), vec!["a", "b"]),
-        ("repeat", json!({"repeat": {"first": "first", "call": item(), "max": 2}}), vec!["a", "a!"]),
+        (
+            "repeat",
+            json!({"repeat": {"first": "first", "call": item(), "max": 2}}),
+            vec!["a", "a!"],
+        ),
         ("fallback", json!({"fallback": [call(first.clone())]}), vec!["a"]),
         ("race", json!({"race": [call(first)]}), vec!["a"]),
     ];
@@ -141,7 +151,10 @@ async fn each_call_of_a_graph_asks_with_its_own_arguments() {
             let run = runtime.start_named("agreed", texts()).await.unwrap();
             answered(&run, &sent, tool, Approval::denied("not now")).await;
             let error = run.result().await.unwrap_err();
-            assert!(error.to_string().contains("not now") && error.kind() == "denied", "{tool}, {form}: {error}");
+            assert!(
+                error.to_string().contains("not now") && error.kind() == "denied",
+                "{tool}, {form}: {error}"
+            );
             assert!(!sent.all().contains(&"a".to_owned()), "{tool}, {form}: {:?}", sent.all());
         }
     }
@@ -162,7 +175,11 @@ async fn a_call_by_name_is_asked_about_once_over_restarts() {
             let second = runtime(&sent).graph(graph.clone()).store(store.clone()).build();
             let run = second.resume(&id).await.unwrap();
             let again = asked(&run).await.unwrap();
-            assert_eq!((&again.path, &again.message), (&question.path, &question.message), "{tool}, {form}");
+            assert_eq!(
+                (&again.path, &again.message),
+                (&question.path, &question.message),
+                "{tool}, {form}"
+            );
             assert!(sent.all().is_empty());
             run.abandon();
             drop(second);
@@ -190,15 +207,26 @@ async fn each_call_of_a_pipeline_asks_with_its_own_arguments() {
             ("a call", call(), json!("a"), vec!["a"]),
             ("a row", call() >> call().named("again"), json!("a"), vec!["a", "a!"]),
             ("each", Pipeline::map_over(call()), json!(["a", "b"]), vec!["a", "b"]),
-            ("a row of each", Pipeline::map_over(call() >> call().named("again")), json!(["a"]), vec!["a", "a!"]),
+            (
+                "a row of each",
+                Pipeline::map_over(call() >> call().named("again")),
+                json!(["a"]),
+                vec!["a", "a!"],
+            ),
             ("so often", call() * 3, json!("a"), vec!["a", "a!", "a!!"]),
             ("in place of", call() / call().named("again"), json!("a"), vec!["a"]),
             ("a race", Pipeline::race([call()]), json!("a"), vec!["a"]),
-            ("a choice", Pipeline::when("input == 'a'", call()).otherwise(Pipeline::value(1)), json!("a"), vec!["a"]),
+            (
+                "a choice",
+                Pipeline::when("input == 'a'", call()).otherwise(Pipeline::value(1)),
+                json!("a"),
+                vec!["a"],
+            ),
         ];
         for (form, pipeline, input, expected) in all {
             let sent = Sent::default();
-            let runtime = runtime(&sent).pipeline("made", &pipeline).store(MemoryStore::new()).build();
+            let runtime =
+                runtime(&sent).pipeline("made", &pipeline).store(MemoryStore::new()).build();
             let input = Encoded::new(&json!({"input": input})).unwrap();
             let run = runtime.start_named("made", input).await.unwrap();
             let asked = answered(&run, &sent, tool, Approval::granted()).await;
@@ -213,13 +241,23 @@ async fn each_call_of_a_pipeline_asks_with_its_own_arguments() {
 async fn the_words_of_a_node_are_those_of_its_call_by_name() {
     for tool in TOOLS {
         let sent = Sent::default();
-        let pipeline =
-            Pipeline::tool(tool).with(json!({"text": "{input}"})).policy(NodePolicy::default().approve("ok?"));
+        let pipeline = Pipeline::tool(tool)
+            .with(json!({"text": "{input}"}))
+            .policy(NodePolicy::default().approve("ok?"));
         let runtime = runtime(&sent).pipeline("made", &pipeline).store(MemoryStore::new()).build();
-        let run = runtime.start_named("made", Encoded::new(&json!({"input": "a"})).unwrap()).await.unwrap();
+        let run = runtime
+            .start_named("made", Encoded::new(&json!({"input": "a"})).unwrap())
+            .await
+            .unwrap();
         let question = asked(&run).await.unwrap();
-        assert_eq!((&*question.message, question.about.as_str()), ("ok?", r#"{"text":"a"}"#), "{tool}");
-        run.approve(&question.path, Approval::granted_with(json!({"text": "b"})), "ada").await.unwrap();
+        assert_eq!(
+            (&*question.message, question.about.as_str()),
+            ("ok?", r#"{"text":"a"}"#),
+            "{tool}"
+        );
+        run.approve(&question.path, Approval::granted_with(json!({"text": "b"})), "ada")
+            .await
+            .unwrap();
         assert!(asked(&run).await.is_none(), "it asks once");
         run.result().await.unwrap();
         assert_eq!(sent.all(), ["b"], "{tool}");

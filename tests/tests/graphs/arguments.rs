@@ -8,7 +8,9 @@ use agentflow::error::RegistryError;
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::runtime::EntryKind;
-use agentflow::tool::{FnTool, ToolDefinition, ToolFuture, ToolOutput, ToolRef, Toolset, ToolsetRef};
+use agentflow::tool::{
+    FnTool, ToolDefinition, ToolFuture, ToolOutput, ToolRef, Toolset, ToolsetRef,
+};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
 use agentflow::{Registry, Tool};
@@ -103,16 +105,21 @@ async fn every_caller_gets_all_that_does_not_fit_and_the_body_is_not_reached() {
 
         let mut registry = Registry::new();
         registry.register(tool.clone()).unwrap();
-        let result = registry.invoke(&Context::detached(), &ToolCall::new("1", "order", WRONG), &[]).await;
+        let result =
+            registry.invoke(&Context::detached(), &ToolCall::new("1", "order", WRONG), &[]).await;
         assert_eq!(result.status, ToolStatus::InvalidArguments);
         assert_eq!(sorted(result.output.as_str()), PROBLEMS);
 
         for (name, agent) in [
             ("order", Agent::new(asks("order")).tools(tool.clone())),
-            ("shop__order", Agent::new(asks("shop__order")).tools(ToolsetRef::new(Shop(tool.clone())))),
+            (
+                "shop__order",
+                Agent::new(asks("shop__order")).tools(ToolsetRef::new(Shop(tool.clone()))),
+            ),
         ] {
             let run = agent.run("Order.").await.unwrap();
-            let told = run.conversation().messages().iter().find_map(|message| message.results().next());
+            let told =
+                run.conversation().messages().iter().find_map(|message| message.results().next());
             let told = told.unwrap_or_else(|| panic!("{name} has a result"));
             assert_eq!(told.status, ToolStatus::InvalidArguments);
             assert_eq!(sorted(told.output.as_str()), PROBLEMS);
@@ -129,7 +136,8 @@ async fn every_caller_gets_all_that_does_not_fit_and_the_body_is_not_reached() {
         .unwrap();
         let runtime = test_runtime().tools(tool).graph(graph).build();
         let input = Encoded::new(&json!({"all": with})).unwrap();
-        let error = runtime.start_named("shopping", &input).await.unwrap().result().await.unwrap_err();
+        let error =
+            runtime.start_named("shopping", &input).await.unwrap().result().await.unwrap_err();
         assert_eq!(error.kind().as_str(), "invalid_arguments");
         let error = error.to_string();
         for problem in PROBLEMS {
@@ -138,35 +146,47 @@ async fn every_caller_gets_all_that_does_not_fit_and_the_body_is_not_reached() {
         assert_eq!(calls.load(Ordering::SeqCst), 0, "the body was reached");
 
         let fits = r#"{"customer": "Ada", "lines": [{"article": "nut", "cents": 3.0}]}"#;
-        let result = registry.invoke(&Context::detached(), &ToolCall::new("1", "order", fits), &[]).await;
+        let result =
+            registry.invoke(&Context::detached(), &ToolCall::new("1", "order", fits), &[]).await;
         assert_eq!((result.status, result.output.as_str()), (ToolStatus::Success, r#""ordered""#));
         assert_eq!(calls.load(Ordering::SeqCst), 1);
     }
 }
 
 fn asks(tool: &str) -> ScriptedModel {
-    ScriptedModel::new([Turn::call(tool, serde_json::from_str::<Value>(WRONG).unwrap()), Turn::text("I give up.")])
+    ScriptedModel::new([
+        Turn::call(tool, serde_json::from_str::<Value>(WRONG).unwrap()),
+        Turn::text("I give up."),
+    ])
 }
 
 #[tokio::test]
 async fn a_schema_that_does_not_work_is_reported_where_the_tool_is_offered() {
     let broken = || {
         let schema = json!({"type": "object", "properties": {"n": {"type": "strng"}}});
-        FnTool::dynamic(ToolDefinition::new("broken", "", schema), |_, any: Value| async move { Ok::<_, String>(any) })
+        FnTool::dynamic(ToolDefinition::new("broken", "", schema), |_, any: Value| async move {
+            Ok::<_, String>(any)
+        })
     };
-    let begins = "the parameters of the tool `broken`: this is not a JSON Schema at `/properties/n/type`: ";
+    let begins =
+        "the parameters of the tool `broken`: this is not a JSON Schema at `/properties/n/type`: ";
     let error = Registry::new().register(broken()).unwrap_err();
     assert!(matches!(error, RegistryError::InvalidSchema { .. }), "{error:?}");
     assert!(error.to_string().starts_with(begins), "{error}");
     let error = Agent::new(ScriptedModel::new([])).tools(broken()).build().unwrap_err().to_string();
     assert!(error.contains(begins), "{error}");
     let error = ToolsetRef::new(Shop(broken().into())).tools().await.unwrap_err().to_string();
-    assert!(error.contains("the parameters of the tool `shop.broken`: this is not a JSON Schema"), "{error}");
+    assert!(
+        error.contains("the parameters of the tool `shop.broken`: this is not a JSON Schema"),
+        "{error}"
+    );
 }
 
 /// Returns a dynamic tool with this parameter schema.
 fn with(name: &str, schema: Value) -> FnTool {
-    FnTool::dynamic(ToolDefinition::new(name, "", schema), |_, any: Value| async move { Ok::<_, String>(any) })
+    FnTool::dynamic(ToolDefinition::new(name, "", schema), |_, any: Value| async move {
+        Ok::<_, String>(any)
+    })
 }
 
 #[tokio::test]
@@ -232,7 +252,8 @@ fn refused(nodes: Value) -> Vec<String> {
         Ok(_) => Vec::new(),
         Err(error) => {
             let error = error.to_string();
-            let said = error.strip_prefix("the workflow `constant` cannot be built: ").unwrap_or(&error);
+            let said =
+                error.strip_prefix("the workflow `constant` cannot be built: ").unwrap_or(&error);
             said.lines().map(ToOwned::to_owned).collect()
         }
     }
@@ -240,13 +261,15 @@ fn refused(nodes: Value) -> Vec<String> {
 
 #[test]
 fn constants_that_do_not_fit_are_refused_when_the_graph_is_read() {
-    let call =
-        |with: Value| json!([{"name": "out", "does": {"call": {"kind": "tool", "name": "order", "with": with}}}]);
+    let call = |with: Value| json!([{"name": "out", "does": {"call": {"kind": "tool", "name": "order", "with": with}}}]);
     let of = |problem: &&str| format!("the node `out`: an argument of the tool `order`, {problem}");
     let wrong: Value = serde_json::from_str(WRONG).unwrap();
     let all: Vec<String> = PROBLEMS.iter().map(of).collect();
     // A constant object, and constants among the choices of `first`.
-    for with in [json!({"value": wrong}), json!({"first": [{"from": "before", "or": wrong}, {"value": wrong}]})] {
+    for with in [
+        json!({"value": wrong}),
+        json!({"first": [{"from": "before", "or": wrong}, {"value": wrong}]}),
+    ] {
         let mut nodes = call(with.clone());
         nodes
             .as_array_mut()
@@ -259,7 +282,8 @@ fn constants_that_do_not_fit_are_refused_when_the_graph_is_read() {
     let fits = json!({"customer": "Ada", "lines": [{"article": "nut", "cents": 3}]});
     assert_eq!(refused(call(json!({"value": fits}))), Vec::<String>::new());
     // Constants nested in objects, lists, templates and defaults.
-    let lines = |cents: Value| json!({"list": [{"value": {"cents": 1}}, {"object": {"cents": cents}}]});
+    let lines =
+        |cents: Value| json!({"list": [{"value": {"cents": 1}}, {"object": {"cents": cents}}]});
     let given = |customer: Value, cents: Value| json!({"object": {"customer": customer, "lines": lines(cents)}});
     for (with, says) in [
         (given(json!({"value": ""}), json!({"value": 1})), "`customer`: "),
@@ -285,7 +309,8 @@ fn constants_that_do_not_fit_are_refused_when_the_graph_is_read() {
 
 #[test]
 fn a_constant_that_is_not_of_its_nodes_own_schema_is_refused() {
-    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let value = |value: Value| json!([{"name": "out", "does": {"value": value}, "schema": schema}]);
     let lead = "the node `out`: its output, by its `schema`, does not fit: ";
     for (given, says) in [
@@ -293,12 +318,16 @@ fn a_constant_that_is_not_of_its_nodes_own_schema_is_refused() {
         (json!({"value": {}}), "`n`: this is missing; give it a value"),
         (json!({"value": 5}), "object is expected, and 5 is given"),
         (json!({"object": {"n": {"value": "x"}}}), "`n`: integer is expected, and \"x\" is given"),
-        (json!({"object": {"n": {"state": "n", "or": {}}}}), "`n`: value is not of type \"integer\"; seen: {}"),
+        (
+            json!({"object": {"n": {"state": "n", "or": {}}}}),
+            "`n`: value is not of type \"integer\"; seen: {}",
+        ),
     ] {
         assert_eq!(refused(value(given.clone())), [format!("{lead}{says}")], "{given}");
     }
     assert_eq!(refused(value(json!({"value": {"n": 5}}))), Vec::<String>::new());
-    let broken = json!([{"name": "out", "does": {"value": {"value": 5}}, "schema": {"type": "objekt"}}]);
+    let broken =
+        json!([{"name": "out", "does": {"value": {"value": 5}}, "schema": {"type": "objekt"}}]);
     let said = refused(broken);
     assert_eq!(
         said,

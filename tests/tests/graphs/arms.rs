@@ -7,23 +7,27 @@ use agentflow_testing::test_runtime;
 use serde_json::{Value, json};
 
 fn built(output: &str, nodes: Value) -> Result<(), String> {
-    let graph = json!({"version": 1, "name": "arms", "output": output, "concurrency": 4, "nodes": nodes});
+    let graph =
+        json!({"version": 1, "name": "arms", "output": output, "concurrency": 4, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
-    test_runtime().graph(graph).build().workflow_graph("arms").map(drop).map_err(|error| error.to_string())
+    test_runtime()
+        .graph(graph)
+        .build()
+        .workflow_graph("arms")
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 /// Returns a router with the arms `left` and `right`, one node behind each arm, and the nodes in
 /// `more`.
 fn with(all: bool, more: Value) -> Value {
-    let arm =
-        |name: &str| json!({"name": name, "edges": [{"from": "way", "arm": name}], "does": {"value": {"value": 1}}});
+    let arm = |name: &str| json!({"name": name, "edges": [{"from": "way", "arm": name}], "does": {"value": {"value": 1}}});
     let when = |at: &str| json!({"is": {"from": "order", "at": at}});
     let arms = match all {
         true => json!([{"arm": "left", "when": when("/l")}, {"arm": "right", "when": when("/r")}]),
         false => json!([{"arm": "left", "when": when("/l")}, {"arm": "right"}]),
     };
-    let mut nodes =
-        json!([{"name": "order", "kind": "input"}, {"name": "way", "does": {"route": {"arms": arms, "all": all}}}]);
+    let mut nodes = json!([{"name": "order", "kind": "input"}, {"name": "way", "does": {"route": {"arms": arms, "all": all}}}]);
     let of = nodes.as_array_mut().unwrap();
     of.extend([arm("left"), arm("right")]);
     of.extend(more.as_array().unwrap().clone());
@@ -59,7 +63,8 @@ fn one_that_reads_it_with_or_is_built() {
 
 #[test]
 fn a_read_far_above_the_output_counts() {
-    let more = json!([value("middle", json!({"from": "left"})), value("out", json!({"from": "middle"}))]);
+    let more =
+        json!([value("middle", json!({"from": "left"})), value("out", json!({"from": "middle"}))]);
     let error = built("out", with(false, more)).unwrap_err();
     assert!(error.contains("`out` reads `middle`, which is skipped then"), "{error}");
 }
@@ -114,7 +119,10 @@ fn an_arm_that_leads_nowhere_is_one_without_an_output() {
     nodes[4]["edges"] = json!([{"from": "left"}]);
     let error = built("out", nodes).unwrap_err();
     assert!(error.contains("when `way` takes `right`"), "{error}");
-    assert!(error.contains("`out` is skipped then; let the output be a node that every arm leads to"), "{error}");
+    assert!(
+        error.contains("`out` is skipped then; let the output be a node that every arm leads to"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -146,7 +154,11 @@ fn an_arm_that_is_always_taken_is_among_those_that_are() {
 
 /// Builds a graph in which `left` and `right` save the same key. The arms of the router have these
 /// two conditions.
-fn shared_key_graph(left: Value, right: Value, more: impl FnOnce(&mut Vec<Value>)) -> Result<(), String> {
+fn shared_key_graph(
+    left: Value,
+    right: Value,
+    more: impl FnOnce(&mut Vec<Value>),
+) -> Result<(), String> {
     let arms = json!([{"arm": "left", "when": left}, {"arm": "right", "when": right}]);
     let mut nodes = with(true, json!([value("out", json!({"state": "k", "or": 0}))]));
     let nodes = nodes.as_array_mut().unwrap();
@@ -178,7 +190,9 @@ fn two_arms_of_a_router_save_one_key_where_it_takes_one_of_them() {
         assert_eq!(built.is_ok(), is_built, "{left} {right} {built:?}");
         if let Err(error) = built {
             assert!(
-                error.contains("`left` and `right` may run at the same time, and each of them saves `k`"),
+                error.contains(
+                    "`left` and `right` may run at the same time, and each of them saves `k`"
+                ),
                 "{error}"
             );
         }
@@ -197,7 +211,8 @@ fn what_is_behind_an_arm_for_everything_else_may_run_beside_what_is_behind_later
     // can run at the same time.
     let is = |at: &str| json!({"is": {"from": "order", "at": at}});
     let arms = |count: usize| {
-        let more = (0..count).map(|at| json!({"arm": format!("a{at}"), "when": is(&format!("/{at}"))}));
+        let more =
+            (0..count).map(|at| json!({"arm": format!("a{at}"), "when": is(&format!("/{at}"))}));
         let first = [json!({"arm": "first", "when": is("/first")}), json!({"arm": "else"})];
         first.into_iter().chain(more).collect::<Vec<_>>()
     };
@@ -244,7 +259,8 @@ fn a_typed_workflow_is_checked_too() {
 fn a_typed_join_has_the_end_of_each_arm() {
     let join = |whole: bool| {
         typed(move |b, is| {
-            let way = b.route("way", ["yes", "no"], (is,), |(is,)| Ok::<_, Error>(usize::from(!is)));
+            let way =
+                b.route("way", ["yes", "no"], (is,), |(is,)| Ok::<_, Error>(usize::from(!is)));
             let yes = b.arm(way, 0, |b| b.value("v", (), |()| Ok::<_, Error>(1)));
             let no = b.arm(way, 1, |b| b.value("v", (), |()| Ok::<_, Error>(2)));
             b.join(way, [yes].into_iter().chain(whole.then_some(no)))
@@ -253,7 +269,9 @@ fn a_typed_join_has_the_end_of_each_arm() {
     assert_eq!(join(true), Ok(()));
     let error = join(false).unwrap_err();
     assert!(
-        error.contains("no arm that `way/end` puts together is taken then; give `join` the end of each arm"),
+        error.contains(
+            "no arm that `way/end` puts together is taken then; give `join` the end of each arm"
+        ),
         "{error}"
     );
 }
@@ -262,8 +280,12 @@ fn a_typed_join_has_the_end_of_each_arm() {
 fn a_typed_node_with_edges_from_both_arms_says_what_begins_it() {
     let of = |begins: Begins| {
         typed(move |b, is| {
-            let way = b.route("way", ["yes", "no"], (is,), |(is,)| Ok::<_, Error>(usize::from(!is)));
-            let node = Node::new("out").edge(NodeEdge::arm(way, 0)).edge(NodeEdge::arm(way, 1)).begins(begins);
+            let way =
+                b.route("way", ["yes", "no"], (is,), |(is,)| Ok::<_, Error>(usize::from(!is)));
+            let node = Node::new("out")
+                .edge(NodeEdge::arm(way, 0))
+                .edge(NodeEdge::arm(way, 1))
+                .begins(begins);
             b.value(node, (), |()| Ok::<_, Error>(1))
         })
     };

@@ -29,8 +29,16 @@ fn unknown(from: Value, to: Value) {
 #[test]
 fn simple_types() {
     yes(json!({"type": "integer"}), json!({"type": "number"}));
-    no(json!({"type": "number"}), json!({"type": "integer"}), &["integer is expected, and number is given"]);
-    no(json!({"type": "string"}), json!({"type": "integer"}), &["integer is expected, and string is given"]);
+    no(
+        json!({"type": "number"}),
+        json!({"type": "integer"}),
+        &["integer is expected, and number is given"],
+    );
+    no(
+        json!({"type": "string"}),
+        json!({"type": "integer"}),
+        &["integer is expected, and string is given"],
+    );
     yes(json!({"type": "string"}), json!({"type": ["string", "null"]}));
     yes(json!({"type": "integer"}), json!({"anyOf": [{"type": "number"}, {"type": "null"}]}));
     no(
@@ -40,7 +48,11 @@ fn simple_types() {
     );
     yes(json!({"const": 3}), json!({"type": "integer", "minimum": 3}));
     yes(json!({"enum": ["a", "b"]}), json!({"enum": ["a", "b", "c"]}));
-    no(json!({"type": "string"}), json!({"enum": ["a", "b"]}), &[r#""a" or "b" is expected, and string is given"#]);
+    no(
+        json!({"type": "string"}),
+        json!({"enum": ["a", "b"]}),
+        &[r#""a" or "b" is expected, and string is given"#],
+    );
     yes(json!(false), json!({"type": "integer"}));
     yes(json!({"type": "integer"}), json!(true));
     yes(json!({"type": "boolean"}), json!({"enum": [true, false]}));
@@ -48,7 +60,10 @@ fn simple_types() {
 
 #[test]
 fn limits() {
-    yes(json!({"type": "integer", "minimum": 1, "maximum": 5}), json!({"type": "number", "exclusiveMinimum": 0}));
+    yes(
+        json!({"type": "integer", "minimum": 1, "maximum": 5}),
+        json!({"type": "number", "exclusiveMinimum": 0}),
+    );
     no(
         json!({"type": "integer"}),
         json!({"type": "integer", "minimum": 0, "maximum": 255}),
@@ -86,7 +101,10 @@ fn objects_and_lists() {
         &["`lines[0].cents`: number is expected, and string is given"],
     );
     let pair = json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": false, "minItems": 2});
-    yes(pair.clone(), json!({"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 2}));
+    yes(
+        pair.clone(),
+        json!({"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 2}),
+    );
     no(
         pair,
         json!({"type": "array", "items": {"type": "string"}}),
@@ -120,13 +138,22 @@ fn choices_and_references() {
         json!({"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}),
     );
     // A reference that only leads to itself does not constrain a value.
-    unknown(json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}), json!({"type": "integer"}));
+    unknown(
+        json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}),
+        json!({"type": "integer"}),
+    );
 }
 
 #[test]
 fn what_cannot_be_shown_is_unknown() {
-    unknown(json!({"type": "string", "pattern": "^a"}), json!({"type": "string", "pattern": "^[ab]"}));
-    yes(json!({"type": "string", "pattern": "^a", "maxLength": 3}), json!({"type": "string", "pattern": "^a"}));
+    unknown(
+        json!({"type": "string", "pattern": "^a"}),
+        json!({"type": "string", "pattern": "^[ab]"}),
+    );
+    yes(
+        json!({"type": "string", "pattern": "^a", "maxLength": 3}),
+        json!({"type": "string", "pattern": "^a"}),
+    );
     unknown(json!({"type": "string"}), json!({"type": "string", "pattern": "x"}));
     unknown(
         json!({"type": "object"}),
@@ -135,7 +162,10 @@ fn what_cannot_be_shown_is_unknown() {
     // The first schema accepts no value. The check does not detect that, but it must never answer
     // `No` here.
     assert!(!matches!(
-        is_assignable(&json!({"type": "string", "minLength": 5, "maxLength": 3}), &json!({"type": "integer"})),
+        is_assignable(
+            &json!({"type": "string", "minLength": 5, "maxLength": 3}),
+            &json!({"type": "integer"})
+        ),
         Assignable::No(_)
     ));
 }
@@ -241,16 +271,22 @@ fn changed(rng: &mut Rng, of: &Value) -> Value {
             }
             keywords[&name] = inner.into();
         }
-        inner @ Value::Object(_) if !name.starts_with('$') => keywords[&name] = self::changed(rng, &inner),
+        inner @ Value::Object(_) if !name.starts_with('$') => {
+            keywords[&name] = self::changed(rng, &inner);
+        }
         Value::String(of) if name == "type" && rng.bool() => {
             keywords[&name] = if of == "integer" { json!("number") } else { json!([of, "null"]) };
         }
-        Value::Array(mut all) if ["anyOf", "oneOf", "allOf", "prefixItems"].contains(&name.as_str()) => {
+        Value::Array(mut all)
+            if ["anyOf", "oneOf", "allOf", "prefixItems"].contains(&name.as_str()) =>
+        {
             let at = rng.usize(0..all.len());
             all[at] = self::changed(rng, &all[at].clone());
             keywords[&name] = all.into();
         }
-        Value::Number(number) => keywords[&name] = (number.as_i64().unwrap_or(1) + i64::from(rng.i32(0..2))).into(),
+        Value::Number(number) => {
+            keywords[&name] = (number.as_i64().unwrap_or(1) + i64::from(rng.i32(0..2))).into();
+        }
         _ if name != "$defs" && name != "$ref" => drop(keywords.remove(&name)),
         _ => {}
     }
@@ -261,7 +297,8 @@ fn whole(rng: &mut Rng) -> Value {
     let defs = rng.usize(0..3);
     let mut whole = schema(rng, 3, defs);
     if defs > 0 && whole.is_object() {
-        let all: Map<String, Value> = (0..defs).map(|at| (format!("d{at}"), object(rng, 2, defs))).collect();
+        let all: Map<String, Value> =
+            (0..defs).map(|at| (format!("d{at}"), object(rng, 2, defs))).collect();
         whole["$defs"] = all.into();
     }
     whole
@@ -278,7 +315,11 @@ fn value(rng: &mut Rng, depth: u32) -> Value {
         7 => (0..rng.usize(0..4)).map(|_| value(rng, depth - 1)).collect::<Vec<_>>().into(),
         _ => {
             let names = ["a", "b", "c", "d"].into_iter().filter(|_| rng.bool()).collect::<Vec<_>>();
-            names.into_iter().map(|name| (name.to_owned(), value(rng, depth - 1))).collect::<Map<_, _>>().into()
+            names
+                .into_iter()
+                .map(|name| (name.to_owned(), value(rng, depth - 1)))
+                .collect::<Map<_, _>>()
+                .into()
         }
     }
 }
@@ -288,8 +329,9 @@ fn likely(rng: &mut Rng, root: &Value, of: &Value, depth: u32) -> Value {
     if depth == 0 || rng.u32(0..12) == 0 {
         return value(rng, 1);
     }
-    let one_of =
-        |rng: &mut Rng, all: &Value| rng.choice(all.as_array().cloned().unwrap_or_default()).unwrap_or_default();
+    let one_of = |rng: &mut Rng, all: &Value| {
+        rng.choice(all.as_array().cloned().unwrap_or_default()).unwrap_or_default()
+    };
     if let Some(to) = of["$ref"].as_str() {
         return likely(rng, root, root.pointer(&to[1..]).unwrap(), depth - 1);
     }
@@ -318,7 +360,9 @@ fn likely(rng: &mut Rng, root: &Value, of: &Value, depth: u32) -> Value {
         Some("object") => {
             let mut fields = Map::new();
             for name in ["a", "b", "c", "d"] {
-                let is_required = of["required"].as_array().is_some_and(|names| names.iter().any(|of| of == name));
+                let is_required = of["required"]
+                    .as_array()
+                    .is_some_and(|names| names.iter().any(|of| of == name));
                 if is_required || rng.bool() {
                     let other = of.get("additionalProperties");
                     let of = of["properties"].get(name).or(other).cloned().unwrap_or_default();
@@ -330,7 +374,11 @@ fn likely(rng: &mut Rng, root: &Value, of: &Value, depth: u32) -> Value {
         Some("array") => {
             let length = rng.usize(0..4);
             let item = |rng: &mut Rng, at: usize| {
-                let of = of["prefixItems"].get(at).or_else(|| of.get("items")).cloned().unwrap_or_default();
+                let of = of["prefixItems"]
+                    .get(at)
+                    .or_else(|| of.get("items"))
+                    .cloned()
+                    .unwrap_or_default();
                 likely(rng, root, &of, depth - 1)
             };
             (0..length).map(|at| item(rng, at)).collect::<Vec<_>>().into()
@@ -347,23 +395,33 @@ fn likely(rng: &mut Rng, root: &Value, of: &Value, depth: u32) -> Value {
 /// root must keep their meaning there.
 #[test]
 fn a_value_fits_a_schema_within_another_as_it_fits_the_schema_alone() {
-    let seed =
-        std::env::var("AGENTFLOW_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    let seed = std::env::var("AGENTFLOW_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
     eprintln!("seed {seed}");
     let mut rng = Rng::with_seed(seed);
     let (mut fitting, mut others) = (0, 0);
     for _ in 0..150 {
         let alone: Vec<Value> = (0..3).map(|_| whole(&mut rng)).collect();
         let inputs = ["a", "b", "c"].into_iter().zip(&alone);
-        let graph = inputs
-            .fold(Graph::new("g", "a"), |graph, (name, schema)| graph.with(GraphNode::input(name, schema.clone())));
+        let graph = inputs.fold(Graph::new("g", "a"), |graph, (name, schema)| {
+            graph.with(GraphNode::input(name, schema.clone()))
+        });
         let whole = jsonschema::validator_for(&graph.input_schema()).unwrap();
-        let each: Vec<_> = alone.iter().map(|schema| jsonschema::validator_for(schema).unwrap()).collect();
+        let each: Vec<_> =
+            alone.iter().map(|schema| jsonschema::validator_for(schema).unwrap()).collect();
         for _ in 0..20 {
-            let values: Vec<Value> = alone.iter().map(|schema| likely(&mut rng, schema, schema, 5)).collect();
+            let values: Vec<Value> =
+                alone.iter().map(|schema| likely(&mut rng, schema, schema, 5)).collect();
             let object = json!({"a": values[0], "b": values[1], "c": values[2]});
             let fits = each.iter().zip(&values).all(|(schema, value)| schema.is_valid(value));
-            assert_eq!(whole.is_valid(&object), fits, "{object}\n{alone:#?}\n{}", graph.input_schema());
+            assert_eq!(
+                whole.is_valid(&object),
+                fits,
+                "{object}\n{alone:#?}\n{}",
+                graph.input_schema()
+            );
             *(if fits { &mut fitting } else { &mut others }) += 1;
         }
     }
@@ -372,7 +430,8 @@ fn a_value_fits_a_schema_within_another_as_it_fits_the_schema_alone() {
 
 #[test]
 fn the_answer_is_never_against_a_validator() {
-    let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
+    let number =
+        |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
     let pairs = number("AGENTFLOW_SCHEMAS").unwrap_or(400);
     let seed = number("AGENTFLOW_SEED").unwrap_or_else(|| fastrand::u64(..));
     eprintln!("seed {seed}");
@@ -385,7 +444,9 @@ fn the_answer_is_never_against_a_validator() {
             _ => (0..rng.u32(1..4)).fold(from.clone(), |to, _| changed(&mut rng, &to)),
         };
         let options = || jsonschema::options();
-        let (Ok(of_from), Ok(of_to)) = (options().build(&from), options().build(&to)) else { continue };
+        let (Ok(of_from), Ok(of_to)) = (options().build(&from), options().build(&to)) else {
+            continue;
+        };
         match is_assignable(&from, &to) {
             Assignable::Yes => {
                 proven += 1;
@@ -393,7 +454,10 @@ fn the_answer_is_never_against_a_validator() {
                     let value = likely(&mut rng, &from, &from, 5);
                     if of_from.is_valid(&value) {
                         tried += 1;
-                        assert!(of_to.is_valid(&value), "seed {seed}: {value} is one of {from} and not of {to}");
+                        assert!(
+                            of_to.is_valid(&value),
+                            "seed {seed}: {value} is one of {from} and not of {to}"
+                        );
                     }
                 }
             }
@@ -402,7 +466,10 @@ fn the_answer_is_never_against_a_validator() {
                 assert!(!places.is_empty());
                 for place in places {
                     let value = &place.example;
-                    assert!(of_from.is_valid(value), "seed {seed}: {value} is not one of {from}: {place}");
+                    assert!(
+                        of_from.is_valid(value),
+                        "seed {seed}: {value} is not one of {from}: {place}"
+                    );
                     assert!(!of_to.is_valid(value), "seed {seed}: {value} is one of {to}: {place}");
                 }
             }
@@ -410,7 +477,10 @@ fn the_answer_is_never_against_a_validator() {
         }
     }
     eprintln!("{pairs} pairs: {proven} proven with {tried} values, {refuted} refuted");
-    assert!(proven + refuted > pairs * 3 / 4 && proven > pairs / 8 && refuted > pairs / 8, "{proven} and {refuted}");
+    assert!(
+        proven + refuted > pairs * 3 / 4 && proven > pairs / 8 && refuted > pairs / 8,
+        "{proven} and {refuted}"
+    );
 }
 
 /// Checks that the work is limited. Each level with several references to the same schema doubles
@@ -437,9 +507,11 @@ fn schemas_that_refer_to_themselves_several_times_are_given_up() {
 #[tokio::test]
 async fn formats_are_checked_in_every_draft() {
     let plain = json!({"type": "string"});
-    for draft in
-        [None, Some("http://json-schema.org/draft-07/schema#"), Some("https://json-schema.org/draft/2020-12/schema")]
-    {
+    for draft in [
+        None,
+        Some("http://json-schema.org/draft-07/schema#"),
+        Some("https://json-schema.org/draft/2020-12/schema"),
+    ] {
         let mut mail = json!({"type": "string", "format": "email"});
         let mut schema = json!({"type": "object", "properties": {"v": mail.clone()}});
         if let Some(draft) = draft {
@@ -458,6 +530,9 @@ async fn formats_are_checked_in_every_draft() {
         }
     }
     // Formats that JSON Schema does not define are only annotations.
-    assert!(is_assignable(&json!({"type": "integer"}), &json!({"type": "integer", "format": "int64"})).is_yes());
+    assert!(
+        is_assignable(&json!({"type": "integer"}), &json!({"type": "integer", "format": "int64"}))
+            .is_yes()
+    );
     assert!(is_assignable(&plain, &json!({"type": "string", "format": "markdown"})).is_yes());
 }

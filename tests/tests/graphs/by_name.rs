@@ -10,7 +10,8 @@ use agentflow::tool::{FnTool, ToolDefinition};
 use agentflow::value::Encoded;
 use agentflow::workflow::{Graph, NodeKind};
 use agentflow_testing::{
-    Call, Calls, EffectLog, ExpectedQuestion, Mocks, ScriptedModel, Turn, calls_of, test_runtime, trace, within,
+    Call, Calls, EffectLog, ExpectedQuestion, Mocks, ScriptedModel, Turn, calls_of, test_runtime,
+    trace, within,
 };
 use serde_json::{Value, json};
 
@@ -55,8 +56,14 @@ async fn a_graph_calls_what_the_runtime_knows() {
     let model = ScriptedModel::new([Turn::text("it is fine").expect_last("6")]);
     let judge = Agent::new(model.clone()).name("judge");
     let shout = FnTool::dynamic(
-        ToolDefinition::new("shout", "Says it aloud.", json!({"type": "object", "properties": {"what": {}}})),
-        |_, arguments: Value| async move { Ok::<_, String>(arguments["what"].to_string().to_uppercase()) },
+        ToolDefinition::new(
+            "shout",
+            "Says it aloud.",
+            json!({"type": "object", "properties": {"what": {}}}),
+        ),
+        |_, arguments: Value| async move {
+            Ok::<_, String>(arguments["what"].to_string().to_uppercase())
+        },
     );
     let graph = whole(
         "out",
@@ -77,10 +84,16 @@ async fn a_graph_calls_what_the_runtime_knows() {
     );
     let runtime = test_runtime().agent(&judge).tools(shout).graph(graph).build();
     let output = run(&runtime, json!({"n": 3, "list": [1, 2]})).await.unwrap();
-    assert_eq!(output, json!({"nested": 13, "shouted": "\"IT IS FINE\"", "each": [2, 4], "grown": 24}));
+    assert_eq!(
+        output,
+        json!({"nested": 13, "shouted": "\"IT IS FINE\"", "each": [2, 4], "grown": 24})
+    );
     model.finish();
     let error = run(&runtime, json!({"n": "three", "list": []})).await.unwrap_err().to_string();
-    assert!(error.contains("the input `n` does not fit: ") && error.contains("seen: \"three\""), "{error}");
+    assert!(
+        error.contains("the input `n` does not fit: ") && error.contains("seen: \"three\""),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +137,11 @@ async fn a_graph_is_described_as_it_was_given() {
     let described = test_runtime().graph(graph).build().workflow_graph("whole").unwrap();
     assert_eq!(described.node("way").unwrap().kind, NodeKind::Router);
     let text = serde_json::to_string(&described).unwrap();
-    let again = test_runtime().graph(serde_json::from_str(&text).unwrap()).build().workflow_graph("whole").unwrap();
+    let again = test_runtime()
+        .graph(serde_json::from_str(&text).unwrap())
+        .build()
+        .workflow_graph("whole")
+        .unwrap();
     assert_eq!(again, described);
     assert_eq!(again.hash(), described.hash());
     assert!(described.to_mermaid().contains("-->|\"small\"|"), "{}", described.to_mermaid());
@@ -141,7 +158,8 @@ async fn the_policy_of_a_tool_is_that_of_its_node() {
         ]),
     );
     let runtime = test_runtime().resource(log.clone()).graph(graph).store(store.clone()).build();
-    let handle = runtime.start_named("whole", Encoded::new(&json!({"cents": 5})).unwrap()).await.unwrap();
+    let handle =
+        runtime.start_named("whole", Encoded::new(&json!({"cents": 5})).unwrap()).await.unwrap();
     let run = handle.run_id().clone();
     within("the run to ask", async {
         while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
@@ -188,7 +206,11 @@ async fn the_first_edge_that_is_taken_begins_a_node_and_an_end_stops_the_rest() 
     assert_eq!(output, json!({"a": null, "b": 2, "why": why}));
     let events = runtime.journal(handle.run_id()).await.unwrap();
     agentflow_testing::check_events(&events).unwrap();
-    assert!(trace(&events).iter().any(|line| line.starts_with("a failed") && line.contains("the workflow has ended")));
+    assert!(
+        trace(&events)
+            .iter()
+            .any(|line| line.starts_with("a failed") && line.contains("the workflow has ended"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,14 +265,19 @@ async fn the_answer_of_an_agent_is_the_value_of_its_type() {
     assert_eq!(run(&runtime, json!({})).await.unwrap(), json!(4));
     // A node whose call expects an integer accepts this output.
     let twice = tool("twice", json!({"object": {"n": {"from": "out"}}}));
-    let graph = whole("twice", json!([{"name": "out", "does": call}, {"name": "twice", "does": twice}]));
+    let graph =
+        whole("twice", json!([{"name": "out", "does": call}, {"name": "twice", "does": twice}]));
     test_runtime().agent(&judge).graph(graph).build().workflow_graph("whole").unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_graph_calls_by_name_is_replaced_by_name() {
     let shout = FnTool::dynamic(
-        ToolDefinition::new("loud.shout", "Says it aloud.", json!({"type": "object", "properties": {"what": {}}})),
+        ToolDefinition::new(
+            "loud.shout",
+            "Says it aloud.",
+            json!({"type": "object", "properties": {"what": {}}}),
+        ),
         |_, _: Value| async move { Err::<Value, _>("a test is quiet".to_owned()) },
     );
     let judge = Agent::new("openai/gpt-5-mini").name("judge");
@@ -271,10 +298,17 @@ async fn what_a_graph_calls_by_name_is_replaced_by_name() {
         .tool("twice", Calls::never())
         .agent("judge", Call::containing(json!({"message": "9"})).returns("fine"))
         .workflow("graph-inner", Call::with(json!({"n": 4})).returns(9))
-        .person([ExpectedQuestion::at("paid/tool#1.pay_out").asking("pay_out").about(json!({"cents": 3}))]);
-    let runtime = mocks.runtime().agent(&judge).tools(shout).resource(EffectLog::new()).graph(graph).build();
-    let handle = runtime.start_named("whole", Encoded::new(&json!({"n": 3})).unwrap()).await.unwrap();
-    assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!({"shouted": "FINE"}));
+        .person([ExpectedQuestion::at("paid/tool#1.pay_out")
+            .asking("pay_out")
+            .about(json!({"cents": 3}))]);
+    let runtime =
+        mocks.runtime().agent(&judge).tools(shout).resource(EffectLog::new()).graph(graph).build();
+    let handle =
+        runtime.start_named("whole", Encoded::new(&json!({"n": 3})).unwrap()).await.unwrap();
+    assert_eq!(
+        handle.result().await.unwrap().decode::<Value>().unwrap(),
+        json!({"shouted": "FINE"})
+    );
     mocks.finish();
     assert_eq!(calls_of(handle.recorded(), "pay_out").len(), 1, "its attempts are one call");
 }
@@ -287,7 +321,9 @@ async fn plans_say(word: String) -> Result<String>;
 async fn a_name_of_something_else_is_named_as_what_it_is() {
     let runtime = test_runtime().build();
     let input = Encoded::new(&json!({})).unwrap();
-    let problem = async |name: &str| runtime.start_named(name, &input).await.map(drop).unwrap_err().to_string();
+    let problem = async |name: &str| {
+        runtime.start_named(name, &input).await.map(drop).unwrap_err().to_string()
+    };
     assert_eq!(
         problem("plans_say").await,
         "`plans_say` is an agent and not a workflow; start it by `Agent::start`, an `#[agent]` function as in \
@@ -297,7 +333,10 @@ async fn a_name_of_something_else_is_named_as_what_it_is() {
         problem("twice").await,
         "`twice` is a tool and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
     );
-    assert_eq!(problem("graph-innr").await, "this program has no workflow `graph-innr`; did you mean `graph-inner`?");
+    assert_eq!(
+        problem("graph-innr").await,
+        "this program has no workflow `graph-innr`; did you mean `graph-inner`?"
+    );
     // A dry run also describes agents.
     assert!(runtime.dry_run("plans_say").await.is_ok());
 }

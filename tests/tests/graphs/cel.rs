@@ -10,7 +10,8 @@ use agentflow_testing::test_runtime;
 use serde_json::{Value, json};
 
 fn graph(output: &str, nodes: Value) -> Graph {
-    let graph = json!({"version": 1, "name": "cel", "output": output, "concurrency": 4, "nodes": nodes});
+    let graph =
+        json!({"version": 1, "name": "cel", "output": output, "concurrency": 4, "nodes": nodes});
     serde_json::from_value(graph).unwrap()
 }
 
@@ -69,7 +70,10 @@ fn they_survive_the_stored_form_and_count_in_the_hash() {
     let of = |condition: &str| {
         let value = || GraphBody::Value(Mapping::Value(json!(1)));
         let edge = GraphEdge::from("a").when(Condition::Cel(condition.parse().unwrap()));
-        Graph::new("h", "b").with(GraphNode::new("a", value())).with(GraphNode::new("b", value()).edge(edge)).hash()
+        Graph::new("h", "b")
+            .with(GraphNode::new("a", value()))
+            .with(GraphNode::new("b", value()).edge(edge))
+            .hash()
     };
     assert_ne!(of("a > 1"), of("a > 2"));
 }
@@ -116,15 +120,39 @@ fn mistakes_are_named_with_their_place() {
             "page.title",
             "`page.title`: expected `true` or `false`, found a text at byte 5; compare it with a value",
         ),
-        ("arm", "pag.title == 'x'", "reads or follows `pag`, and there is no such node; did you mean `page`?"),
-        ("edge", "nodes.pag == 'x'", "reads or follows `pag`, and there is no such node; did you mean `page`?"),
+        (
+            "arm",
+            "pag.title == 'x'",
+            "reads or follows `pag`, and there is no such node; did you mean `page`?",
+        ),
+        (
+            "edge",
+            "nodes.pag == 'x'",
+            "reads or follows `pag`, and there is no such node; did you mean `page`?",
+        ),
         ("edge", "nodes.page.title > 3", "`>` cannot be applied to a text and a number"),
         ("edge", "state['temp:x'] == 1", "`temp:x` is gone after a crash"),
         ("arm", "state['user:x'] == 1", "`user:x` cannot be read here, since it is in the store"),
-        ("arm", "item == 1", "`item` is the last output of a repetition, in its `until` alone; name a node"),
-        ("edge", "item == 1", "`item` is the last output of a repetition, in its `until` alone; name a node"),
-        ("until", "nodes.item == 1", "`until` of the node `out` reads `item`, and it sees the last output alone"),
-        ("until", "page.title == 'x'", "`until` of the node `out` reads `page`, and it sees the last output alone"),
+        (
+            "arm",
+            "item == 1",
+            "`item` is the last output of a repetition, in its `until` alone; name a node",
+        ),
+        (
+            "edge",
+            "item == 1",
+            "`item` is the last output of a repetition, in its `until` alone; name a node",
+        ),
+        (
+            "until",
+            "nodes.item == 1",
+            "`until` of the node `out` reads `item`, and it sees the last output alone",
+        ),
+        (
+            "until",
+            "page.title == 'x'",
+            "`until` of the node `out` reads `page`, and it sees the last output alone",
+        ),
         (
             "until",
             "item == 1 && state.x == 1",
@@ -155,8 +183,7 @@ async fn a_condition_without_a_value_fails_its_node_with_the_reason() {
         "{error}"
     );
     let error = run(&graph, json!({"n": {"other": 2}})).await.unwrap_err().to_string();
-    let says =
-        "`n.a > 1` cannot be evaluated: no field `a` at byte 2; where it may be absent, test it with `has(..)` first";
+    let says = "`n.a > 1` cannot be evaluated: no field `a` at byte 2; where it may be absent, test it with `has(..)` first";
     assert!(error.contains(says), "{error}");
     let error = run(&graph, json!({"n": {"a": "2"}})).await.unwrap_err().to_string();
     let says = "`n.a > 1` cannot be evaluated: `>` cannot compare a text with a number at byte 4; it takes two numbers or two texts";
@@ -164,7 +191,8 @@ async fn a_condition_without_a_value_fails_its_node_with_the_reason() {
     let long: Vec<u32> = (0..100_000).collect();
     let error = run(&graph, json!({"n": {"a": long}})).await.unwrap_err().to_string();
     assert!(
-        error.contains("takes more than 100000 steps") || error.contains("`>` cannot compare a list with a number"),
+        error.contains("takes more than 100000 steps")
+            || error.contains("`>` cannot compare a list with a number"),
         "{error}"
     );
 }
@@ -179,9 +207,18 @@ fn in_a_document_they_are_named_with_their_line() {
         Document::read("g.yaml", text).map(drop).unwrap_err().to_string()
     };
     for (when, says) in [
-        ("{cel: 'n > '}", ["`n > `: the expression ends at byte 4, and a value should follow", "g.yaml:10:34"]),
-        ("{all: [{cel: 'hass(n.a)'}]}", ["unknown function `hass` at byte 0; did you mean `has`?", "g.yaml:10:41"]),
-        ("n > 3", ["a line of CEL is written as `{\"cel\": \"order.total > 100\"}`", "g.yaml:10:28"]),
+        (
+            "{cel: 'n > '}",
+            ["`n > `: the expression ends at byte 4, and a value should follow", "g.yaml:10:34"],
+        ),
+        (
+            "{all: [{cel: 'hass(n.a)'}]}",
+            ["unknown function `hass` at byte 0; did you mean `has`?", "g.yaml:10:41"],
+        ),
+        (
+            "n > 3",
+            ["a line of CEL is written as `{\"cel\": \"order.total > 100\"}`", "g.yaml:10:28"],
+        ),
     ] {
         let error = with(when);
         assert!(says.iter().all(|says| error.contains(says)), "{when}: {error}");

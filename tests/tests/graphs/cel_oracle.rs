@@ -27,12 +27,16 @@ fn given(value: &Value) -> cel::Value {
     match value {
         Value::Null => cel::Value::Null,
         Value::Bool(value) => (*value).into(),
-        Value::Number(number) => number.as_i64().map_or_else(|| number.as_f64().unwrap().into(), Into::into),
+        Value::Number(number) => {
+            number.as_i64().map_or_else(|| number.as_f64().unwrap().into(), Into::into)
+        }
         Value::String(text) => text.as_str().into(),
         Value::Array(items) => items.iter().map(given).collect::<Vec<_>>().into(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), given(value))).collect::<HashMap<_, _>>().into()
-        }
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), given(value)))
+            .collect::<HashMap<_, _>>()
+            .into(),
     }
 }
 
@@ -89,7 +93,8 @@ fn numbers(depth: u32) -> BoxedStrategy<String> {
         texts(depth - 1).prop_map(|of| format!("size({of})")),
         lists(depth - 1).prop_map(|of| format!("{of}.size()")),
         (lists(depth - 1), of.clone()).prop_map(|(list, at)| format!("{list}[{at}]")),
-        (conditions(depth - 1), of.clone(), of).prop_map(|(when, one, other)| format!("({when} ? {one} : {other})")),
+        (conditions(depth - 1), of.clone(), of)
+            .prop_map(|(when, one, other)| format!("({when} ? {one} : {other})")),
     ]
     .boxed()
 }
@@ -110,8 +115,12 @@ fn texts(depth: u32) -> BoxedStrategy<String> {
     if depth == 0 {
         return leaf;
     }
-    prop_oneof![leaf, binary(texts(depth - 1), &["+"]), numbers(depth - 1).prop_map(|of| format!("string({of})")),]
-        .boxed()
+    prop_oneof![
+        leaf,
+        binary(texts(depth - 1), &["+"]),
+        numbers(depth - 1).prop_map(|of| format!("string({of})")),
+    ]
+    .boxed()
 }
 
 /// Lists of whole numbers.
@@ -124,8 +133,10 @@ fn lists(depth: u32) -> BoxedStrategy<String> {
     prop_oneof![
         leaf,
         binary(of.clone(), &["+"]),
-        prop::collection::vec(numbers(depth - 1), 0..3).prop_map(|all| format!("[{}]", all.join(", "))),
-        (of.clone(), conditions(depth - 1)).prop_map(|(list, when)| format!("{list}.filter(i, {when})")),
+        prop::collection::vec(numbers(depth - 1), 0..3)
+            .prop_map(|all| format!("[{}]", all.join(", "))),
+        (of.clone(), conditions(depth - 1))
+            .prop_map(|(list, when)| format!("{list}.filter(i, {when})")),
         (of.clone(), numbers(depth - 1)).prop_map(|(list, made)| format!("{list}.map(i, {made})")),
         (of, conditions(depth - 1), numbers(depth - 1))
             .prop_map(|(list, when, made)| format!("{list}.map(i, {when}, {made})")),

@@ -18,13 +18,17 @@ fn graph(kind: &str, with: Value) -> Graph {
         {"name": "ok", "does": {"ask": {"text": "go on?", "answer": {"type": "integer"}}}},
         {"name": "out", "edges": [{"from": "ok"}], "does": {"call": {"kind": kind, "name": "callee", "with": with}}}
     ]);
-    serde_json::from_value(json!({"version": 1, "name": "caller", "output": "out", "concurrency": 1, "nodes": nodes}))
-        .unwrap()
+    serde_json::from_value(
+        json!({"version": 1, "name": "caller", "output": "out", "concurrency": 1, "nodes": nodes}),
+    )
+    .unwrap()
 }
 
 fn inner(node: &'static str) -> Workflow<(u32,), u32> {
-    Workflow::build("callee", ["n"], |b, (n,)| b.node(node, (n,), |_, (n,)| async move { Ok::<_, String>(n + 1) }))
-        .unwrap()
+    Workflow::build("callee", ["n"], |b, (n,)| {
+        b.node(node, (n,), |_, (n,)| async move { Ok::<_, String>(n + 1) })
+    })
+    .unwrap()
 }
 
 fn agent(instructions: &str) -> Agent {
@@ -33,7 +37,9 @@ fn agent(instructions: &str) -> Agent {
 
 fn tool(description: &str, kind: &str) -> FnTool {
     let schema = json!({"type": "object", "properties": {"n": {"type": kind}}, "required": ["n"]});
-    FnTool::dynamic(ToolDefinition::new("callee", description, schema), |_, _| async { Ok::<_, String>(json!(1)) })
+    FnTool::dynamic(ToolDefinition::new("callee", description, schema), |_, _| async {
+        Ok::<_, String>(json!(1))
+    })
 }
 
 /// Starts a run with the old version, resumes it with the new version and returns its result.
@@ -47,7 +53,11 @@ async fn resumed(
     let process = || test_runtime().store(store.as_another_process()).graph(graph.clone());
     let id = RunId::new("run-1");
     let first = old(process()).build();
-    let handle = first.start_named("caller", Encoded::new(&json!({})).unwrap()).run_id(id.clone()).await.unwrap();
+    let handle = first
+        .start_named("caller", Encoded::new(&json!({})).unwrap())
+        .run_id(id.clone())
+        .await
+        .unwrap();
     within("the run to ask", async {
         while first.run_record(&id).await.unwrap().pause_reason.is_none() {
             tokio::task::yield_now().await;
@@ -56,7 +66,11 @@ async fn resumed(
     .await;
     handle.abandon();
     within("the run to be free", async {
-        while first.resume(&id).await.is_err_and(|error| error.to_string().contains("running in this process")) {
+        while first
+            .resume(&id)
+            .await
+            .is_err_and(|error| error.to_string().contains("running in this process"))
+        {
             tokio::task::yield_now().await;
         }
     })
@@ -79,23 +93,34 @@ async fn a_workflow_that_a_graph_calls_has_changed() {
     );
     assert_eq!(same.await.unwrap(), "2");
     for changes in [Changes::Refuse, Changes::AcceptCompatible] {
-        let other =
-            resumed(graph("workflow", with.clone()), |b| b.workflow(&inner("a")), |b| b.workflow(&inner("b")), changes);
+        let other = resumed(
+            graph("workflow", with.clone()),
+            |b| b.workflow(&inner("a")),
+            |b| b.workflow(&inner("b")),
+            changes,
+        );
         let error = other.await.unwrap_err();
         assert!(
-            error.contains("the workflow `caller` has changed since the run began: `out` would run again"),
+            error.contains(
+                "the workflow `caller` has changed since the run began: `out` would run again"
+            ),
             "{error}"
         );
     }
-    let all =
-        resumed(graph("workflow", with), |b| b.workflow(&inner("a")), |b| b.workflow(&inner("b")), Changes::AcceptAll);
+    let all = resumed(
+        graph("workflow", with),
+        |b| b.workflow(&inner("a")),
+        |b| b.workflow(&inner("b")),
+        Changes::AcceptAll,
+    );
     assert_eq!(all.await.unwrap(), "2");
 }
 
 #[tokio::test]
 async fn an_agent_that_a_graph_calls_has_changed() {
     let with = json!({"value": "hello"});
-    for (changes, accepted) in [(Changes::Refuse, false), (Changes::AcceptCompatible, true), (Changes::AcceptAll, true)]
+    for (changes, accepted) in
+        [(Changes::Refuse, false), (Changes::AcceptCompatible, true), (Changes::AcceptAll, true)]
     {
         let ended = resumed(
             graph("agent", with.clone()),
@@ -105,7 +130,9 @@ async fn an_agent_that_a_graph_calls_has_changed() {
         );
         match (ended.await, accepted) {
             (Ok(output), true) => assert_eq!(output, "\"said\""),
-            (Err(error), false) => assert!(error.contains("the agent `callee`: its instructions"), "{error}"),
+            (Err(error), false) => {
+                assert!(error.contains("the agent `callee`: its instructions"), "{error}");
+            }
             (other, _) => panic!("{changes:?}: {other:?}"),
         }
     }

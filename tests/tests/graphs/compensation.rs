@@ -25,7 +25,8 @@ async fn what_the_nodes_of_a_graph_had_done_is_undone() {
     let deeds: Arc<Mutex<Vec<String>>> = Arc::default();
     let tool = |name: &str, policy: ToolPolicy, fails: bool| {
         let (deeds, of) = (Arc::clone(&deeds), name.to_owned());
-        let definition = ToolDefinition::new(name, "Does it.", json!({"type": "object"})).policy(policy);
+        let definition =
+            ToolDefinition::new(name, "Does it.", json!({"type": "object"})).policy(policy);
         FnTool::dynamic(definition, move |_, arguments: Value| {
             deeds.lock().unwrap().push(format!("{of} {arguments}"));
             async move { if fails { Err("over".to_owned()) } else { Ok(json!(5)) } }
@@ -45,13 +46,20 @@ async fn what_the_nodes_of_a_graph_had_done_is_undone() {
         .tools(tool("kit_over", ToolPolicy::default(), true))
         .graph(serde_json::from_value(graph).unwrap())
         .build();
-    let run = runtime.start_named("undone", Encoded::new(&json!({"n": 3})).unwrap()).compensate().await.unwrap();
+    let run = runtime
+        .start_named("undone", Encoded::new(&json!({"n": 3})).unwrap())
+        .compensate()
+        .await
+        .unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.to_string(), "the step `over` failed: over");
     let events = run.recorded();
     check_events(&events).unwrap();
     assert_eq!(deeds.lock().unwrap().last().unwrap(), r#"kit_close {"n":3,"output":5}"#);
-    assert_eq!(calls_of(&events, "kit_close")[0].path.to_string(), "opened/tool#1.kit_open/undo#1/tool#1.kit_close");
+    assert_eq!(
+        calls_of(&events, "kit_close")[0].path.to_string(),
+        "opened/tool#1.kit_open/undo#1/tool#1.kit_close"
+    );
     let given_back = calls_of(&events, "kit_give_back");
     assert_eq!(given_back[0].outcome, Some(Ok(json!(true))));
 }

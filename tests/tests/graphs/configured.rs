@@ -56,7 +56,9 @@ fn a_file_has_all_settings_and_variables_stand_in_their_place() {
         ("AGENTFLOW_TRACE_CONTENT", "false"),
         ("AGENTFLOW_CHANGES", "refuse"),
     ];
-    let of = |name: &str| variables.iter().find(|(of, _)| *of == name).map(|(_, value)| (*value).to_owned());
+    let of = |name: &str| {
+        variables.iter().find(|(of, _)| *of == name).map(|(_, value)| (*value).to_owned())
+    };
     let with = config.clone().with_variables(of).unwrap();
     assert_eq!(with.model.as_deref(), Some("gemini/gemini-2.5-flash"));
     #[cfg(unix)]
@@ -65,18 +67,29 @@ fn a_file_has_all_settings_and_variables_stand_in_their_place() {
         (&with.store, with.grant.as_slice()),
         (&Some("other.db".into()), &["mail.read".into(), "files".into()][..])
     );
-    assert_eq!((with.max_llm_calls, with.max_output_bytes, with.max_nesting), (Some(7), Some(8), Some(9)));
+    assert_eq!(
+        (with.max_llm_calls, with.max_output_bytes, with.max_nesting),
+        (Some(7), Some(8), Some(9))
+    );
     assert_eq!((with.trace_content, with.changes), (Some(false), Some(Changes::Refuse)));
     // Settings without a variable keep the value from the file.
     assert_eq!((with.agent_models, with.app), (config.agent_models, config.app));
-    assert_eq!(RuntimeConfig::read("nothing.yaml", "{} # nothing yet\n").unwrap(), RuntimeConfig::default());
-    assert_eq!(RuntimeConfig::read("it.json", "{\"max_nesting\": 2}").unwrap().max_nesting, Some(2));
+    assert_eq!(
+        RuntimeConfig::read("nothing.yaml", "{} # nothing yet\n").unwrap(),
+        RuntimeConfig::default()
+    );
+    assert_eq!(
+        RuntimeConfig::read("it.json", "{\"max_nesting\": 2}").unwrap().max_nesting,
+        Some(2)
+    );
 }
 
 #[test]
 fn every_mistake_of_a_file_is_reported_where_it_stands() {
     let text = "modell: openai/gpt-5-mini\nagent_models: {writer: no-such-model}\nmax_llm_calls: many\ngrant: files\nchanges: all\ngrant: []\n";
-    let Err(ConfigError::File(error)) = RuntimeConfig::read("service.yaml", text) else { panic!("it has mistakes") };
+    let Err(ConfigError::File(error)) = RuntimeConfig::read("service.yaml", text) else {
+        panic!("it has mistakes")
+    };
     let found = places(&error);
     let begins = |place: &str, says: &str| {
         assert!(
@@ -108,12 +121,17 @@ fn every_variable_that_is_wrong_is_named() {
         "AGENTFLOW_CHANGES" => Some("ACCEPT".to_owned()),
         _ => None,
     };
-    let Err(ConfigError::Variables(problems)) = RuntimeConfig::default().with_variables(of) else { panic!("wrong") };
-    let begins =
-        ["`AGENTFLOW_MODEL`: the model `no-such-model`", "`AGENTFLOW_MAX_LLM_CALLS`: `-1` is not a whole number"];
-    let begins = begins
-        .into_iter()
-        .chain(["`AGENTFLOW_TRACE_CONTENT`: `yes` is neither", "`AGENTFLOW_CHANGES`: `ACCEPT` is not one of"]);
+    let Err(ConfigError::Variables(problems)) = RuntimeConfig::default().with_variables(of) else {
+        panic!("wrong")
+    };
+    let begins = [
+        "`AGENTFLOW_MODEL`: the model `no-such-model`",
+        "`AGENTFLOW_MAX_LLM_CALLS`: `-1` is not a whole number",
+    ];
+    let begins = begins.into_iter().chain([
+        "`AGENTFLOW_TRACE_CONTENT`: `yes` is neither",
+        "`AGENTFLOW_CHANGES`: `ACCEPT` is not one of",
+    ]);
     for (problem, begin) in problems.iter().zip(begins) {
         assert!(problem.starts_with(begin), "{problem}");
     }
@@ -127,10 +145,14 @@ async fn a_builder_takes_a_configuration_over() {
     let text = "id: sum\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n";
     fs::write(folder.path().join("flows/sum.yaml"), text).unwrap();
     let file = folder.path().join("agentflow.yaml");
-    fs::write(&file, ALL.replace(", /elsewhere", "").replace("max_output_bytes: 1000", "max_output_bytes: 20"))
-        .unwrap();
+    fs::write(
+        &file,
+        ALL.replace(", /elsewhere", "").replace("max_output_bytes: 1000", "max_output_bytes: 20"),
+    )
+    .unwrap();
     let config = RuntimeConfig::open(&file).unwrap();
-    let builder = Runtime::builder().config(config.clone()).await.unwrap().model(ScriptedModel::new([]));
+    let builder =
+        Runtime::builder().config(config.clone()).await.unwrap().model(ScriptedModel::new([]));
     let runtime = builder.agent_model("writer", ScriptedModel::new([])).boot().await.unwrap();
     // The runtime loads the configured folder, and the configured store keeps the run.
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(3));
@@ -138,7 +160,8 @@ async fn a_builder_takes_a_configuration_over() {
     let runtime = Runtime::builder().config(config.clone()).await.unwrap().build();
     assert_eq!(runtime.runs(agentflow::store::RunFilter::new()).await.unwrap().len(), 1);
     // The output limit from the file applies.
-    fs::write(folder.path().join("flows/sum.yaml"), text.replace("b: 2", "b: 99999999999")).unwrap();
+    fs::write(folder.path().join("flows/sum.yaml"), text.replace("b: 2", "b: 99999999999"))
+        .unwrap();
     let _ = runtime.reload_documents().await.unwrap();
     let started = runtime.start_named("sum", json!({})).await.unwrap();
     assert!(started.result().await.unwrap_err().to_string().contains("20 bytes"));
@@ -146,7 +169,10 @@ async fn a_builder_takes_a_configuration_over() {
     let wrong = RuntimeConfig::read("it", "store: no/such/folder/runs.db").unwrap();
     let error = Runtime::builder().config(wrong).await.map(drop).unwrap_err();
     assert!(matches!(error, ConfigError::Store(_)), "{error}");
-    assert!(error.to_string().starts_with("the store of the configuration cannot be opened: "), "{error}");
+    assert!(
+        error.to_string().starts_with("the store of the configuration cannot be opened: "),
+        "{error}"
+    );
 }
 
 /// Greet.
@@ -172,22 +198,24 @@ async fn names_of_providers_mean_the_same_in_attributes_and_configurations() {
     let greetings = ["ollama", "deepseek", "openrouter", "openai", "document"].map(FakeReply::text);
     let server = FakeProvider::start(ProviderFormat::OpenAiChat, greetings).unwrap();
     let entry = json!({"base_url": server.base_url(), "key": "sesame-street"});
-    let providers = json!({"ollama": entry, "deepseek": entry, "openrouter": entry, "openai": entry});
-    let config = RuntimeConfig::read("it.json", &json!({"providers": providers}).to_string()).unwrap();
+    let providers =
+        json!({"ollama": entry, "deepseek": entry, "openrouter": entry, "openai": entry});
+    let config =
+        RuntimeConfig::read("it.json", &json!({"providers": providers}).to_string()).unwrap();
     let runtime = Runtime::builder().config(config).await.unwrap().build();
     let cx = runtime.context();
     assert_eq!(greet_by_ollama(&cx).await.unwrap(), "ollama");
     assert_eq!(greet_by_deepseek(&cx).await.unwrap(), "deepseek");
     assert_eq!(greet_by_openrouter(&cx).await.unwrap(), "openrouter");
     assert_eq!(greet_by_openai(&cx).await.unwrap(), "openai");
-    let names: Vec<String> = server.requests().iter().map(|request| request["model"].to_string()).collect();
+    let names: Vec<String> =
+        server.requests().iter().map(|request| request["model"].to_string()).collect();
     assert_eq!(names, [r#""llama3""#, r#""deepseek-chat""#, r#""maker/small""#, r#""gpt-5-mini""#]);
 }
 
 #[tokio::test]
 async fn a_known_provider_has_its_own_server_unless_another_is_named() {
-    let text =
-        "providers: {deepseek: {key: k}, openrouter: {format: anthropic}, lab: {base_url: 'http://127.0.0.1:1'}}";
+    let text = "providers: {deepseek: {key: k}, openrouter: {format: anthropic}, lab: {base_url: 'http://127.0.0.1:1'}}";
     let config = RuntimeConfig::read("it.yaml", text).unwrap();
     let runtime = Runtime::builder().config(config).await.unwrap().build();
     let provider = |name: &str| runtime.model(name).unwrap().info().provider.to_string();

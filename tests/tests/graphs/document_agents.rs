@@ -24,9 +24,14 @@ fn echo() -> ScriptedModel {
 
 #[tokio::test(start_paused = true)]
 async fn two_documents_have_an_agent_of_one_name() {
-    let documents = [read(&reader_document("intake", "Read it.")), read(&reader_document("billing", "Add it up."))];
-    let runtime =
-        documents.iter().fold(test_runtime().model(echo()), |builder, of| builder.document(of.clone())).build();
+    let documents = [
+        read(&reader_document("intake", "Read it.")),
+        read(&reader_document("billing", "Add it up.")),
+    ];
+    let runtime = documents
+        .iter()
+        .fold(test_runtime().model(echo()), |builder, of| builder.document(of.clone()))
+        .build();
     for document in &documents {
         runtime.check(document).await.unwrap_or_else(|error| panic!("{error}"));
     }
@@ -54,7 +59,8 @@ async fn two_documents_have_an_agent_of_one_name() {
 /// with the same name.
 #[tokio::test(start_paused = true)]
 async fn an_agent_of_a_document_counts_in_it_before_that_of_the_program() {
-    let text = reader_document("intake", "Read it.").replace("type: sequential", "type: loop, max_iterations: 1");
+    let text = reader_document("intake", "Read it.")
+        .replace("type: sequential", "type: loop, max_iterations: 1");
     let of_program = Agent::new(echo()).name("reader").instruct("Mine.");
     let runtime = test_runtime().model(echo()).agent(&of_program).document(read(&text)).build();
     assert!(runtime.catalogue().await.problems().is_empty());
@@ -90,10 +96,20 @@ orchestration: {type: sequential, agents: [reader]}
     let runtime = test_runtime().model(model.clone()).document(read(text)).build();
     assert_eq!(run(&runtime, "team", json!({"message": "cars"})).await, json!("{\"ok\": true}"));
     let request = &model.requests()[0];
-    assert_eq!((request.settings.get_temperature(), request.settings.get_max_tokens()), (Some(0.2), Some(100)));
-    assert_eq!(serde_json::to_value(&*request.settings).unwrap()["extra"], json!({"frequency_penalty": 1}));
-    let texts: Vec<String> = request.messages.messages().iter().map(|of| of.text().to_string()).collect();
-    assert!(texts[0].starts_with("Answer like {\"ok\": {\"deep\": true}} or {}.\n\nAnswer with JSON"), "{texts:?}");
+    assert_eq!(
+        (request.settings.get_temperature(), request.settings.get_max_tokens()),
+        (Some(0.2), Some(100))
+    );
+    assert_eq!(
+        serde_json::to_value(&*request.settings).unwrap()["extra"],
+        json!({"frequency_penalty": 1})
+    );
+    let texts: Vec<String> =
+        request.messages.messages().iter().map(|of| of.text().to_string()).collect();
+    assert!(
+        texts[0].starts_with("Answer like {\"ok\": {\"deep\": true}} or {}.\n\nAnswer with JSON"),
+        "{texts:?}"
+    );
     assert_eq!(texts[1], "About cars: {\"a\": \"}\"}\n\ncars");
     // A misspelt field is a mistake and not an additional field. So is a brace that starts no JSON.
     assert_eq!(

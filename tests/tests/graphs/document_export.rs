@@ -12,8 +12,9 @@ use crate::documents::{LETTERS, REVIEW, WF_001, read};
 fn random_edges(seed: u64) -> Value {
     let mut rng = fastrand::Rng::with_seed(seed);
     let count = rng.usize(1..7);
-    let kinds: Vec<&str> =
-        (0..count).map(|_| ["mcp", "a2a", "router", "router", "join", "mcp"][rng.usize(..6)]).collect();
+    let kinds: Vec<&str> = (0..count)
+        .map(|_| ["mcp", "a2a", "router", "router", "join", "mcp"][rng.usize(..6)])
+        .collect();
     let id = |at: usize| format!("n{at}");
     let mut nodes: Vec<Value> = Vec::new();
     let mut edges: Vec<Value> = Vec::new();
@@ -49,7 +50,8 @@ fn random_edges(seed: u64) -> Value {
                 node["input_mapping"] = json!({"x": "k", "y z": "user:name"});
             }
             if rng.bool() {
-                node["output_mapping"] = json!({id(at): "output", format!("{}_by", id(at)): "a/b~c"});
+                node["output_mapping"] =
+                    json!({id(at): "output", format!("{}_by", id(at)): "a/b~c"});
             }
             if rng.bool() {
                 node["retry_policy"] = json!({
@@ -74,14 +76,16 @@ fn random_edges(seed: u64) -> Value {
             if rng.bool() && !(kinds[to] == "join" && from == 0) {
                 continue;
             }
-            let mut edge = json!({"from_node_id": id(from), "to_node_id": id(to), "edge_type": "sequential"});
+            let mut edge =
+                json!({"from_node_id": id(from), "to_node_id": id(to), "edge_type": "sequential"});
             if kinds[to] == "join" {
                 edge["join_group"] = json!(id(to));
             }
             let chooses = nodes[from].get("condition_expr").is_some();
             if kinds[from] == "router" && rng.u8(..3) > 0 {
                 edge["edge_type"] = json!("conditional");
-                let key = [Some("k"), Some("true"), Some("false"), None][rng.usize(..if chooses { 4 } else { 3 })];
+                let key = [Some("k"), Some("true"), Some("false"), None]
+                    [rng.usize(..if chooses { 4 } else { 3 })];
                 if let Some(key) = key {
                     edge["condition_key"] = json!(key);
                 }
@@ -91,9 +95,12 @@ fn random_edges(seed: u64) -> Value {
     }
     if count > 1 && rng.bool() {
         nodes.push(json!({"node_id": "end", "kind": "terminal", "label": "end"}));
-        edges.push(json!({"from_node_id": id(count - 1), "to_node_id": "end", "edge_type": "sequential"}));
+        edges.push(
+            json!({"from_node_id": id(count - 1), "to_node_id": "end", "edge_type": "sequential"}),
+        );
     }
-    let mut document = json!({"workflow_id": "random", "name": "random", "nodes": nodes, "edges": edges});
+    let mut document =
+        json!({"workflow_id": "random", "name": "random", "nodes": nodes, "edges": edges});
     if rng.bool() {
         document["concurrency_limit"] = json!(2);
     }
@@ -114,7 +121,10 @@ fn without_defaults(mut document: Value) -> Value {
         .collect();
     for node in document["nodes"].as_array_mut().unwrap() {
         // A router without a choice is exported as a join.
-        if node["kind"] == "router" && node.get("condition_expr").is_none() && !chooses.contains(&node["node_id"]) {
+        if node["kind"] == "router"
+            && node.get("condition_expr").is_none()
+            && !chooses.contains(&node["node_id"])
+        {
             node["kind"] = json!("join");
         }
         let fields = node.as_object_mut().unwrap();
@@ -133,7 +143,10 @@ fn without_defaults(mut document: Value) -> Value {
     }
     let edges = document["edges"].as_array_mut().unwrap();
     // The exporter chooses the names of join groups.
-    edges.iter_mut().filter_map(Value::as_object_mut).for_each(|edge| drop(edge.remove("join_group")));
+    edges
+        .iter_mut()
+        .filter_map(Value::as_object_mut)
+        .for_each(|edge| drop(edge.remove("join_group")));
     edges.sort_by_key(ToString::to_string);
     document
 }
@@ -146,8 +159,9 @@ fn a_random_document_of_edges_is_written_as_it_was_read() {
         // A random document may have mistakes, such as an arm that can never be taken.
         let Ok(first) = Document::read("random.json", document.to_string()) else { continue };
         read_well += 1;
-        let written =
-            DocumentForm::Edges.export(first.graph()).unwrap_or_else(|error| panic!("{seed}: {error}\n{document}"));
+        let written = DocumentForm::Edges
+            .export(first.graph())
+            .unwrap_or_else(|error| panic!("{seed}: {error}\n{document}"));
         assert_eq!(without_defaults(written.clone()), without_defaults(document), "seed {seed}");
         let again = read(&to_yaml(&written));
         assert_eq!(again.graph().hash(), first.graph().hash(), "seed {seed}");
@@ -166,8 +180,10 @@ fn a_random_document_of_tools_is_written_as_it_was_read() {
         for at in 0..rng.usize(1..6) {
             let mut node = json!({"id": format!("n{at}"), "tool": "t"});
             if rng.bool() {
-                let of = if at > 0 { format!("{{n{}}}", rng.usize(..at)) } else { "{topic}".to_owned() };
-                node["args_template"] = json!({"a": of, "b": [1, "{{x}} {topic}"], "c": {"d": "{{"}});
+                let of =
+                    if at > 0 { format!("{{n{}}}", rng.usize(..at)) } else { "{topic}".to_owned() };
+                node["args_template"] =
+                    json!({"a": of, "b": [1, "{{x}} {topic}"], "c": {"d": "{{"}});
             }
             if at > 0 && rng.bool() {
                 node["depends_on"] = json!([format!("n{}", rng.usize(..at))]);
@@ -180,7 +196,9 @@ fn a_random_document_of_tools_is_written_as_it_was_read() {
         }
         let document = json!({"id": "random", "description": "what: \"it\" is", "nodes": nodes});
         let first = read(&to_yaml(&document));
-        let written = DocumentForm::Tools.export(first.graph()).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        let written = DocumentForm::Tools
+            .export(first.graph())
+            .unwrap_or_else(|error| panic!("{seed}: {error}"));
         assert_eq!(written, document, "seed {seed}");
     }
 }
@@ -211,7 +229,8 @@ fn a_document_is_written_in_its_own_form_as_it_stands() {
 
 #[test]
 fn what_a_form_cannot_say_is_refused() {
-    let refused = |document: &Document, form: DocumentForm| document.export(form).unwrap_err().to_string();
+    let refused =
+        |document: &Document, form: DocumentForm| document.export(form).unwrap_err().to_string();
     let says = "the workflow `review` cannot be written in the form `graph`: the document describes the agent `review.note`, \
                 and a document of that form only names agents; the form `edges`, in which it is written, can say it";
     assert_eq!(refused(&read(REVIEW), DocumentForm::Graph), says);
@@ -225,20 +244,30 @@ fn what_a_form_cannot_say_is_refused() {
             DocumentForm::Agents,
             "the node `a` calls the tool `x`, and a document of that form consists of agents; the form `graph`",
         ),
-        (DocumentForm::Tree, "it has 0 inputs, and a tree has one, `input`; the form `graph` can say it"),
+        (
+            DocumentForm::Tree,
+            "it has 0 inputs, and a tree has one, `input`; the form `graph` can say it",
+        ),
     ] {
         assert!(refused(&tools, form).contains(says), "{}", refused(&tools, form));
     }
-    let value = Graph::new("g", "v").with(GraphNode::new("v", GraphBody::Value(Mapping::Value(json!(1)))));
+    let value =
+        Graph::new("g", "v").with(GraphNode::new("v", GraphBody::Value(Mapping::Value(json!(1)))));
     let two = value.clone().with(GraphNode::new("w", GraphBody::Value(Mapping::Value(json!(1)))));
     let error = DocumentForm::Tools.export(&two).unwrap_err().to_string();
-    assert!(error.ends_with("the node `w` does not call a tool; the form `graph` can say it"), "{error}");
+    assert!(
+        error.ends_with("the node `w` does not call a tool; the form `graph` can say it"),
+        "{error}"
+    );
     // Settings that the form would change are refused too.
     let mut slow = read("id: t\nnodes: [{id: a, tool: x}]").graph().clone();
     slow.concurrency = 1;
     slow.nodes[0].policy.timeout_ms = Some(5);
     let error = DocumentForm::Tools.export(&slow).unwrap_err().to_string();
-    assert!(error.ends_with("the node `a` would be another one there; the form `graph` can say it"), "{error}");
+    assert!(
+        error.ends_with("the node `a` would be another one there; the form `graph` can say it"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -248,7 +277,8 @@ fn yaml_is_read_as_the_value_that_was_written() {
         json!({"nested": [{"a": {"b": [{"c": "d"}]}}]}),
     ] {
         // The form `tools` accepts any value in `args_template`.
-        let document = json!({"id": "y", "nodes": [{"id": "a", "tool": "t", "args_template": {"v": value}}]});
+        let document =
+            json!({"id": "y", "nodes": [{"id": "a", "tool": "t", "args_template": {"v": value}}]});
         assert_eq!(read(&to_yaml(&document)).export(DocumentForm::Tools).unwrap(), document);
     }
 }

@@ -14,7 +14,8 @@ const SEEDS: u64 = 800;
 /// the same export.
 fn written(document: &Document) -> Value {
     let graph = document.graph();
-    let export = |document: &Document| DocumentForm::Tree.export_with(document.graph(), document.inner());
+    let export =
+        |document: &Document| DocumentForm::Tree.export_with(document.graph(), document.inner());
     let written = export(document).unwrap_or_else(|error| panic!("{error}\n{:#}", graph.to_json()));
     for text in [to_yaml(&written), written.to_string()] {
         let again = read(&text);
@@ -61,8 +62,18 @@ fn random_part(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Valu
             part
         }
         2 => {
-            let values = [json!("{input}"), json!("so: {input}"), json!({"a": 1}), json!("c {{}}"), json!([["x"]])];
-            let all = [values.as_slice(), &[json!({"a": "{input}"}), json!({"a": "{input}", "b": "{input}"})]].concat();
+            let values = [
+                json!("{input}"),
+                json!("so: {input}"),
+                json!({"a": 1}),
+                json!("c {{}}"),
+                json!([["x"]]),
+            ];
+            let all = [
+                values.as_slice(),
+                &[json!({"a": "{input}"}), json!({"a": "{input}", "b": "{input}"})],
+            ]
+            .concat();
             json!({"value": (all[rng.usize(..7)])})
         }
         3 => json!({"map_over": random_body(rng, depth, count)}),
@@ -76,10 +87,16 @@ fn random_part(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Valu
             let mut parts = random_parts(rng, depth, count);
             let place = rng.usize(..=parts.len());
             if rng.bool() {
-                parts.insert(place, json!({"tap": random_body(rng, depth, count), "as": format!("t{number}")}));
+                parts.insert(
+                    place,
+                    json!({"tap": random_body(rng, depth, count), "as": format!("t{number}")}),
+                );
             }
             if rng.bool() {
-                parts.insert(rng.usize(..=place), json!({"transform": [{"drop": ["k"]}], "as": format!("d{number}")}));
+                parts.insert(
+                    rng.usize(..=place),
+                    json!({"transform": [{"drop": ["k"]}], "as": format!("d{number}")}),
+                );
             }
             json!({"sequence": parts})
         }
@@ -98,7 +115,8 @@ fn random_part(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Valu
                 let then = random_part(rng, depth - 1, count);
                 json!({"when": when, "then": then})
             };
-            let arms: Vec<Value> = when[..rng.usize(1..3)].iter().map(|when| arm(rng, when, count)).collect();
+            let arms: Vec<Value> =
+                when[..rng.usize(1..3)].iter().map(|when| arm(rng, when, count)).collect();
             let mut part = json!({"route": arms});
             if rng.bool() {
                 part["otherwise"] = random_part(rng, depth - 1, count);
@@ -113,7 +131,11 @@ fn random_part(rng: &mut fastrand::Rng, depth: usize, count: &mut usize) -> Valu
         part["save"] = json!(format!("k{number}"));
     }
     if rng.u8(..6) == 0 {
-        let policies = [json!({}), json!({"retry": {"max_attempts": 3}, "timeout_ms": 5}), json!({"on_error": "skip"})];
+        let policies = [
+            json!({}),
+            json!({"retry": {"max_attempts": 3}, "timeout_ms": 5}),
+            json!({"on_error": "skip"}),
+        ];
         part["policy"] = policies[rng.usize(..3)].clone();
     }
     if rng.u8(..12) == 0 {
@@ -140,7 +162,10 @@ fn a_random_tree_is_written_again_and_is_the_same_workflow() {
         several += u64::from(first.graph().nodes.len() > 5);
         inner += u64::from(first.inner().len() > 1);
     }
-    assert!(all > SEEDS / 4 && several > SEEDS / 20 && inner > SEEDS / 20, "{all} {several} {inner}");
+    assert!(
+        all > SEEDS / 4 && several > SEEDS / 20 && inner > SEEDS / 20,
+        "{all} {several} {inner}"
+    );
 }
 
 #[test]
@@ -174,17 +199,26 @@ topology:
         .unwrap()
         .iter()
         .filter_map(|part| {
-            let words = ["tool", "gate", "tap", "workflow", "parallel", "transform", "route", "loop"];
+            let words =
+                ["tool", "gate", "tap", "workflow", "parallel", "transform", "route", "loop"];
             words.into_iter().find(|word| part.get(word).is_some())
         })
         .collect();
-    assert_eq!(words, ["tool", "gate", "tap", "workflow", "parallel", "transform", "route", "route", "loop"]);
-    assert_eq!((&written["name"], &written["limits"]["max_llm_calls"]), (&json!("a: b"), &json!(20)));
+    assert_eq!(
+        words,
+        ["tool", "gate", "tap", "workflow", "parallel", "transform", "route", "route", "loop"]
+    );
+    assert_eq!(
+        (&written["name"], &written["limits"]["max_llm_calls"]),
+        (&json!("a: b"), &json!(20))
+    );
 }
 
 #[test]
 fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it() {
-    let call = |name: &str, with: Mapping| GraphNode::new(name, GraphBody::Call(Reference::tool("t", with)));
+    let call = |name: &str, with: Mapping| {
+        GraphNode::new(name, GraphBody::Call(Reference::tool("t", with)))
+    };
     let value = |name: &str, of: Mapping| GraphNode::new(name, GraphBody::Value(of));
     let of = |nodes: Vec<GraphNode>| {
         let input = GraphNode::input("input", json!(true));
@@ -202,9 +236,15 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
     ]);
     let ask = GraphNode::new("last", GraphBody::Ask(Question::new("So?")));
     for (graph, says) in [
-        (diamond, "the node `d` waits for `a`, `b`, and no part of a tree that stands behind `c` does"),
         (
-            of(vec![call("a", from("input")), call("last", from("a")).edge(GraphEdge::from("a").failed())]),
+            diamond,
+            "the node `d` waits for `a`, `b`, and no part of a tree that stands behind `c` does",
+        ),
+        (
+            of(vec![
+                call("a", from("input")),
+                call("last", from("a")).edge(GraphEdge::from("a").failed()),
+            ]),
             "the node `last` follows `a` when it fails",
         ),
         (
@@ -212,12 +252,20 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
             "the node `last` is `{\"at\":\"/x\",\"from\":\"input\"}`, which no template of a tree says",
         ),
         (of(vec![ask]), "the node `last` asks a question of its own"),
-        (of(vec![call("a-b", from("input")), call("last", from("a-b"))]), "a part cannot be named `a-b` in a tree"),
-        (of(vec![call("last", from("input")), call("more", from("last"))]), "its output is that of the node `last`"),
+        (
+            of(vec![call("a-b", from("input")), call("last", from("a-b"))]),
+            "a part cannot be named `a-b` in a tree",
+        ),
+        (
+            of(vec![call("last", from("input")), call("more", from("last"))]),
+            "its output is that of the node `last`",
+        ),
     ] {
         let refused = DocumentForm::Tree.export(&graph).unwrap_err().to_string();
         assert!(
-            refused.starts_with(&format!("the workflow `g` cannot be written in the form `tree`: {says}")),
+            refused.starts_with(&format!(
+                "the workflow `g` cannot be written in the form `tree`: {says}"
+            )),
             "{refused}"
         );
         assert!(refused.ends_with("; the form `graph` can say it"), "{refused}");
@@ -232,12 +280,15 @@ fn same(topology: Value) -> Value {
 #[test]
 fn parts_that_stand_deep_in_each_other_are_written() {
     let call = |at: usize| json!({"tool": "t", "as": format!("n{at}")});
-    let deep =
-        |depth: usize, around: &dyn Fn(usize, Value) -> Value| (1..depth).fold(call(0), |part, at| around(at, part));
+    let deep = |depth: usize, around: &dyn Fn(usize, Value) -> Value| {
+        (1..depth).fold(call(0), |part, at| around(at, part))
+    };
     same(deep(30, &|at, part| json!({"parallel": [part, call(at)], "as": format!("p{at}")})));
     same(deep(30, &|at, part| json!({"parallel": [call(at), part], "as": format!("p{at}")})));
     let and_then = |at: usize, part: Value| json!({"sequence": [part, {"value": "{input}", "as": format!("v{at}")}]});
-    same(deep(15, &|at, part| and_then(at, json!({"parallel": [call(at), part], "as": format!("p{at}")}))));
+    same(deep(15, &|at, part| {
+        and_then(at, json!({"parallel": [call(at), part], "as": format!("p{at}")}))
+    }));
     let route = |at: usize, one: Value, other: Value| {
         let arm = json!({"when": format!("input == {at}"), "then": one});
         json!({"route": [arm], "otherwise": other, "as": format!("p{at}")})
@@ -245,7 +296,10 @@ fn parts_that_stand_deep_in_each_other_are_written() {
     same(deep(20, &|at, part| route(at, part, call(at))));
     same(deep(20, &|at, part| route(at, call(at), part)));
     same(deep(20, &|at, part| json!({"loop": {"sequence": [call(at), part]}, "max": 2})));
-    same(deep(15, &|at, part| json!({"sequence": [{"race": [part, call(at)]}], "save": format!("k{at}")})));
+    same(deep(
+        15,
+        &|at, part| json!({"sequence": [{"race": [part, call(at)]}], "save": format!("k{at}")}),
+    ));
     same(json!({"sequence": (0..500).map(call).collect::<Vec<_>>()}));
     same(json!({"parallel": (0..500).map(call).collect::<Vec<_>>()}));
 }
@@ -254,11 +308,16 @@ fn parts_that_stand_deep_in_each_other_are_written() {
 fn parts_keep_the_names_by_which_others_know_them() {
     // The field or the arm is named after the sequence, not after its last part.
     let row = json!({"sequence": [{"tool": "a"}, {"tool": "b", "as": "x"}], "as": "L"});
-    assert_eq!(same(json!({"parallel": [row, {"tool": "c"}]})), json!({"parallel": [row, {"tool": "c"}]}));
+    assert_eq!(
+        same(json!({"parallel": [row, {"tool": "c"}]})),
+        json!({"parallel": [row, {"tool": "c"}]})
+    );
     same(json!({"route": [{"when": "input == 1", "then": row}], "otherwise": {"tool": "b"}}));
     same(json!({"loop": row, "max": 2, "as": "y"}));
     // A sequence is named after the tap at its end.
-    same(json!({"parallel": [{"sequence": [{"tool": "a"}, {"tap": {"tool": "b"}}]}, {"tool": "c"}]}));
+    same(
+        json!({"parallel": [{"sequence": [{"tool": "a"}, {"tap": {"tool": "b"}}]}, {"tool": "c"}]}),
+    );
     // An explicit `null` is a value.
     same(
         json!({"sequence": [{"value": null}, {"agent": "a", "with": null}, {"value": {}}, {"tool": "t", "with": {}}]}),
@@ -269,7 +328,9 @@ fn parts_keep_the_names_by_which_others_know_them() {
     assert_eq!(same(digit.clone()), digit);
     // Arms with equal names get a number that no other part has.
     let arm = |when: &str, then: Value| json!({"when": when, "then": then});
-    same(json!({"route": [arm("input == 1", json!({"tool": "t"})), arm("input == 2", json!({"tool": "t"}))]}));
+    same(
+        json!({"route": [arm("input == 1", json!({"tool": "t"})), arm("input == 2", json!({"tool": "t"}))]}),
+    );
     let last = json!({"sequence": [{"tool": "t", "as": "t"}], "as": "t_2"});
     same(json!({"route": [arm("input == 1", last)], "otherwise": {"tool": "u"}}));
     // A part that may be skipped gives `null` in the object. A sequence around it leaves the field
@@ -278,12 +339,15 @@ fn parts_keep_the_names_by_which_others_know_them() {
     same(json!({"parallel": [skipped, {"tool": "b"}]}));
     same(json!({"parallel": [{"sequence": [skipped]}, {"tool": "b"}]}));
     same(json!({"parallel": [{"tool": "b"}]}));
-    same(json!({"sequence": [{"tool": "a"}, {"parallel": [{"tool": "b"}]}, {"value": {"b": "{input}"}}]}));
+    same(
+        json!({"sequence": [{"tool": "a"}, {"parallel": [{"tool": "b"}]}, {"value": {"b": "{input}"}}]}),
+    );
 }
 
 #[test]
 fn parts_that_are_workflows_of_their_own_are_written_where_they_are_called() {
-    let (draft, check) = (|| Pipeline::agent("writer"), || Pipeline::tool("check").with(json!({"text": "{input}"})));
+    let (draft, check) =
+        (|| Pipeline::agent("writer"), || Pipeline::tool("check").with(json!({"text": "{input}"})));
     let rounds = (draft() >> check()) * until("item.score > 8").max(3);
     let each = Pipeline::map_over(Pipeline::race([draft() >> check(), draft()]) / check());
     let report = (rounds | each.save("all"))
@@ -292,7 +356,8 @@ fn parts_that_are_workflows_of_their_own_are_written_where_they_are_called() {
     let graphs = report.graphs("report").unwrap();
     let (graph, inner) = graphs.split_last().unwrap();
     assert!(inner.len() > 4, "{}", inner.len());
-    let tree = DocumentForm::Tree.export_with(graph, inner).unwrap_or_else(|error| panic!("{error}"));
+    let tree =
+        DocumentForm::Tree.export_with(graph, inner).unwrap_or_else(|error| panic!("{error}"));
     let again = read(&to_yaml(&tree));
     assert_eq!((again.graph(), again.inner()), (graph, inner));
     // Exporting without the inner workflows names the missing one. The form `graph` cannot contain
@@ -308,7 +373,10 @@ fn parts_that_are_workflows_of_their_own_are_written_where_they_are_called() {
     let twice = graph.clone().with(graph.nodes.last().unwrap().clone());
     assert!(DocumentForm::Tree.export_with(&twice, inner).is_err());
     for (other, says) in [
-        ("other.it", "`other.it` belongs to it, and the workflow of a part of a tree is named `report.PART`"),
+        (
+            "other.it",
+            "`other.it` belongs to it, and the workflow of a part of a tree is named `report.PART`",
+        ),
         ("report.it", "`report.it` belongs to it, and nothing in it calls that"),
     ] {
         let renamed = |name: &str| {
@@ -324,16 +392,26 @@ fn parts_that_are_workflows_of_their_own_are_written_where_they_are_called() {
 
 #[test]
 fn a_form_is_named_only_where_it_can_say_it() {
-    let value = GraphNode::new("last", GraphBody::Value(Mapping::Value(json!("x".repeat(5 << 20)))));
+    let value =
+        GraphNode::new("last", GraphBody::Value(Mapping::Value(json!("x".repeat(5 << 20)))));
     let large = Graph::new("g", "last").with(GraphNode::input("input", json!(true))).with(value);
     let refused = DocumentForm::Tree.export(&large).unwrap_err().to_string();
-    assert!(refused.contains("it would not be read again: ") && !refused.contains("can say it"), "{refused}");
+    assert!(
+        refused.contains("it would not be read again: ") && !refused.contains("can say it"),
+        "{refused}"
+    );
     let loop_ = |name: &str, of: &str| GraphNode::new(name, GraphBody::Value(Mapping::from(of)));
-    let circle =
-        Graph::new("g", "a").with(GraphNode::input("input", json!(true))).with(loop_("a", "b")).with(loop_("b", "a"));
-    for form in
-        [DocumentForm::Tree, DocumentForm::Tools, DocumentForm::Agents, DocumentForm::Edges, DocumentForm::Steps]
-    {
+    let circle = Graph::new("g", "a")
+        .with(GraphNode::input("input", json!(true)))
+        .with(loop_("a", "b"))
+        .with(loop_("b", "a"));
+    for form in [
+        DocumentForm::Tree,
+        DocumentForm::Tools,
+        DocumentForm::Agents,
+        DocumentForm::Edges,
+        DocumentForm::Steps,
+    ] {
         let refused = form.export(&circle).unwrap_err().to_string();
         assert!(!refused.contains("can say it"), "{refused}");
     }

@@ -15,14 +15,15 @@ use agentflow::prelude::*;
 use agentflow::runtime::RuntimeConfig;
 use agentflow_testing::ScriptedModel;
 
-const DOCUMENT: &str =
-    "name: it\noutput: number\nnodes:\n  - {name: number, does: {ask: {text: which?, answer: {type: integer}}}}\n";
+const DOCUMENT: &str = "name: it\noutput: number\nnodes:\n  - {name: number, does: {ask: {text: which?, answer: {type: integer}}}}\n";
 
 /// Runs `read` on another thread and panics after a minute, since `read` might never return.
 fn in_time<T: Send + 'static>(what: &str, read: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || send.send(read()));
-    receive.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{what} is not refused in a minute"))
+    receive
+        .recv_timeout(Duration::from_secs(60))
+        .unwrap_or_else(|_| panic!("{what} is not refused in a minute"))
 }
 
 fn pipe(path: &Path) {
@@ -48,7 +49,8 @@ fn pipes_devices_and_folders_are_no_documents() {
     pipe(&path("pipe"));
     fs::create_dir(path("folder")).unwrap();
     symlink("/dev/zero", path("link")).unwrap();
-    for path in [path("pipe"), path("folder"), path("link"), "/dev/zero".into(), "/dev/null".into()] {
+    for path in [path("pipe"), path("folder"), path("link"), "/dev/zero".into(), "/dev/null".into()]
+    {
         for error in errors(path.clone()) {
             assert!(error.contains("it is not a regular file"), "{}: {error}", path.display());
         }
@@ -79,7 +81,10 @@ fn a_file_of_too_many_bytes_is_not_read() {
     let path = folder.path().join("large.yaml");
     fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
     for error in errors(path) {
-        assert!(error.contains("it has 1099511627776 bytes, and at most 4194304 are read"), "{error}");
+        assert!(
+            error.contains("it has 1099511627776 bytes, and at most 4194304 are read"),
+            "{error}"
+        );
     }
 }
 
@@ -103,7 +108,9 @@ async fn no_link_leads_out_of_a_folder() {
     symlink("nothing", path("gone.yaml")).unwrap();
     pipe(&path("pipe.yaml"));
     let all = folder.path().to_owned();
-    let Err(FolderError::Documents(errors)) = in_time("a folder", move || Document::read_folder(all)) else {
+    let Err(FolderError::Documents(errors)) =
+        in_time("a folder", move || Document::read_folder(all))
+    else {
         panic!("it is refused")
     };
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -9,7 +9,9 @@ use crate::documents::{places, problems};
 const BROKEN: &[(&str, &[&str])] = &[
     (
         "workflow_id: w\nnodes: []\n",
-        &["1:1: a document with `workflow_id` needs `nodes` and `edges`, or `steps`, which run one after another"],
+        &[
+            "1:1: a document with `workflow_id` needs `nodes` and `edges`, or `steps`, which run one after another",
+        ],
     ),
     (
         "workflow_id: w\nsteps: []\nnodes: []\nedges: []\n",
@@ -139,14 +141,25 @@ const BROKEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("workflow_id: w\nsteps: []\n", &["1:1: a document of steps has at least one step"]),
-    ("steps: []\n", &["1:1: a document with `steps` needs `workflow_id`, the name of the workflow"]),
+    (
+        "steps: []\n",
+        &["1:1: a document with `steps` needs `workflow_id`, the name of the workflow"],
+    ),
     (
         "name: t\ntopology: []\n",
-        &["2:11: a part is an object, and this is a list; say how its parts go together, as in `sequence: [..]`"],
+        &[
+            "2:11: a part is an object, and this is a list; say how its parts go together, as in `sequence: [..]`",
+        ],
     ),
-    ("name: t\ntopology: {sequnce: []}\n", &["2:12: a part has no `sequnce`; did you mean `sequence`?"]),
+    (
+        "name: t\ntopology: {sequnce: []}\n",
+        &["2:12: a part has no `sequnce`; did you mean `sequence`?"],
+    ),
     ("name: t\ntopology: {sequence: []}\n", &["2:22: `sequence` has at least one part"]),
-    ("name: t\nroot: {tool: a, agent: b}\n", &["2:17: a part is either `tool` or `agent`; put one in the other"]),
+    (
+        "name: t\nroot: {tool: a, agent: b}\n",
+        &["2:17: a part is either `tool` or `agent`; put one in the other"],
+    ),
     (
         "name: t\nroot: {loop: {tool: a}}\ntopology: {tool: a}\n",
         &[
@@ -392,7 +405,10 @@ fn a_placeholder_is_marked_where_it_stands() {
     assert_eq!(problems(&escaped)[2], format!("11:45: {of_y}"));
     // The same in forms whose values are templates.
     let tools = "id: t\nnodes:\n  - id: a\n    tool: b\n    args_template:\n      text: >\n        One {two} and\n        a } more.\n";
-    assert_eq!(problems(tools), ["8:11: the `}` at byte 16 has no `{` before it; write `}}` for a brace"]);
+    assert_eq!(
+        problems(tools),
+        ["8:11: the `}` at byte 16 has no `{` before it; write `}}` for a brace"]
+    );
 }
 
 /// Checks the positions of parts with equal names, also within inner workflows.
@@ -422,7 +438,8 @@ async fn a_document_that_calls_itself_is_reported() {
     }
     let tree = "name: a\nroot: {loop: {sequence: [{value: 1}, {workflow: a}]}, max: 2}\n";
     let error = Runtime::builder().build().read_document("it.yaml", tree).await.unwrap_err();
-    let says = "2:49: the node `a`: the workflow `a` cannot be built: it calls itself: `a` calls `a`";
+    let says =
+        "2:49: the node `a`: the workflow `a` cannot be built: it calls itself: `a` calls `a`";
     assert_eq!(places(&error), [says]);
 }
 
@@ -478,24 +495,47 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
         ],
     }))
     .unwrap();
-    let error = Runtime::builder().graph(graph).build().workflow_graph("doc_plan").unwrap_err().to_string();
-    assert!(error.contains("when `way` takes `r`, the workflow has no output") && error.contains(unknown), "{error}");
+    let error =
+        Runtime::builder().graph(graph).build().workflow_graph("doc_plan").unwrap_err().to_string();
+    assert!(
+        error.contains("when `way` takes `r`, the workflow has no output")
+            && error.contains(unknown),
+        "{error}"
+    );
 }
 
 /// Checks the hints for missing and unquoted punctuation in YAML.
 #[test]
 fn mistakes_in_signs_say_which_sign_is_meant() {
     for (text, says) in [
-        ("id: a\npattern: \"\\d+\"\n", "2:11: unknown escape `\\d` in double quotes; use single quotes or `\\\\d`"),
-        ("id: \"ok\\n \\q\"\n", "1:11: unknown escape `\\q` in double quotes; use single quotes or `\\\\q`"),
-        ("id: \"\\u12\"\n", "1:6: `\\u` needs 4 hexadecimal digits in double quotes; use single quotes or `\\\\u`"),
+        (
+            "id: a\npattern: \"\\d+\"\n",
+            "2:11: unknown escape `\\d` in double quotes; use single quotes or `\\\\d`",
+        ),
+        (
+            "id: \"ok\\n \\q\"\n",
+            "1:11: unknown escape `\\q` in double quotes; use single quotes or `\\\\q`",
+        ),
+        (
+            "id: \"\\u12\"\n",
+            "1:6: `\\u` needs 4 hexadecimal digits in double quotes; use single quotes or `\\\\u`",
+        ),
         ("id: w\nnodes:\n  - id: a\n    tool t\n", "4:5: expected `:` after `tool t`"),
         ("id: w\ntool t", "2:1: expected `:` after `tool t`"),
         ("id: w\ntool t\nnodes: []\n", "2:1: expected `:` after `tool t`"),
-        ("title: {topic} and more\n", "1:8: the text continues behind `}`; quote a text that begins with `{`"),
-        ("- value: {input.name} is late\n", "1:10: the text continues behind `}`; quote a text that begins with `{`"),
+        (
+            "title: {topic} and more\n",
+            "1:8: the text continues behind `}`; quote a text that begins with `{`",
+        ),
+        (
+            "- value: {input.name} is late\n",
+            "1:10: the text continues behind `}`; quote a text that begins with `{`",
+        ),
         ("- [a] b\n- c\n", "1:3: the text continues behind `]`; quote a text that begins with `[`"),
-        ("a: {text: {topic} more}\n", "1:11: the text continues behind `}`; quote a text that begins with `{`"),
+        (
+            "a: {text: {topic} more}\n",
+            "1:11: the text continues behind `}`; quote a text that begins with `{`",
+        ),
     ] {
         assert_eq!(problems(text), [says], "{text}");
     }

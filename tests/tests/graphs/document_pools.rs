@@ -53,29 +53,35 @@ impl Model for ConstantModel {
 
     fn stream(&self, _: ModelRequest) -> ModelStream {
         self.2.fetch_add(1, Ordering::SeqCst);
-        let completed = ModelEvent::Completed(Box::new(ModelResponse::new(Arc::new(Message::assistant(self.0)))));
+        let completed = ModelEvent::Completed(Box::new(ModelResponse::new(Arc::new(
+            Message::assistant(self.0),
+        ))));
         ModelStream::new(futures_util::stream::iter([Ok(completed)]))
     }
 }
 
 async fn output_with(text: &str, model: &ConstantModel, input: Value) -> Value {
     let document = read(text);
-    let runtime = with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
+    let runtime =
+        with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
     runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
     run(&runtime, "it", json!({"input": input})).await
 }
 
 #[tokio::test]
 async fn a_model_picks_one_of_the_candidates() {
-    let document = read(&pool(THREE, ", output_mapping: {got: output, used: tool_used, server: server_id}"));
+    let document =
+        read(&pool(THREE, ", output_mapping: {got: output, used: tool_used, server: server_id}"));
     assert_eq!(document.form(), DocumentForm::Edges);
     let model = ScriptedModel::new([Turn::text("1")]).capturing();
-    let runtime = with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
+    let runtime =
+        with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
     runtime.check(&document).await.unwrap();
     let output = run(&runtime, "it", json!({"input": {"x": 1}})).await;
     assert_eq!(output, json!({"x": 1, "got": {"x": 1}, "used": "note", "server": "notes"}));
     let [asked] = &model.requests()[..] else { panic!("one call") };
-    let texts: Vec<String> = asked.messages.messages().iter().map(|message| message.text().to_string()).collect();
+    let texts: Vec<String> =
+        asked.messages.messages().iter().map(|message| message.text().to_string()).collect();
     assert!(texts[0].starts_with("You choose which one of several candidates"), "{texts:?}");
     assert_eq!(
         texts[1],
@@ -120,7 +126,8 @@ async fn the_choice_is_recorded() {
             .model(ConstantModel::new(answer))
             .document(read(&pool(THREE, more)))
             .build();
-        let handle = runtime.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
+        let handle =
+            runtime.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
         let id = handle.run_id().clone();
         handle.result().await.unwrap();
         let events = store.read(&id, 0, usize::MAX).await.unwrap();
@@ -133,7 +140,10 @@ async fn the_choice_is_recorded() {
             _ => None,
         });
         let resolved = resolved.unwrap_or_else(|| panic!("{answer}: {events:#?}"));
-        assert_eq!((&resolved["dependency_id"], &resolved["server_id"]), (&json!("d"), &json!(server)));
+        assert_eq!(
+            (&resolved["dependency_id"], &resolved["server_id"]),
+            (&json!("d"), &json!(server))
+        );
         assert_eq!(resolved["pool_index"], place, "{answer}");
         let warned = events.iter().any(|event| {
             event.path.to_string().ends_with("number")
@@ -151,11 +161,15 @@ async fn one_candidate_is_called_without_a_model() {
     let output = output_with(&pool(one, ""), &asks_nobody, json!({})).await;
     assert_eq!(output["server_id"], "notes");
     // Permissions exclude the other candidates.
-    for permissions in [", permissions: {acl_server_ids: [notes]}", ", permissions: {acl_server_ids: [notes, other]}"] {
+    for permissions in [
+        ", permissions: {acl_server_ids: [notes]}",
+        ", permissions: {acl_server_ids: [notes, other]}",
+    ] {
         let output = output_with(&pool(THREE, permissions), &asks_nobody, json!({})).await;
         assert_eq!(output["server_id"], "notes", "{permissions}");
     }
-    let scoped = pool(THREE, "").replace("edges: []", "permissions: {acl_scope: [notes]}\nedges: []");
+    let scoped =
+        pool(THREE, "").replace("edges: []", "permissions: {acl_scope: [notes]}\nedges: []");
     assert_eq!(output_with(&scoped, &asks_nobody, json!({})).await["server_id"], "notes");
     assert_eq!(asks_nobody.asked(), 0);
     // The model sees only the candidates that the permissions allow.
@@ -164,34 +178,55 @@ async fn one_candidate_is_called_without_a_model() {
     let runtime = with_far(Runtime::builder()).model(model.clone()).document(read(&two)).build();
     assert_eq!(run(&runtime, "it", json!({"input": {}})).await["tool_used"], "review");
     let asked = model.requests()[0].messages.messages()[1].text().to_string();
-    assert!(asked.contains("0: server=notes") && asked.contains("1: server=code_review"), "{asked}");
+    assert!(
+        asked.contains("0: server=notes") && asked.contains("1: server=code_review"),
+        "{asked}"
+    );
     assert!(!asked.contains("server=code "), "{asked}");
 }
 
 #[tokio::test]
 async fn a_model_picks_a_resource_or_a_prompt() {
     let server = ScriptedMcp::new([])
-        .resources([json!({"uri": "note://a", "name": "a"}), json!({"uri": "note://b", "name": "b"})])
+        .resources([
+            json!({"uri": "note://a", "name": "a"}),
+            json!({"uri": "note://b", "name": "b"}),
+        ])
         .answers_reads([("note://b", McpAnswer::contents("note://b", "two"))]);
-    let client = McpClient::in_memory("notes", move || server.connect()).resources_as_tools().build().unwrap();
+    let client = McpClient::in_memory("notes", move || server.connect())
+        .resources_as_tools()
+        .build()
+        .unwrap();
     let both = "{server_id: notes, resource_uri: 'note://a'}, {server_id: notes, resource_uri: 'note://b'}";
     let document = read(&pool(both, "").replace("mcp_tool", "mcp_resource"));
     let model = ScriptedModel::new([Turn::text("1")]).capturing();
-    let runtime = Runtime::builder().toolset(client.toolset()).model(model.clone()).document(document.clone()).build();
+    let runtime = Runtime::builder()
+        .toolset(client.toolset())
+        .model(model.clone())
+        .document(document.clone())
+        .build();
     runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
     let output = run(&runtime, "it", json!({"input": {}})).await;
-    assert_eq!(output, json!({"output": "two", "tool_used": "read_resource", "server_id": "notes"}));
+    assert_eq!(
+        output,
+        json!({"output": "two", "tool_used": "read_resource", "server_id": "notes"})
+    );
     let asked = model.requests()[0].messages.messages()[1].text().to_string();
-    assert!(asked.contains("1: server=notes tool=read_resource agent=- endpoint=- resource=note://b"), "{asked}");
+    assert!(
+        asked.contains("1: server=notes tool=read_resource agent=- endpoint=- resource=note://b"),
+        "{asked}"
+    );
     // The call contains the name of the chosen prompt.
     let prompts = "{server_id: notes, prompt_name: brief}, {server_id: notes, prompt_name: long}";
     let document = read(&pool(prompts, "").replace("mcp_tool", "mcp_prompt"));
     let server = ScriptedMcp::new([])
         .prompts([json!({"name": "brief"}), json!({"name": "long"})])
         .answers_prompts([("long", McpAnswer::prompt("two"))]);
-    let client = McpClient::in_memory("notes", move || server.connect()).prompts_as_tools().build().unwrap();
+    let client =
+        McpClient::in_memory("notes", move || server.connect()).prompts_as_tools().build().unwrap();
     let model = ScriptedModel::new([Turn::text("1")]);
-    let runtime = Runtime::builder().toolset(client.toolset()).model(model).document(document).build();
+    let runtime =
+        Runtime::builder().toolset(client.toolset()).model(model).document(document).build();
     let output = run(&runtime, "it", json!({"input": {}})).await;
     assert!(output["output"].to_string().contains("two"), "{output}");
     assert_eq!(output["tool_used"], "get_prompt");
@@ -217,15 +252,20 @@ async fn a_model_chooses_among_the_tools_of_several_dependencies() {
         (vec![echo.clone(), note.clone()], vec!["mcp__code__echo", "mcp__notes__note"]),
         (vec![echo.clone(), all], vec!["mcp__code__echo", "mcp__code__read"]),
     ] {
-        let model =
-            ScriptedModel::new([Turn::call("mcp__code__echo", json!({"x": 1})), Turn::text("done")]).capturing();
+        let model = ScriptedModel::new([
+            Turn::call("mcp__code__echo", json!({"x": 1})),
+            Turn::text("done"),
+        ])
+        .capturing();
         let document = read(&node(&dependencies));
-        let runtime = with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
+        let runtime =
+            with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
         runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         let output = run(&runtime, "it", json!({"input": {}})).await;
         assert_eq!(output, json!({"output": "done", "tool_used": "echo", "server_id": "code"}));
         let requests = model.requests();
-        let named: Vec<String> = requests[0].tools.definitions().iter().map(|tool| tool.name.to_string()).collect();
+        let named: Vec<String> =
+            requests[0].tools.definitions().iter().map(|tool| tool.name.to_string()).collect();
         assert_eq!(named, tools);
         assert!(
             requests[1]
@@ -237,13 +277,18 @@ async fn a_model_chooses_among_the_tools_of_several_dependencies() {
         );
     }
     let unknown = read(&node(&[echo, fixed("b", "server_id: notes, tool_name: noet")]));
-    let runtime = with_far(Runtime::builder()).model(ScriptedModel::new([])).document(unknown).build();
+    let runtime =
+        with_far(Runtime::builder()).model(ScriptedModel::new([])).document(unknown).build();
     let started = runtime.start_named("it", json!({"input": {}})).await.unwrap();
     let error = started.result().await.unwrap_err().to_string();
     assert!(error.contains("has no tool of this name; did you mean `mcp.notes.note`?"), "{error}");
-    let resource = fixed("r", "server_id: notes, resource_uri: 'note://a'").replace("mcp_tool", "mcp_resource");
+    let resource = fixed("r", "server_id: notes, resource_uri: 'note://a'")
+        .replace("mcp_tool", "mcp_resource");
     let error = Document::read("it.yaml", node(&[note, resource])).unwrap_err();
-    assert!(error.problems()[0].message.ends_with("bind `note://a` in a node of its own"), "{error}");
+    assert!(
+        error.problems()[0].message.ends_with("bind `note://a` in a node of its own"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -269,7 +314,10 @@ fn pools_that_cannot_be_read() {
             "`n` needs `capability`, by which a model chooses among the tools of a server, or a `tool_name` in each candidate",
         ),
         (
-            pool(THREE, "").replace("resolution_mode: pool", "resolution_mode: pool, fixed_ref: {server_id: s}"),
+            pool(THREE, "").replace(
+                "resolution_mode: pool",
+                "resolution_mode: pool, fixed_ref: {server_id: s}",
+            ),
             "`fixed_ref` belongs to `resolution_mode: fixed`; say so, or remove it",
         ),
         (
@@ -291,7 +339,8 @@ fn pools_that_cannot_be_read() {
 /// Lets an optional dependency have an empty pool. The model then works without tools.
 #[tokio::test]
 async fn an_empty_pool_that_is_not_required_is_no_dependency() {
-    let text = pool("", "").replace("resolution_mode: pool", "required: false, resolution_mode: pool");
+    let text =
+        pool("", "").replace("resolution_mode: pool", "required: false, resolution_mode: pool");
     let model = ScriptedModel::new([Turn::text("by myself")]).capturing();
     let runtime = with_far(Runtime::builder()).model(model.clone()).document(read(&text)).build();
     let output = run(&runtime, "it", json!({"input": {}})).await;
@@ -330,12 +379,16 @@ async fn the_chosen_tool_is_named() {
     for text in [edges, steps] {
         for (turns, tool) in [
             (vec![calls("small"), Turn::text("done")], json!("read")),
-            (vec![Turn::call("mcp__code__echo", json!({})), calls("broken"), Turn::text("done")], json!("echo")),
+            (
+                vec![Turn::call("mcp__code__echo", json!({})), calls("broken"), Turn::text("done")],
+                json!("echo"),
+            ),
             (vec![calls("broken"), Turn::text("done")], json!(null)),
             (vec![Turn::text("done")], json!(null)),
         ] {
             let model = ScriptedModel::new(turns);
-            let runtime = with_far(Runtime::builder()).model(model.clone()).document(read(text)).build();
+            let runtime =
+                with_far(Runtime::builder()).model(model.clone()).document(read(text)).build();
             let output = run(&runtime, "it", json!({"input": {}})).await;
             assert_eq!(named(&output), (tool, json!("code")), "{output}");
             model.finish();
@@ -348,9 +401,13 @@ async fn the_chosen_tool_is_named() {
 async fn the_chosen_tool_is_named_after_every_crash() {
     let text = "workflow_id: it\nnodes:\n  - {node_id: n, kind: mcp, capability: Echo it., dependencies: [{dependency_id: d, \
                 dependency_type: mcp_tool, fixed_ref: {server_id: code}}]}\nedges: []\n";
-    let output =
-        after_every_crash(text, json!({"input": {"x": 1}}), |builder| with_far(builder).model(SingleCallModel));
-    assert_eq!(output.await, json!({"x": 1, "output": "called", "tool_used": "echo", "server_id": "code"}));
+    let output = after_every_crash(text, json!({"input": {"x": 1}}), |builder| {
+        with_far(builder).model(SingleCallModel)
+    });
+    assert_eq!(
+        output.await,
+        json!({"x": 1, "output": "called", "tool_used": "echo", "server_id": "code"})
+    );
 }
 
 /// A model that calls the tool `echo` of the server `code` once, then answers.
@@ -359,12 +416,14 @@ struct SingleCallModel;
 
 impl Model for SingleCallModel {
     fn info(&self) -> &ModelInfo {
-        static INFO: std::sync::LazyLock<ModelInfo> = std::sync::LazyLock::new(|| ModelInfo::new("test", "calls once"));
+        static INFO: std::sync::LazyLock<ModelInfo> =
+            std::sync::LazyLock::new(|| ModelInfo::new("test", "calls once"));
         &INFO
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let has_result = request.messages.messages().iter().any(|message| message.results().next().is_some());
+        let has_result =
+            request.messages.messages().iter().any(|message| message.results().next().is_some());
         let answer = match has_result {
             true => Message::assistant("called"),
             false => {
@@ -382,7 +441,9 @@ impl Model for SingleCallModel {
 #[tokio::test]
 async fn resolved_dependencies_are_reported() {
     let one = "{server_id: notes, tool_name: note}";
-    let fixed = pool(one, "").replace("resolution_mode: pool, pool_refs: [", "fixed_ref: ").replace("}]}]", "}}]");
+    let fixed = pool(one, "")
+        .replace("resolution_mode: pool, pool_refs: [", "fixed_ref: ")
+        .replace("}]}]", "}}]");
     let two = ", permissions: {acl_server_ids: [notes, code_review]}";
     let only = ", permissions: {acl_server_ids: [notes]}";
     for (text, server, place) in [
@@ -392,7 +453,8 @@ async fn resolved_dependencies_are_reported() {
         (pool(THREE, two), "code_review", json!(2)),
         (pool(THREE, ""), "notes", json!(1)),
     ] {
-        let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(ConstantModel::new("1"));
+        let builder =
+            with_far(Runtime::builder()).store(MemoryStore::new()).model(ConstantModel::new("1"));
         let runtime = builder.document(read(&text)).build();
         let handle = runtime.start_named("it", json!({"input": {}})).await.unwrap();
         handle.result().await.unwrap();
@@ -400,7 +462,11 @@ async fn resolved_dependencies_are_reported() {
         let node = report.nodes.iter().find(|node| node.name == "n").unwrap();
         assert_eq!(node.status, NodeStatus::Success);
         let resolved = serde_json::to_value(&node.resolved_dependencies).unwrap();
-        let endpoint = if server == "notes" && text.contains("http://n") { json!("http://n") } else { json!(null) };
+        let endpoint = if server == "notes" && text.contains("http://n") {
+            json!("http://n")
+        } else {
+            json!(null)
+        };
         let tool = if server == "notes" { "note" } else { "review" };
         assert_eq!(
             resolved,
@@ -413,13 +479,18 @@ async fn resolved_dependencies_are_reported() {
     }
     // While the model chooses, no dependency is resolved.
     let begun = Arc::new(tokio::sync::Notify::new());
-    let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(PendingChoiceModel(Arc::clone(&begun)));
+    let builder = with_far(Runtime::builder())
+        .store(MemoryStore::new())
+        .model(PendingChoiceModel(Arc::clone(&begun)));
     let runtime = builder.document(read(&pool(THREE, ""))).build();
     let handle = runtime.start_named("it", json!({"input": {}})).await.unwrap();
     within("the choice", begun.notified()).await;
     let report = runtime.inspect(handle.run_id()).await.unwrap();
     let node = report.nodes.iter().find(|node| node.name == "n").unwrap();
-    assert_eq!((node.status, node.status.as_str()), (NodeStatus::ResolvingDependencies, "resolving_dependencies"));
+    assert_eq!(
+        (node.status, node.status.as_str()),
+        (NodeStatus::ResolvingDependencies, "resolving_dependencies")
+    );
     assert!(node.resolved_dependencies.is_empty(), "{node:?}");
     handle.cancel("it is never chosen").await.unwrap();
 }
@@ -430,7 +501,8 @@ struct PendingChoiceModel(Arc<tokio::sync::Notify>);
 
 impl Model for PendingChoiceModel {
     fn info(&self) -> &ModelInfo {
-        static INFO: std::sync::LazyLock<ModelInfo> = std::sync::LazyLock::new(|| ModelInfo::new("test", "chooses"));
+        static INFO: std::sync::LazyLock<ModelInfo> =
+            std::sync::LazyLock::new(|| ModelInfo::new("test", "chooses"));
         &INFO
     }
 
@@ -482,12 +554,15 @@ async fn a_run_that_is_resumed_does_not_choose_again() {
     let text = pool("{server_id: code, tool_name: echo}, {server_id: far, tool_name: slow}", "");
     let build = |model: &ConstantModel| {
         let far = ToolsetRef::new(Far("mcp.far", vec![slow().into()]));
-        let runtime =
-            with_far(Runtime::builder()).toolset(far).store(MortalStore::new(&store, None)).model(model.clone());
+        let runtime = with_far(Runtime::builder())
+            .toolset(far)
+            .store(MortalStore::new(&store, None))
+            .model(model.clone());
         runtime.document(read(&text)).build()
     };
     let first = build(&ConstantModel::new("1"));
-    let handle = first.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
+    let handle =
+        first.start_named("it", Encoded::new(&json!({"input": {}})).unwrap()).await.unwrap();
     let id = handle.run_id().clone();
     within("`begun`", begun.notified()).await;
     drop((handle, first));
@@ -521,7 +596,10 @@ model: openai/gpt-5-mini
     let error = runtime.check(&read(text)).await.unwrap_err();
     let found = places(&error);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("13:43: ") && found[0].contains("`mcp.notes.nothing`"), "{found:?}");
+    assert!(
+        found[0].starts_with("13:43: ") && found[0].contains("`mcp.notes.nothing`"),
+        "{found:?}"
+    );
 }
 
 /// The argument's name also occurs in a template. The problem must be reported at the call.
@@ -530,5 +608,8 @@ async fn a_missing_argument_is_reported_at_the_call() {
     let text = "id: w\nnodes:\n  - {id: a, args_template: {most: \"{query}\"}, tool: doc_search}\n";
     let error = Runtime::builder().build().check(&read(text)).await.unwrap_err();
     let found = places(&error);
-    assert_eq!(found, ["3:53: the node `a`: the tool `doc_search` needs `query`, which is not given"]);
+    assert_eq!(
+        found,
+        ["3:53: the node `a`: the tool `doc_search` needs `query`, which is not given"]
+    );
 }

@@ -47,7 +47,8 @@ const ALL: [Case; 12] = [
         input: || json!({"message": "The rates?"}),
         turns: || {
             vec![
-                Turn::call("doc_search", json!({"query": "rates", "most": 1})).expect_last("The rates?"),
+                Turn::call("doc_search", json!({"query": "rates", "most": 1}))
+                    .expect_last("The rates?"),
                 Turn::text("1.1 dollars"),
                 Turn::text("It rises.").expect_last("The rates are 1.1 dollars\n\nThe rates?"),
             ]
@@ -112,13 +113,16 @@ const ALL: [Case; 12] = [
         input: || json!({"input": {"pr_url": "u/1"}}),
         turns: || {
             vec![
-                Turn::call("mcp__code_review__review", json!({"pr_url": "u/1"})).expect_last("{\"pr_url\":\"u/1\"}"),
+                Turn::call("mcp__code_review__review", json!({"pr_url": "u/1"}))
+                    .expect_last("{\"pr_url\":\"u/1\"}"),
                 Turn::text("fine"),
             ]
         },
         output: || {
-            let review = "{\"output\":\"fine\",\"server_id\":\"code_review\",\"tool_used\":\"review\"}";
-            let message = format!("[summarize_findings\n\n{{\"pr_url\":\"u/1\",\"review\":{review}}}]");
+            let review =
+                "{\"output\":\"fine\",\"server_id\":\"code_review\",\"tool_used\":\"review\"}";
+            let message =
+                format!("[summarize_findings\n\n{{\"pr_url\":\"u/1\",\"review\":{review}}}]");
             json!({"output": message, "agent_id": "summarize_findings", "endpoint": "http://it"})
         },
         written_as: &[Steps],
@@ -178,12 +182,19 @@ impl Case {
     async fn result_of(&self, document: &Document) -> Value {
         let model = ScriptedModel::new((self.turns)());
         let helper = Agent::new(model.clone()).name("forms_helper");
-        let builder = with_far(Runtime::builder()).store(MemoryStore::new()).model(model.clone()).agent(&helper);
+        let builder = with_far(Runtime::builder())
+            .store(MemoryStore::new())
+            .model(model.clone())
+            .agent(&helper);
         let builder = builder.documents(self.calls.map(read)).document(document.clone());
         let runtime = builder.build();
         runtime.check(document).await.unwrap_or_else(|error| panic!("{error}"));
-        let run = runtime.start_named(document.name(), (self.input)()).await.unwrap_or_else(|error| panic!("{error}"));
-        let result = run.result().await.unwrap_or_else(|error| panic!("{}: {error}", document.name()));
+        let run = runtime
+            .start_named(document.name(), (self.input)())
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let result =
+            run.result().await.unwrap_or_else(|error| panic!("{}: {error}", document.name()));
         check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
         model.finish();
         result.decode().unwrap()
@@ -207,7 +218,11 @@ async fn a_document_of_each_form_has_its_result_and_is_written_again() {
                 assert_eq!(again.graph().hash(), document.graph().hash(), "{name} as {form}");
                 assert_eq!(again.inner(), document.inner(), "{name} as {form}");
                 assert_eq!(again.export(form).unwrap(), written, "{name} as {form}");
-                assert_eq!(case.result_of(&again).await, (case.output)(), "{name} as {form}: {text}");
+                assert_eq!(
+                    case.result_of(&again).await,
+                    (case.output)(),
+                    "{name} as {form}: {text}"
+                );
             }
         }
         written_as.sort_by_key(|form| DocumentForm::ALL.iter().position(|other| other == form));

@@ -41,8 +41,10 @@ fn doc_broken() -> Result<String, String> {
 
 fn letters() -> Pipeline {
     let twice = Pipeline::map_over(Pipeline::tool("doc_twice").with(json!({"text": "{input}"})));
-    let words = Pipeline::tool("doc_count").with(json!({"texts": "{input}"})).named("words").save("words");
-    let grown = Pipeline::tool("doc_grow").with(json!({"text": "{input}"})) * until("size(item) > 20").max(5);
+    let words =
+        Pipeline::tool("doc_count").with(json!({"texts": "{input}"})).named("words").save("words");
+    let grown = Pipeline::tool("doc_grow").with(json!({"text": "{input}"}))
+        * until("size(item) > 20").max(5);
     let sent = Pipeline::value("sent: {input}").timeout(std::time::Duration::from_secs(5));
     (twice >> (words | Pipeline::value("{input}").named("texts")))
         .tap(Pipeline::tool("doc_note").with(json!({"text": "{input.words}"})))
@@ -64,7 +66,8 @@ async fn a_tree_is_the_graphs_of_its_operators() {
 
 #[tokio::test]
 async fn a_run_of_a_tree_survives_every_crash() {
-    let output = after_every_crash(LETTERS, json!({"input": ["a b", "c"]}), |builder| builder).await;
+    let output =
+        after_every_crash(LETTERS, json!({"input": ["a b", "c"]}), |builder| builder).await;
     assert_eq!(output, json!("sent: 6!!!!"));
 }
 
@@ -84,16 +87,27 @@ fn each_operator_is_one_of_a_pipeline() {
     same("{loop: {agent: b}, until: item.done}", b() * until("item.done"));
     same("{map_over: {tool: a}}", Pipeline::map_over(a()));
     same("{tool: a, retry: 2, save: k, as: n}", a().retry(2).save("k").named("n"));
-    same("{timeout: {agent: b}, seconds: 1.5}", b().timeout(std::time::Duration::from_millis(1500)));
+    same(
+        "{timeout: {agent: b}, seconds: 1.5}",
+        b().timeout(std::time::Duration::from_millis(1500)),
+    );
     same("{gate: 'May it?'}", Pipeline::gate("May it?"));
     same(
         "{gate: 'May it?', when: input.n > 1}",
-        Pipeline::when("input.n > 1", Pipeline::gate("May it?")).otherwise(Pipeline::value("{input}")),
+        Pipeline::when("input.n > 1", Pipeline::gate("May it?"))
+            .otherwise(Pipeline::value("{input}")),
     );
-    same("{workflow: w, with: {x: '{input.y}'}}", Pipeline::workflow("w").with(json!({"x": "{input.y}"})));
-    same("{transform: [{drop: [k]}]}", Pipeline::transform([serde_json::from_value(json!({"drop": ["k"]})).unwrap()]));
+    same(
+        "{workflow: w, with: {x: '{input.y}'}}",
+        Pipeline::workflow("w").with(json!({"x": "{input.y}"})),
+    );
+    same(
+        "{transform: [{drop: [k]}]}",
+        Pipeline::transform([serde_json::from_value(json!({"drop": ["k"]})).unwrap()]),
+    );
     // A `parallel` within a `parallel` stays a separate node.
-    let within = read("name: t\nroot: {parallel: [{parallel: [{tool: a}, {agent: b}]}, {value: 1}]}\n");
+    let within =
+        read("name: t\nroot: {parallel: [{parallel: [{tool: a}, {agent: b}]}, {value: 1}]}\n");
     assert!(within.graph().node("together_2").is_some(), "{:?}", within.graph());
 }
 
@@ -122,7 +136,8 @@ fn a_preset_is_read_wherever_it_is_named() {
     let document = read(&text("timeout_ms", "careful"));
     let policy = NodePolicy::default().timeout(std::time::Duration::from_millis(9));
     let calls = [document.graph(), &document.inner()[0]].into_iter().flat_map(|graph| &graph.nodes);
-    let of_calls: Vec<_> = calls.filter(|node| ["a", "b", "c"].contains(&&*node.name)).map(|of| &of.policy).collect();
+    let of_calls: Vec<_> =
+        calls.filter(|node| ["a", "b", "c"].contains(&&*node.name)).map(|of| &of.policy).collect();
     assert_eq!(of_calls, [&policy; 3]);
     for form in [DocumentForm::Tree, document.form()] {
         let exported = document.export(form).unwrap().to_string();
@@ -136,7 +151,10 @@ fn a_preset_is_read_wherever_it_is_named() {
     assert_eq!(problems(&text("timeout_ms", "carefull")), [unknown]);
     // The same in documents of edges.
     let edges = "workflow_id: w\nnodes:\n  - {node_id: a, kind: mcp, retry_policy: &often {max_atempts: 9}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: b, kind: mcp, retry_policy: *often, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges: []\n";
-    assert_eq!(problems(edges), ["3:51: a retry policy has no `max_atempts`; did you mean `max_attempts`?"]);
+    assert_eq!(
+        problems(edges),
+        ["3:51: a retry policy has no `max_atempts`; did you mean `max_attempts`?"]
+    );
 }
 
 /// Runs the `otherwise` part of a gate when the approval is denied.
@@ -151,22 +169,29 @@ topology:
       save: decided
     - value: \"{state.decided}: {input}\"
 ";
-    let gate =
-        Pipeline::gate("Transfer {input.amount}?").otherwise(Pipeline::value("kept {input.amount}")).save("decided");
-    let pipeline = Pipeline::value(json!({"amount": "{input}"})) >> gate >> Pipeline::value("{state.decided}: {input}");
+    let gate = Pipeline::gate("Transfer {input.amount}?")
+        .otherwise(Pipeline::value("kept {input.amount}"))
+        .save("decided");
+    let pipeline = Pipeline::value(json!({"amount": "{input}"}))
+        >> gate
+        >> Pipeline::value("{state.decided}: {input}");
     let document = read(text);
     assert_eq!(document.graph(), pipeline.graphs("transfer").unwrap().last().unwrap());
-    for (answer, output) in
-        [(Approval::granted(), "{\"amount\":5}: {\"amount\":5}"), (Approval::denied("no"), "kept 5: kept 5")]
-    {
-        let runtime = Runtime::builder().store(MemoryStore::new()).document(document.clone()).build();
+    for (answer, output) in [
+        (Approval::granted(), "{\"amount\":5}: {\"amount\":5}"),
+        (Approval::denied("no"), "kept 5: kept 5"),
+    ] {
+        let runtime =
+            Runtime::builder().store(MemoryStore::new()).document(document.clone()).build();
         let handle = runtime.start_named("transfer", json!({"input": 5})).await.unwrap();
-        let question = within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
+        let question =
+            within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
         assert_eq!((&*question.path, &*question.message), ("gate", "Transfer 5?"));
         runtime.approve(handle.run_id(), &question.id, answer, "ada").await.unwrap();
         assert_eq!(handle.result().await.unwrap().decode::<String>().unwrap(), output);
     }
-    let error = Pipeline::value(1).otherwise(Pipeline::value(2)).graphs("made").unwrap_err().to_string();
+    let error =
+        Pipeline::value(1).otherwise(Pipeline::value(2)).graphs("made").unwrap_err().to_string();
     assert!(error.starts_with("the part `value`: only a gate has `otherwise`"), "{error}");
 }
 
@@ -183,8 +208,9 @@ async fn a_part_with_a_schema_and_arguments_means_one_thing() {
         let runtime = Runtime::builder().document(document.clone()).build();
         runtime.check(&document).await.unwrap_or_else(|error| panic!("{text}{error}"));
         assert_eq!(run(&runtime, "it", json!({"input": "a"})).await, json!("a!"));
-        let again =
-            DocumentForm::Tree.export_with(document.graph(), document.inner()).unwrap_or_else(|e| panic!("{e}"));
+        let again = DocumentForm::Tree
+            .export_with(document.graph(), document.inner())
+            .unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(read(&again.to_string()).graph(), document.graph());
     }
     let misfit = format!("name: it\ntopology: {{sequence: [{{value: 5}}, {part}]}}\n");
@@ -201,8 +227,14 @@ fn a_part_in_other_words_says_what_to_write() {
             "{if: x, then: {value: 1}}",
             "a part has no `if`; a part that depends on a condition is `route: [{when: .., then: ..}]`",
         ),
-        ("{approval: May it?}", "a part has no `approval`; a question that a person must agree to is `gate: ..`"),
-        ("{http_request: {url: x}}", "a part has no `http_request`; a tool is called with `tool: http_request`"),
+        (
+            "{approval: May it?}",
+            "a part has no `approval`; a question that a person must agree to is `gate: ..`",
+        ),
+        (
+            "{http_request: {url: x}}",
+            "a part has no `http_request`; a tool is called with `tool: http_request`",
+        ),
         ("{toool: x}", "a part has no `toool`; did you mean `tool`?"),
     ] {
         let found = problems(&format!("name: it\ntopology: {part}\n"));
@@ -221,12 +253,16 @@ topology:
     - {value: \"{input.total} to {nodes.input.country}\"}
 ";
     let runtime = Runtime::builder().document(read(text)).build();
-    assert_eq!(run(&runtime, "it", json!({"input": {"total": 5, "country": "DE"}})).await, json!("5 to DE"));
+    assert_eq!(
+        run(&runtime, "it", json!({"input": {"total": 5, "country": "DE"}})).await,
+        json!("5 to DE")
+    );
     let typed = text.replace("topology:", "topology:\n  output: {type: string}");
     let found = problems(&typed.replace("{nodes.input.country}", "{input.country}"));
     assert!(found.len() == 1 && found[0].starts_with("6:"), "{found:?}");
     assert!(
-        found[0].contains("the placeholder `{input.country}`: the output of `value` has nothing there"),
+        found[0]
+            .contains("the placeholder `{input.country}`: the output of `value` has nothing there"),
         "{found:?}"
     );
     let route = |when: &str| {
@@ -237,9 +273,16 @@ topology:
     };
     let found = problems(&route("input.country == 'DE'"));
     assert!(found.len() == 1 && found[0].starts_with("6:17: "), "{found:?}");
-    assert!(found[0].contains("`input.country == 'DE'`: the output of `value` has nothing at `country`"), "{found:?}");
+    assert!(
+        found[0]
+            .contains("`input.country == 'DE'`: the output of `value` has nothing at `country`"),
+        "{found:?}"
+    );
     let found = problems(&route("order.country == 'DE'"));
-    assert!(found.len() == 1 && found[0].ends_with("; the key of the state is `state.order`"), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].ends_with("; the key of the state is `state.order`"),
+        "{found:?}"
+    );
     read(&route("nodes.input.country == 'DE' && state.order.total > 1"));
 }
 
@@ -249,7 +292,10 @@ fn pictures_show_keys_of_the_state() {
     let text = "name: it\ntopology:\n  sequence:\n    - {value: \"{input}\", save: topic}\n    - {value: x}\n    - {value: \"about {state.topic}\"}\n";
     let (mermaid, dot) = (read(text).graph().to_mermaid(), read(text).graph().to_dot());
     assert!(mermaid.contains("n1(\"value<br/>saves topic\")\n"), "{mermaid}");
-    assert!(mermaid.contains("n1 -.->|\"topic\"| n3\n") && !mermaid.contains("|\"topic\"| n2"), "{mermaid}");
+    assert!(
+        mermaid.contains("n1 -.->|\"topic\"| n3\n") && !mermaid.contains("|\"topic\"| n2"),
+        "{mermaid}"
+    );
     assert!(dot.contains("n1 -> n3 [label=\"topic\", style=dashed];\n"), "{dot}");
     static TOPIC: StateKey<String> = StateKey::session("topic");
     let agent = Agent::new("openai/gpt-5-mini").settings(AgentSettings::new().output_key(&TOPIC));

@@ -34,8 +34,9 @@ pub(super) fn read(text: &str) -> Document {
 
 /// Formats the problems as `line:column: message`.
 pub(super) fn places(error: &DocumentError) -> Vec<String> {
-    let place =
-        |problem: &agentflow::document::Problem| format!("{}:{}: {}", problem.line, problem.column, problem.message);
+    let place = |problem: &agentflow::document::Problem| {
+        format!("{}:{}: {}", problem.line, problem.column, problem.message)
+    };
     error.problems().iter().map(place).collect()
 }
 
@@ -44,7 +45,10 @@ pub(super) fn problems(text: &str) -> Vec<String> {
 }
 
 pub(super) async fn run(runtime: &Runtime, name: &str, input: Value) -> Value {
-    let handle = runtime.start_named(name, Encoded::new(&input).unwrap()).await.unwrap_or_else(|e| panic!("{e}"));
+    let handle = runtime
+        .start_named(name, Encoded::new(&input).unwrap())
+        .await
+        .unwrap_or_else(|e| panic!("{e}"));
     handle.result().await.unwrap_or_else(|error| panic!("{error}")).decode().unwrap()
 }
 
@@ -70,7 +74,9 @@ async fn a_graph_document_runs_like_the_graph_it_describes() {
 async fn a_document_bounds_its_runs() {
     let text = "id: bounded\nlimits: {max_llm_calls: 3, timeout_ms: 60000}\nnodes:\n  - {id: words, tool: doc_count, args_template: {texts: [a]}}\n";
     let document = read(text);
-    let limits = agentflow::workflow::RunLimits::new().max_llm_calls(3).timeout(std::time::Duration::from_secs(60));
+    let limits = agentflow::workflow::RunLimits::new()
+        .max_llm_calls(3)
+        .timeout(std::time::Duration::from_secs(60));
     assert_eq!(document.graph().limits, limits);
     for form in [DocumentForm::Tools, DocumentForm::Graph] {
         let again = read(&form.export(document.graph()).unwrap().to_string());
@@ -80,8 +86,13 @@ async fn a_document_bounds_its_runs() {
     let run = runtime.start_named("bounded", json!({})).await.unwrap();
     run.result().await.unwrap();
     let events = runtime.journal(run.run_id()).await.unwrap();
-    let agentflow::event::EventKind::RunStarted(started) = &events[0].kind else { panic!("{:?}", events[0]) };
-    assert_eq!((started.terms().max_llm_calls, started.terms().timeout_ms), (Some(3), Some(60_000)));
+    let agentflow::event::EventKind::RunStarted(started) = &events[0].kind else {
+        panic!("{:?}", events[0])
+    };
+    assert_eq!(
+        (started.terms().max_llm_calls, started.terms().timeout_ms),
+        (Some(3), Some(60_000))
+    );
     assert_eq!(
         problems(&text.replace("max_llm_calls", "max_llm_cals")),
         ["2:10: unknown field `max_llm_cals`; did you mean `max_llm_calls`?"]
@@ -102,7 +113,9 @@ async fn every_mistake_is_named_where_it_stands() {
             "13:73: the node `count` reads or follows `fuond`, and there is no such node; did you mean `found`?",
         ]
     );
-    let text = COUNT.replace("doc_search", "doc_serach").replace("{from: found}}", "{from: found}, twice: {value: 2}}");
+    let text = COUNT
+        .replace("doc_search", "doc_serach")
+        .replace("{from: found}}", "{from: found}, twice: {value: 2}}");
     let document = read(&text);
     let runtime = Runtime::builder().document(document.clone()).build();
     let error = runtime.check(&document).await.unwrap_err();
@@ -113,7 +126,11 @@ async fn every_mistake_is_named_where_it_stands() {
             "13:81: the node `count`: the tool `doc_count` has no argument `twice`",
         ]
     );
-    let started = runtime.start_named("doc-count-found", json!({"topic": "x"})).await.unwrap_err().to_string();
+    let started = runtime
+        .start_named("doc-count-found", json!({"topic": "x"}))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(started.contains("it.yaml:10:32"), "{started}");
     assert!(started.contains("^^^^^^^^^^"), "{started}");
     assert_eq!(runtime.catalogue().await.problems().len(), 1);
@@ -137,7 +154,10 @@ fn a_form_that_is_not_complete_says_what_it_lacks() {
         "name: w\nnodes: []\n",
         "2:1: a document with `nodes` needs `id`, where each node names a `tool`, `output`, where it is a graph",
     );
-    begins("workflow_id: w\nnodes: []\n", "1:1: a document with `workflow_id` needs `nodes` and `edges`, or `steps`");
+    begins(
+        "workflow_id: w\nnodes: []\n",
+        "1:1: a document with `workflow_id` needs `nodes` and `edges`, or `steps`",
+    );
     begins("steps: []\n", "1:1: a document with `steps` needs `workflow_id`");
     begins("name: w\n", "1:1: the document has none of the known forms; the forms are ");
 }
@@ -193,19 +213,26 @@ fn a_cycle_is_named() {
         ]
     );
     // Each node is needed by the other, so the workflow has no last node that could be its output.
-    let text =
-        "id: c\nnodes:\n  - {id: a, tool: doc_count, depends_on: [b]}\n  - {id: b, tool: doc_count, depends_on: [a]}\n";
+    let text = "id: c\nnodes:\n  - {id: a, tool: doc_count, depends_on: [b]}\n  - {id: b, tool: doc_count, depends_on: [a]}\n";
     let found = problems(text);
-    assert!(found.len() == 1 && found[0].contains(": these nodes wait for each other: `a`, `b`; "), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].contains(": these nodes wait for each other: `a`, `b`; "),
+        "{found:?}"
+    );
 }
 
 /// Without quotes, YAML parses `{topic}` as a mapping with one key and no value.
 #[test]
 fn a_placeholder_without_quotes_is_named() {
-    let text =
-        |value: &str| format!("id: c\nnodes:\n  - {{id: a, tool: doc_search, args_template: {{query: {value}}}}}\n");
+    let text = |value: &str| {
+        format!(
+            "id: c\nnodes:\n  - {{id: a, tool: doc_search, args_template: {{query: {value}}}}}\n"
+        )
+    };
     for (value, name) in [("{topic}", "topic"), ("{ a.b }", "a.b")] {
-        let says = format!("3:54: without quotes YAML reads `{{{name}}}` as an object; write \"{{{name}}}\"");
+        let says = format!(
+            "3:54: without quotes YAML reads `{{{name}}}` as an object; write \"{{{name}}}\""
+        );
         assert_eq!(problems(&text(value)), [says]);
     }
     for value in ["\"{topic}\"", "{topic: }", "{topic: null}", "{}", "{a: 1}", "{\"a\": null}"] {
@@ -227,8 +254,14 @@ async fn a_document_of_tools_fills_its_templates() {
     assert_eq!(document.form(), DocumentForm::Tools);
     let runtime = Runtime::builder().store(MemoryStore::new()).document(document.clone()).build();
     runtime.check(&document).await.unwrap();
-    let handle = runtime.start_named("research_report", Encoded::new(&json!({"task": "rust"})).unwrap()).await.unwrap();
-    assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!(["rust: 6 words, of rust 1 1"]));
+    let handle = runtime
+        .start_named("research_report", Encoded::new(&json!({"task": "rust"})).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(
+        handle.result().await.unwrap().decode::<Value>().unwrap(),
+        json!(["rust: 6 words, of rust 1 1"])
+    );
     let state = serde_json::to_value(runtime.run_state(handle.run_id()).await.unwrap()).unwrap();
     assert_eq!(state["count"], json!(6), "{state}");
     let policy = |node: &str| document.graph().node(node).unwrap().policy.retry.max_attempts;
@@ -254,7 +287,9 @@ async fn mistakes_of_a_document_of_tools() {
     let text = RESEARCH.replace("depends_on: [discover]", "depends_on: [discovre]");
     assert_eq!(
         problems(&text),
-        ["10:18: `count` depends on `discovre`, and there is no such node; did you mean `discover`?"]
+        [
+            "10:18: `count` depends on `discovre`, and there is no such node; did you mean `discover`?"
+        ]
     );
     let document = read(&RESEARCH.replace("texts: \"{discover}\"", "text: \"{discover}\""));
     let error = Runtime::default().check(&document).await.unwrap_err();
@@ -280,20 +315,31 @@ async fn agents_work_one_after_another() {
     let document = read(TRACKER);
     assert_eq!(document.agents().collect::<Vec<_>>(), ["fetcher", "analyzer"]);
     assert_eq!(document.card().unwrap()["skills"][0]["id"], "rate_tracking");
-    let runtime = Runtime::builder().store(MemoryStore::new()).document(document.clone()).model(model.clone()).build();
+    let runtime = Runtime::builder()
+        .store(MemoryStore::new())
+        .document(document.clone())
+        .model(model.clone())
+        .build();
     runtime.check(&document).await.unwrap();
-    let handle = runtime.start_named("exchange_tracker", Encoded::new(&json!({"message": "The euro?"})).unwrap());
+    let handle = runtime
+        .start_named("exchange_tracker", Encoded::new(&json!({"message": "The euro?"})).unwrap());
     let handle = handle.await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!("It rises."));
     let state = serde_json::to_value(runtime.run_state(handle.run_id()).await.unwrap()).unwrap();
-    assert_eq!((&state["rate_data"], &state["analysis"]), (&json!("1.1 dollars"), &json!("It rises.")), "{state}");
+    assert_eq!(
+        (&state["rate_data"], &state["analysis"]),
+        (&json!("1.1 dollars"), &json!("It rises.")),
+        "{state}"
+    );
     let instructions = model.requests()[2].messages.messages()[0].text().to_string();
     assert_eq!(instructions, "You write for traders.");
 }
 
 #[tokio::test]
 async fn agents_work_at_the_same_time_or_in_rounds() {
-    let text = TRACKER.replace("sequential", "parallel").replace("Analyse these rates: {rate_data}", "Be brief.");
+    let text = TRACKER
+        .replace("sequential", "parallel")
+        .replace("Analyse these rates: {rate_data}", "Be brief.");
     let model = ScriptedModel::new([Turn::text("same"), Turn::text("same")]);
     let runtime = Runtime::builder().document(read(&text)).model(model).build();
     let output = run(&runtime, "exchange_tracker", json!({"message": "?"})).await;
@@ -323,28 +369,35 @@ async fn doc_call_me(cx: &Context, nick: String) -> Result<()> {
 #[tokio::test]
 async fn an_agent_is_shown_what_is_known_of_its_user() {
     let text = TRACKER.replace("Find the rates that are asked for.", "\"Greet {user:nick?}.\"");
-    let naming = "id: naming\nnodes:\n  - {id: a, tool: doc_call_me, args_template: {nick: Countess}}\n";
+    let naming =
+        "id: naming\nnodes:\n  - {id: a, tool: doc_call_me, args_template: {nick: Countess}}\n";
     let model = ScriptedModel::new([
         Turn::text("Hello.").expect_last("Greet .\n\nHi"),
         Turn::text("So."),
         Turn::text("Hello.").expect_last("Greet Countess.\n\nHi"),
         Turn::text("So."),
     ]);
-    let runtime = Runtime::builder().store(MemoryStore::new()).documents([read(&text), read(naming)]).model(model);
+    let runtime = Runtime::builder()
+        .store(MemoryStore::new())
+        .documents([read(&text), read(naming)])
+        .model(model);
     let runtime = runtime.build();
     for (name, input) in [
         ("exchange_tracker", json!({"message": "Hi"})),
         ("naming", json!({})),
         ("exchange_tracker", json!({"message": "Hi"})),
     ] {
-        let start = runtime.start_named(name, Encoded::new(&input).unwrap()).caller("ada").await.unwrap();
+        let start =
+            runtime.start_named(name, Encoded::new(&input).unwrap()).caller("ada").await.unwrap();
         start.result().await.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
 
 #[tokio::test]
 async fn an_agent_ends_a_loop() {
-    let text = TRACKER.replace("type: sequential", "type: loop").replace("tools: []", "tools: [exit_loop]");
+    let text = TRACKER
+        .replace("type: sequential", "type: loop")
+        .replace("tools: []", "tools: [exit_loop]");
     let exit = || Turn::call("exit_loop", json!({}));
     for (turns, output) in [
         // If the model calls `exit_loop` without a text, the previous round's output is the result.
@@ -359,8 +412,13 @@ async fn an_agent_ends_a_loop() {
         let input = Encoded::new(&json!({"message": "?"})).unwrap();
         let handle = runtime.start_named("exchange_tracker", input).await.unwrap();
         assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!(output));
-        let state = serde_json::to_value(runtime.run_state(handle.run_id()).await.unwrap()).unwrap();
-        assert_eq!(state["analysis"], if output.is_empty() { Value::Null } else { json!(output) }, "{state}");
+        let state =
+            serde_json::to_value(runtime.run_state(handle.run_id()).await.unwrap()).unwrap();
+        assert_eq!(
+            state["analysis"],
+            if output.is_empty() { Value::Null } else { json!(output) },
+            "{state}"
+        );
     }
 }
 
@@ -406,7 +464,12 @@ async fn a_call_is_tried_again_as_often_as_its_document_says() {
             "id: fails\nnodes:\n  - {{id: a, tool: doc_fails{limit}}}\n  - {{id: b, tool: doc_fails, depends_on: [a]}}\n"
         );
         let runtime = Runtime::builder().resource(Arc::clone(&count)).document(read(&text)).build();
-        let error = runtime.start_named("fails", Encoded::new(&json!({})).unwrap()).await.unwrap().result().await;
+        let error = runtime
+            .start_named("fails", Encoded::new(&json!({})).unwrap())
+            .await
+            .unwrap()
+            .result()
+            .await;
         assert!(error.unwrap_err().to_string().contains("it is broken"));
         assert_eq!(count.load(Ordering::Relaxed), attempts, "{text}");
     }
@@ -416,8 +479,14 @@ async fn a_call_is_tried_again_as_often_as_its_document_says() {
 fn a_mistake_hides_no_other() {
     let text = "id: x\nnodes:\n  - {id: a, tool: doc_search, args_template: [q], depends_on: [b], retry: 1}\n";
     let found = problems(text);
-    assert!(found[0].starts_with("3:46: `args_template` is an object, and this is a list"), "{found:?}");
-    assert!(found[1].starts_with("3:64: `a` depends on `b`, and there is no such node"), "{found:?}");
+    assert!(
+        found[0].starts_with("3:46: `args_template` is an object, and this is a list"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].starts_with("3:64: `a` depends on `b`, and there is no such node"),
+        "{found:?}"
+    );
     assert!(found[2].starts_with("3:68: a node has no `retry`"), "{found:?}");
     let none = problems("name: x\nagents: []\norchestration: {type: sequential, agents: []}\n");
     assert_eq!(none, ["1:1: a document of agents has at least one agent"]);
@@ -449,7 +518,9 @@ async fn mistakes_of_a_document_of_agents() {
     );
     assert_eq!(
         problems(&TRACKER.replace("type: sequential", "type: loop")),
-        ["20:9: a `loop` needs `max_iterations`, or an agent with the tool `exit_loop`, which ends it"]
+        [
+            "20:9: a `loop` needs `max_iterations`, or an agent with the tool `exit_loop`, which ends it"
+        ]
     );
     let document = read(&TRACKER.replace("[doc_search]", "[doc_serch, nothing_like_it]"));
     let error = Runtime::default().check(&document).await.unwrap_err();
@@ -472,15 +543,18 @@ async fn mistakes_of_a_document_of_agents() {
 /// position within the text.
 #[test]
 fn no_change_of_a_document_breaks_its_reader() {
-    const WORDS: [&str; 16] =
-        ["{", "}", "[", "]", ":", "- ", "\n", "  ", "&a ", "*a", "!!str ", "null", "\"", "{task}", "{a..b}", "nodes"];
+    const WORDS: [&str; 16] = [
+        "{", "}", "[", "]", ":", "- ", "\n", "  ", "&a ", "*a", "!!str ", "null", "\"", "{task}",
+        "{a..b}", "nodes",
+    ];
     let mut rng = fastrand::Rng::with_seed(7);
     for text in [COUNT, RESEARCH, TRACKER, REVIEW, WF_001, LETTERS] {
         for _ in 0..400 {
             let mut changed = text.to_owned();
             for _ in 0..=rng.usize(..3) {
                 let places: Vec<usize> = changed.char_indices().map(|(at, _)| at).collect();
-                let (from, to) = (places[rng.usize(..places.len())], places[rng.usize(..places.len())]);
+                let (from, to) =
+                    (places[rng.usize(..places.len())], places[rng.usize(..places.len())]);
                 match rng.u8(..3) {
                     0 => changed.insert_str(from, WORDS[rng.usize(..WORDS.len())]),
                     1 if from < to && to - from < 40 => changed.replace_range(from..to, ""),
@@ -492,7 +566,8 @@ fn no_change_of_a_document_breaks_its_reader() {
             for problem in error.problems() {
                 assert!(changed.get(problem.span.clone()).is_some(), "{problem:?}\n{changed}");
                 let lines: Vec<&str> = changed.split('\n').collect();
-                let line = lines.get(problem.line - 1).unwrap_or_else(|| panic!("{problem:?}\n{changed}"));
+                let line =
+                    lines.get(problem.line - 1).unwrap_or_else(|| panic!("{problem:?}\n{changed}"));
                 assert!(problem.column <= line.chars().count() + 1, "{problem:?}\n{changed}");
             }
             let _ = error.to_string();
@@ -537,7 +612,8 @@ pub(super) async fn after_every_crash(
 ) -> Value {
     let document = read(text);
     let described = || with(Runtime::builder()).document(document.clone());
-    let whole = run(&described().store(MemoryStore::new()).build(), document.name(), input.clone()).await;
+    let whole =
+        run(&described().store(MemoryStore::new()).build(), document.name(), input.clone()).await;
     let crashes = every_crash(
         |store| described().store(store).build(),
         document.name(),
@@ -556,14 +632,21 @@ async fn a_run_of_a_document_survives_every_crash() {
     let tools = "id: doc_crash\nnodes:\n  - {id: discover, tool: doc_search, args_template: {query: '{task}', most: 3}}\n  \
                  - {id: count, tool: doc_count, args_template: {texts: '{discover}'}}\n";
     let of_code = doc_in_code(&Runtime::default().context(), "rust".to_owned()).await.unwrap();
-    assert_eq!(after_every_crash(tools, json!({"task": "rust"}), |builder| builder).await, json!(of_code));
-    assert_eq!(after_every_crash(COUNT, json!({"topic": "rust"}), |builder| builder).await, json!(4));
+    assert_eq!(
+        after_every_crash(tools, json!({"task": "rust"}), |builder| builder).await,
+        json!(of_code)
+    );
+    assert_eq!(
+        after_every_crash(COUNT, json!({"topic": "rust"}), |builder| builder).await,
+        json!(4)
+    );
 
     // Each process has a model that echoes the request, so a repeated call has the same answer.
     let agents = |builder: RuntimeBuilder| builder.model(Echo::default());
     let in_rounds = TRACKER.replace("type: sequential", "type: loop\n  max_iterations: 2");
-    let side_by_side =
-        TRACKER.replace("sequential", "parallel").replace("Analyse these rates: {rate_data}", "Be brief.");
+    let side_by_side = TRACKER
+        .replace("sequential", "parallel")
+        .replace("Analyse these rates: {rate_data}", "Be brief.");
     for text in [TRACKER, &in_rounds, &side_by_side] {
         after_every_crash(text, json!({"message": "The euro?"}), agents).await;
     }
@@ -585,7 +668,12 @@ impl Model for Echo {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let asked = request.messages.messages().last().map(|message| message.text().to_string()).unwrap_or_default();
+        let asked = request
+            .messages
+            .messages()
+            .last()
+            .map(|message| message.text().to_string())
+            .unwrap_or_default();
         let answer = Arc::new(Message::assistant(format!("<{asked}>")));
         let completed = ModelEvent::Completed(Box::new(ModelResponse::new(answer)));
         ModelStream::new(futures_util::stream::iter([Ok(completed)]))

@@ -39,27 +39,33 @@ async fn dry_letter(one: String, other: String, to: String) -> Result<u32> {
 
 fn counting(called: &Arc<AtomicU32>) -> FnTool {
     let called = Arc::clone(called);
-    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let policy = ToolPolicy::default().effects(Effects::None).scopes(["numbers"]);
-    FnTool::dynamic(ToolDefinition::new("dry_count", "Counts.", schema).policy(policy), move |_, _: Value| {
-        called.fetch_add(1, Ordering::SeqCst);
-        async { Ok::<_, String>(1) }
-    })
+    FnTool::dynamic(
+        ToolDefinition::new("dry_count", "Counts.", schema).policy(policy),
+        move |_, _: Value| {
+            called.fetch_add(1, Ordering::SeqCst);
+            async { Ok::<_, String>(1) }
+        },
+    )
     .output_schema(json!({"type": "integer", "minimum": 0}))
 }
 
 #[test]
 fn the_nodes_that_can_begin_follow_from_those_that_have_ended() {
     let graph = dry_letter::workflow().graph();
-    let ready =
-        |ended: &[&str]| -> Vec<String> { graph.ready_nodes(ended).iter().map(|node| node.name.clone()).collect() };
+    let ready = |ended: &[&str]| -> Vec<String> {
+        graph.ready_nodes(ended).iter().map(|node| node.name.clone()).collect()
+    };
     assert_eq!(ready(&[]), ["first", "second"], "inputs count as ended");
     assert_eq!(ready(&["first"]), ["second"]);
     assert!(ready(&["first", "second"]).contains(&"grade".to_owned()));
     // Repeating this runs through all nodes, each once.
     let mut ended: Vec<String> = Vec::new();
     loop {
-        let next: Vec<String> = graph.ready_nodes(&ended).iter().map(|node| node.name.clone()).collect();
+        let next: Vec<String> =
+            graph.ready_nodes(&ended).iter().map(|node| node.name.clone()).collect();
         if next.is_empty() {
             break;
         }
@@ -94,11 +100,17 @@ fn the_steps_of_a_function_are_in_order_with_what_they_need() {
     assert_eq!(dry.stages()[0], ["first", "second"]);
     let grade = dry.step("grade").unwrap();
     assert_eq!(grade.reads.iter().map(|read| &*read.node).collect::<Vec<_>>(), ["first", "second"]);
-    assert_eq!((grade.calls[0].what, &*grade.calls[0].name, grade.stage), ("agent", "dry_judge", 2));
+    assert_eq!(
+        (grade.calls[0].what, &*grade.calls[0].name, grade.stage),
+        ("agent", "dry_judge", 2)
+    );
     assert_eq!(grade.gives["type"], "integer");
     let sent = dry.steps.iter().find(|step| step.asks.is_some()).unwrap();
     assert!(
-        sent.name.starts_with("sent/") && sent.timeout_ms == Some(3000) && sent.writes && !sent.repeatable,
+        sent.name.starts_with("sent/")
+            && sent.timeout_ms == Some(3000)
+            && sent.writes
+            && !sent.repeatable,
         "{sent:#?}"
     );
     assert!(sent.when[0].starts_with("`sent` takes `"), "{sent:#?}");
@@ -112,7 +124,9 @@ fn the_steps_of_a_function_are_in_order_with_what_they_need() {
     }
     let text = dry.to_string();
     assert!(
-        text.starts_with("workflow dry_letter(one: string, other: string, to: string) -> integer from 0"),
+        text.starts_with(
+            "workflow dry_letter(one: string, other: string, to: string) -> integer from 0"
+        ),
         "{text}"
     );
     assert!(text.contains("calls the tool dry_look_up, reads, needs the scopes library"), "{text}");
@@ -188,7 +202,11 @@ async fn an_agent_is_drawn_with_its_team() {
     a0 -->|\"may call\"| a7
 ";
     assert_eq!(mermaid, expected);
-    assert!(outline.to_dot().contains("a3 [label=\"helper (agent)\\nhas effects\\ngranted money\", shape=oval];"));
+    assert!(
+        outline
+            .to_dot()
+            .contains("a3 [label=\"helper (agent)\\nhas effects\\ngranted money\", shape=oval];")
+    );
     let dry = outline.dry_run();
     assert_eq!(dry.stages(), [vec!["model"], vec!["dry_count", "helper", "second", "dry_letter"]]);
     assert_eq!(dry.step("helper").unwrap().calls[0].what, "agent");
@@ -197,7 +215,10 @@ async fn an_agent_is_drawn_with_its_team() {
     // An `#[agent]` uses the model of its runtime.
     let runtime = Runtime::builder().model("anthropic/claude-sonnet-4-5").build();
     let outline = runtime.agent_outline("dry_judge").unwrap();
-    assert_eq!((&*outline.model, &*outline.tools[0].name), ("anthropic/claude-sonnet-4-5", "dry_look_up"));
+    assert_eq!(
+        (&*outline.model, &*outline.tools[0].name),
+        ("anthropic/claude-sonnet-4-5", "dry_look_up")
+    );
     assert_eq!(outline.output["type"], "integer");
 }
 
@@ -226,8 +247,16 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
         ("no part saves it", reads()),
         ("it is saved later", reads() >> saves()),
         ("it is saved beside", saves() | reads()),
-        ("it is dropped", saves() >> Pipeline::transform([StateTransform::drop(["summary"])]) >> reads()),
-        ("it is renamed", saves() >> Pipeline::transform([StateTransform::rename([("summary", "other")])]) >> reads()),
+        (
+            "it is dropped",
+            saves() >> Pipeline::transform([StateTransform::drop(["summary"])]) >> reads(),
+        ),
+        (
+            "it is renamed",
+            saves()
+                >> Pipeline::transform([StateTransform::rename([("summary", "other")])])
+                >> reads(),
+        ),
         ("a round reads it before it saves it", (reads() >> saves()) * until("item == 'a'").max(2)),
         ("a choice reads it", Pipeline::when("state.summary == 'a'", say("b")).otherwise(say("c"))),
     ] {
@@ -235,7 +264,8 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
         assert_eq!(found.len(), 1, "{what}: {found:?}");
         let problem = &found[0].1;
         assert!(
-            problem.contains("the key `summary` of the state") && problem.contains("saved before it"),
+            problem.contains("the key `summary` of the state")
+                && problem.contains("saved before it"),
             "{what}: {problem}"
         );
     }
@@ -243,7 +273,10 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
         ("it is saved before", saves() >> reads()),
         ("it may be missing", say("{state.summary?}")),
         ("it is a user's", say("{user:summary}")),
-        ("it is set again", Pipeline::transform([StateTransform::drop(["summary"])]) >> saves() >> reads()),
+        (
+            "it is set again",
+            Pipeline::transform([StateTransform::drop(["summary"])]) >> saves() >> reads(),
+        ),
         ("it is saved in each round", saves() >> (reads() * 2)),
     ] {
         let found = issues(&pipeline).await;
@@ -255,19 +288,31 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
         ("no part saves it", reads(), true),
         ("it is saved later", reads() >> saves(), true),
         ("it is saved beside", saves() | reads(), true),
-        ("it is dropped", saves() >> Pipeline::transform([StateTransform::drop(["summary"])]) >> reads(), true),
-        ("a choice reads it", Pipeline::when("state.summary == 'a'", say("b")).otherwise(say("c")), true),
+        (
+            "it is dropped",
+            saves() >> Pipeline::transform([StateTransform::drop(["summary"])]) >> reads(),
+            true,
+        ),
+        (
+            "a choice reads it",
+            Pipeline::when("state.summary == 'a'", say("b")).otherwise(say("c")),
+            true,
+        ),
         ("a tool may set it", say("b") >> reads(), false),
         ("an arm reads it", Pipeline::when("input == 'a'", reads()).otherwise(say("c")), false),
         ("another part takes its place", reads().fallback(say("c")), false),
     ] {
-        let runtime = test_runtime().pipeline("keys", &pipeline).tools(agentflow::tools![dry_say]).build();
+        let runtime =
+            test_runtime().pipeline("keys", &pipeline).tools(agentflow::tools![dry_say]).build();
         let started = runtime.start_named("keys", json!({"input": "b"})).await;
         match (started, is_refused) {
             (Err(error), true) => {
                 let text = error.to_string();
                 assert!(text.contains("needs the key `summary` of the state"), "{what}: {text}");
-                assert!(text.contains("saved before it") && error.kind() == FailureKind::Build, "{what}: {text}");
+                assert!(
+                    text.contains("saved before it") && error.kind() == FailureKind::Build,
+                    "{what}: {text}"
+                );
             }
             (Ok(run), false) => drop(within(what, run.result()).await),
             (started, _) => panic!("{what}: {:?}", started.map(drop)),
@@ -275,8 +320,12 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
     }
     // A run may be started with the key in its state.
     let summary = StateKey::<String>::session("summary");
-    let runtime = test_runtime().pipeline("keys", reads()).tools(agentflow::tools![dry_say]).build();
-    let started = runtime.start_named("keys", json!({"input": "b"})).state(&summary, &"short".to_owned()).await;
+    let runtime =
+        test_runtime().pipeline("keys", reads()).tools(agentflow::tools![dry_say]).build();
+    let started = runtime
+        .start_named("keys", json!({"input": "b"}))
+        .state(&summary, &"short".to_owned())
+        .await;
     within("a run that begins with the key", started.unwrap().result()).await.unwrap();
     let near = issues(&(say("a").save("summery") >> reads())).await;
     assert!(near[0].1.contains("did you mean `summery`?"), "{near:?}");
@@ -287,5 +336,8 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
     let read = &dry.step("reads").unwrap().reads_state[0];
     assert_eq!((&*read.key, read.optional), ("summary", false));
     let text = dry.to_string();
-    assert!(text.contains("reads summary of the state") && text.contains("saves summary in the state"), "{text}");
+    assert!(
+        text.contains("reads summary of the state") && text.contains("saves summary in the state"),
+        "{text}"
+    );
 }

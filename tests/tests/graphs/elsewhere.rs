@@ -11,9 +11,10 @@ use agentflow_tests::Elsewhere;
 use serde_json::{Value, json};
 
 fn fails() -> FnTool {
-    FnTool::dynamic(ToolDefinition::new("graph_fails", "Fails.", json!({"type": "object"})), |_, _: Value| async move {
-        Err::<Value, _>("it was to fail".to_owned())
-    })
+    FnTool::dynamic(
+        ToolDefinition::new("graph_fails", "Fails.", json!({"type": "object"})),
+        |_, _: Value| async move { Err::<Value, _>("it was to fail".to_owned()) },
+    )
 }
 
 fn tells() -> FnTool {
@@ -41,8 +42,10 @@ fn graph() -> Graph {
             "with": {"object": {"item": {"item": ""}, "n": {"from": "n"}}}}}}},
         {"name": "out", "does": {"value": {"list": [{"from": "rescue"}, {"from": "each"}]}}},
     ]);
-    serde_json::from_value(json!({"version": 1, "name": "far", "output": "out", "concurrency": 4, "nodes": nodes}))
-        .unwrap()
+    serde_json::from_value(
+        json!({"version": 1, "name": "far", "output": "out", "concurrency": 4, "nodes": nodes}),
+    )
+    .unwrap()
 }
 
 async fn run(runtime: &Runtime) -> Value {

@@ -81,17 +81,27 @@ fn expected(tool: &str) -> (Outcome, u32) {
     let (status, sentence, calls) = match tool {
         "calls_well" => ("success", "\"well\"", 1),
         "calls_in_vain" => ("error", "there is nothing left", 1),
-        "calls_late" => ("timeout", "`calls_late` did not answer within 1s; whether it had its effect is unknown", 1),
-        "calls_late_to_read" => ("timeout", "`calls_late_to_read` did not answer within 1s; it changes nothing", 1),
+        "calls_late" => (
+            "timeout",
+            "`calls_late` did not answer within 1s; whether it had its effect is unknown",
+            1,
+        ),
+        "calls_late_to_read" => {
+            ("timeout", "`calls_late_to_read` did not answer within 1s; it changes nothing", 1)
+        }
         "calls_big" => (
             "output_too_large",
             "the tool ran, but its answer of 15 bytes is over the limit of 8 bytes; ask for less. It begins: \"much to",
             1,
         ),
-        "calls_scoped" => {
-            ("unauthorized", "`calls_scoped` needs the scope `desk`, which this run was not granted; do without it", 0)
+        "calls_scoped" => (
+            "unauthorized",
+            "`calls_scoped` needs the scope `desk`, which this run was not granted; do without it",
+            0,
+        ),
+        "calls_badly" => {
+            ("panicked", "`calls_badly` panicked: not today; other arguments may help", 1)
         }
-        "calls_badly" => ("panicked", "`calls_badly` panicked: not today; other arguments may help", 1),
         "calls_again" => ("success", "\"at last\"", 3),
         "calls_twice" => ("error", "never", 2),
         other => panic!("{other} is not expected"),
@@ -172,7 +182,8 @@ fn by_command_line(tool: &str) -> (Outcome, u32, Vec<Event>) {
         .args(["tools", "call", tool, "--input", &input, "--events", "jsonl"])
         .env(NOTED_IN, noted.to_str().unwrap());
     let ended = command.run();
-    let events: Vec<Event> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<Event> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (status, text) = match &events.last().unwrap().kind {
         EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
             (result.status.to_string(), result.output.clone())
@@ -197,7 +208,10 @@ fn assert_named_once(events: &[Event], tool: &str) {
             _ => None,
         })
         .collect();
-    assert!(!named.is_empty() && named.iter().all(|named| *named == Some(tool)), "{tool}: {named:?}");
+    assert!(
+        !named.is_empty() && named.iter().all(|named| *named == Some(tool)),
+        "{tool}: {named:?}"
+    );
     assert_eq!(records(events), Vec::<Value>::new(), "{tool}");
 }
 
@@ -218,14 +232,21 @@ async fn a_policy_its_sentences_and_its_events_are_the_same_for_every_caller() {
         let (outcome, calls) = expected(&name);
         let check = |who: &str, got: Outcome| {
             assert_eq!(got, outcome, "{name} called by {who}");
-            let made = CALLS.lock().unwrap().get_or_insert_default().remove(&format!("{who}/{name}"));
+            let made =
+                CALLS.lock().unwrap().get_or_insert_default().remove(&format!("{who}/{name}"));
             assert_eq!(made.unwrap_or_default(), calls, "how often {who} reached {name}");
         };
 
-        let model = ScriptedModel::new([Turn::call(&*name, json!({"who": "agent"})), Turn::text("Done.")]);
+        let model =
+            ScriptedModel::new([Turn::call(&*name, json!({"who": "agent"})), Turn::text("Done.")]);
         let runtime = test_runtime().graph(graph("by-name", &name)).build();
-        let run = Agent::new(model).tools(tool.clone()).runtime(&runtime).run("Call it.").await.unwrap();
-        let result = run.conversation().messages().iter().find_map(|message| message.results().next().cloned());
+        let run =
+            Agent::new(model).tools(tool.clone()).runtime(&runtime).run("Call it.").await.unwrap();
+        let result = run
+            .conversation()
+            .messages()
+            .iter()
+            .find_map(|message| message.results().next().cloned());
         let result = result.expect("each call has a result");
         check("agent", (result.status.to_string(), result.output.clone()));
         let of_agent = run.events();
@@ -268,10 +289,15 @@ async fn a_policy_its_sentences_and_its_events_are_the_same_for_every_caller() {
                 assert_eq!(event.path.to_string(), format!("tool#1.{name}"), "{who}");
             }
             let seqs: Vec<u64> = events.iter().map(|event| event.seq).collect();
-            assert_eq!(seqs, (1..=events.len() as u64).collect::<Vec<_>>(), "{name} called by {who}");
+            assert_eq!(
+                seqs,
+                (1..=events.len() as u64).collect::<Vec<_>>(),
+                "{name} called by {who}"
+            );
         };
         let call = |who: &str| ToolCall::new("1", &*name, json!({"who": who}).to_string());
-        let result = Registry::linked().unwrap().invoke(&by_name.context(), &call("registry"), &[]).await;
+        let result =
+            Registry::linked().unwrap().invoke(&by_name.context(), &call("registry"), &[]).await;
         check("registry", (result.status.to_string(), result.output));
         heard("registry");
         let result = by_name.invoke(&call("runtime"), &[]).await.unwrap();
@@ -319,17 +345,28 @@ async fn calls_alone_within(who: String) -> Result<String> {
 async fn only_so_many_calls_of_a_tool_run_at_once_in_a_runtime_whoever_calls() {
     let runtime = test_runtime().graph(graph("alone", "calls_alone")).build();
     let asks = ["a", "b", "c"].map(|who| ("calls_alone", json!({"who": who})));
-    let agent = Agent::new(ScriptedModel::new([Turn::calls(asks), Turn::text("Done.")])).tools(tools![calls_alone]);
+    let agent = Agent::new(ScriptedModel::new([Turn::calls(asks), Turn::text("Done.")]))
+        .tools(tools![calls_alone]);
     let agent = agent.runtime(&runtime);
-    let many = runtime.start(calls_many_alone::workflow(), (vec!["x".to_owned(); 4],)).await.unwrap();
+    let many =
+        runtime.start(calls_many_alone::workflow(), (vec!["x".to_owned(); 4],)).await.unwrap();
     let within = runtime.start(calls_alone_within::workflow(), ("y".to_owned(),)).await.unwrap();
-    let named = runtime.start_named("alone", Encoded::new(&json!({"who": "z"})).unwrap()).await.unwrap();
+    let named =
+        runtime.start_named("alone", Encoded::new(&json!({"who": "z"})).unwrap()).await.unwrap();
     let call = ToolCall::new("1", "calls_alone", r#"{"who": "i"}"#);
-    let (ran, many, within, named, invoked) =
-        tokio::join!(agent.run("Go."), many.result(), within.result(), named.result(), runtime.invoke(&call, &[]));
+    let (ran, many, within, named, invoked) = tokio::join!(
+        agent.run("Go."),
+        many.result(),
+        within.result(),
+        named.result(),
+        runtime.invoke(&call, &[])
+    );
     let ran = ran.unwrap();
-    let results =
-        ran.conversation().messages().iter().flat_map(|message| message.results().cloned().collect::<Vec<_>>());
+    let results = ran
+        .conversation()
+        .messages()
+        .iter()
+        .flat_map(|message| message.results().cloned().collect::<Vec<_>>());
     assert!(results.into_iter().all(|result| result.status == ToolStatus::Success));
     assert_eq!(many.unwrap().len(), 4);
     assert_eq!(within.unwrap(), "y");
@@ -361,7 +398,10 @@ async fn a_runtime_calls_what_it_was_given_with_the_grants_it_is_given() {
     assert_eq!(status(&["desk"], call("desk.open", "{}")).await, ToolStatus::Unauthorized);
     let both = ["desk", "approve:desk.open"];
     assert_eq!(status(&both, call("desk.open", r#"{"n": 1}"#)).await, ToolStatus::Success);
-    assert_eq!(status(&both, call("desk__open", r#"{"n": "1"}"#)).await, ToolStatus::InvalidArguments);
+    assert_eq!(
+        status(&both, call("desk__open", r#"{"n": "1"}"#)).await,
+        ToolStatus::InvalidArguments
+    );
     let unknown = runtime.invoke(&call("desk.opn", "{}"), &[]).await.unwrap();
     assert_eq!(unknown.status, ToolStatus::NotFound);
     assert_eq!(unknown.output, "there is no tool `desk.opn`; did you mean `desk.open`?");
@@ -399,26 +439,31 @@ fn formed(
 ) -> (ToolRef, Arc<AtomicU32>) {
     let made = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&made);
-    let schema = json!({"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]});
-    let tool = FnTool::dynamic(ToolDefinition::new(name, "", schema).policy(policy), move |_, _| {
-        let outcome = body(count.fetch_add(1, Ordering::SeqCst));
-        async move {
-            tokio::time::sleep(Duration::from_millis(120)).await;
-            outcome
-        }
-    });
+    let schema =
+        json!({"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]});
+    let tool =
+        FnTool::dynamic(ToolDefinition::new(name, "", schema).policy(policy), move |_, _| {
+            let outcome = body(count.fetch_add(1, Ordering::SeqCst));
+            async move {
+                tokio::time::sleep(Duration::from_millis(120)).await;
+                outcome
+            }
+        });
     (tool.into(), made)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_made_at_run_time_is_tried_as_often_as_its_policy_says_in_every_form() {
-    let policy =
-        ToolPolicy::default().effects(agentflow::tool::Effects::Read).retry(2).timeout(Duration::from_millis(200));
+    let policy = ToolPolicy::default()
+        .effects(agentflow::tool::Effects::Read)
+        .retry(2)
+        .timeout(Duration::from_millis(200));
     for (form, graph) in forms("formed_fails") {
         let (tool, made) = formed("formed_fails", policy.clone(), |_| Err("it broke".to_owned()));
         let runtime = test_runtime().tools(tool).graph(graph).build();
         let input = Encoded::new(&json!({"who": "a", "whos": ["a"]})).unwrap();
-        let error = runtime.start_named("formed", &input).await.unwrap().result().await.unwrap_err();
+        let error =
+            runtime.start_named("formed", &input).await.unwrap().result().await.unwrap_err();
         assert!(error.to_string().contains("it broke"), "{form}: {error}");
         assert_eq!(made.load(Ordering::SeqCst), 3, "{form}");
     }

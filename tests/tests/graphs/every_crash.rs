@@ -46,12 +46,20 @@ pub(super) async fn every_crash(
                 None if kept.record(&id).await.unwrap().is_none() => continue,
                 None => match second.resume(&id).await {
                     // The timeout fails the test if the run waits for a person.
-                    Ok(handle) => (timeout(PATIENCE, handle.result()).await.expect("it waits").unwrap(), false),
+                    Ok(handle) => (
+                        timeout(PATIENCE, handle.result()).await.expect("it waits").unwrap(),
+                        false,
+                    ),
                     Err(_) => (second.output(&id).await.unwrap(), false),
                 },
             };
             let state = serde_json::to_value(second.run_state(&id).await.unwrap()).unwrap();
-            check(&ended.decode().unwrap(), &state, second.journal(&id).await.unwrap(), &cut.to_string());
+            check(
+                &ended.decode().unwrap(),
+                &state,
+                second.journal(&id).await.unwrap(),
+                &cut.to_string(),
+            );
             if is_over {
                 return crashes;
             }

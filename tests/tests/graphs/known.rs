@@ -80,15 +80,20 @@ fn input(name: &str, schema: Value) -> Value {
 }
 
 async fn run(nodes: &Value, input: Value) -> Result<String, String> {
-    let graph = json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
+    let graph =
+        json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let runtime = test_runtime().graph(graph).build();
-    let run = runtime.start_named("known", Encoded::new(&input).unwrap()).await.map_err(|error| error.to_string())?;
+    let run = runtime
+        .start_named("known", Encoded::new(&input).unwrap())
+        .await
+        .map_err(|error| error.to_string())?;
     run.result().await.map(|output| output.as_str().to_owned()).map_err(|error| error.to_string())
 }
 
 fn problem(nodes: &Value) -> String {
-    let graph = json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
+    let graph =
+        json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
     test_runtime().graph(graph).build().workflow_graph("known").map(drop).unwrap_err().to_string()
 }
@@ -118,8 +123,16 @@ async fn behind_a_condition_that_it_exists_an_option_is_its_value() {
         let nodes = greeted(&when);
         let is_common = !when["any"].is_array();
         if is_common {
-            assert_eq!(run(&nodes, json!({"n": "ada"})).await.as_deref(), Ok(r#""hello ada""#), "{when}");
-            assert_eq!(run(&nodes, json!({"n": "bob"})).await.as_deref(), Ok(r#""nobody""#), "{when}");
+            assert_eq!(
+                run(&nodes, json!({"n": "ada"})).await.as_deref(),
+                Ok(r#""hello ada""#),
+                "{when}"
+            );
+            assert_eq!(
+                run(&nodes, json!({"n": "bob"})).await.as_deref(),
+                Ok(r#""nobody""#),
+                "{when}"
+            );
         }
     }
     for when in [
@@ -132,7 +145,10 @@ async fn behind_a_condition_that_it_exists_an_option_is_its_value() {
         json!({"not": {"all": [{"exists": c}, {"exists": {"from": "n"}}]}}),
     ] {
         let problem = problem(&greeted(&when));
-        assert!(problem.contains("`customer`: string is expected, and string or null is given"), "{when}: {problem}");
+        assert!(
+            problem.contains("`customer`: string is expected, and string or null is given"),
+            "{when}: {problem}"
+        );
     }
 }
 
@@ -160,7 +176,8 @@ async fn what_is_known_stays_known_further_down() {
     either[4]["begins"] = json!("any");
     let problem = problem(&either);
     assert!(
-        problem.contains("the output of `f` has nothing at `/name`") || problem.contains("string or null"),
+        problem.contains("the output of `f` has nothing at `/name`")
+            || problem.contains("string or null"),
         "{problem}"
     );
 }
@@ -211,7 +228,10 @@ async fn a_tag_says_which_parts_there_are() {
     let one = nodes("plans_loose", "one", "/a", json!({"exists": {"from": "s", "at": "/a"}}));
     assert_eq!(run(&one, json!({"which": true})).await.as_deref(), Ok("2"));
     let any = problem(&nodes("plans_loose", "one", "/a", json!({"exists": {"from": "s"}})));
-    assert!(any.contains("has nothing at `/a`: it has several forms, and not all have `a`"), "{any}");
+    assert!(
+        any.contains("has nothing at `/a`: it has several forms, and not all have `a`"),
+        "{any}"
+    );
     let none = problem(&nodes("plans_loose", "one", "/c", json!({"exists": {"from": "s"}})));
     assert!(none.contains("has nothing at `/c`: it has no `c`"), "{none}");
 }
@@ -236,7 +256,8 @@ fn parts_of_the_answer_of_a_person_are_looked_for() {
 /// Returns a router with `all`, one node per arm, and an output that starts after any of the nodes
 /// in `output`.
 fn set(arms: &[(&str, Value)], output: &[&str]) -> Value {
-    let routes: Vec<Value> = arms.iter().map(|(arm, when)| json!({"arm": arm, "when": when})).collect();
+    let routes: Vec<Value> =
+        arms.iter().map(|(arm, when)| json!({"arm": arm, "when": when})).collect();
     let mut nodes = vec![
         input("x", json!({"type": "boolean"})),
         input("y", json!({"type": "boolean"})),
@@ -277,7 +298,10 @@ async fn of_a_condition_and_its_contrary_exactly_one_arm_is_taken() {
     // A value that equals `a` does not equal `b`, but it may equal neither.
     let kind = |is: &str| json!({"equals": [{"from": "kind"}, {"value": is}]});
     let kinds = [("a", kind("a")), ("b", json!({"any": [kind("b"), not(&kind("a"))]}))];
-    assert_eq!(run(&set(&kinds, &["a", "b"]), given(true, true)).await.as_deref(), Ok(r#"["a",null]"#));
+    assert_eq!(
+        run(&set(&kinds, &["a", "b"]), given(true, true)).await.as_deref(),
+        Ok(r#"["a",null]"#)
+    );
     let mut both_kinds = set(&[("a", kind("a")), ("b", kind("b"))], &["a", "b"]);
     let last = both_kinds.as_array().unwrap().len() - 1;
     both_kinds[last]["begins"] = json!("all");
@@ -291,7 +315,9 @@ fn nodes_in_contrary_arms_never_begin_together() {
     nodes[6]["begins"] = json!("all");
     let wrong = problem(&nodes);
     assert!(
-        wrong.contains("the node `o` can never begin: no arm of `r` leads to all that it needs, which are"),
+        wrong.contains(
+            "the node `o` can never begin: no arm of `r` leads to all that it needs, which are"
+        ),
         "{wrong}"
     );
 }
@@ -335,16 +361,23 @@ async fn nodes_that_double_what_was_before_make_no_schema_that_no_memory_holds()
         nodes.push(json!({"name": name, "does": {"value": twice}}));
         before = name;
     }
-    let graph = json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
+    let graph =
+        json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let runtime = test_runtime().graph(graph.clone()).build();
-    assert!(serde_json::to_string(&runtime.workflow_graph("known").unwrap()).unwrap().len() < 100_000);
+    assert!(
+        serde_json::to_string(&runtime.workflow_graph("known").unwrap()).unwrap().len() < 100_000
+    );
     // The value itself is limited too.
     let run = runtime.start_named("known", json!({"n": 1})).await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::TooLarge, "{error}");
-    assert!(error.to_string().contains("more than the 16777216 bytes that one step may have"), "{error}");
+    assert!(
+        error.to_string().contains("more than the 16777216 bytes that one step may have"),
+        "{error}"
+    );
     let small = test_runtime().graph(graph).max_output_bytes(50).build();
-    let error = small.start_named("known", json!({"n": 1})).await.unwrap().result().await.unwrap_err();
+    let error =
+        small.start_named("known", json!({"n": 1})).await.unwrap().result().await.unwrap_err();
     assert!(error.to_string().contains("more than the 50 bytes that one step may have"), "{error}");
 }

@@ -45,8 +45,10 @@ fn whole(name: &str, with: Value) -> Graph {
         {"name": "cents", "kind": "input", "schema": {"type": "integer", "minimum": 0}},
         {"name": "out", "does": call}
     ]);
-    serde_json::from_value(json!({"version": 1, "name": "judged", "output": "out", "concurrency": 1, "nodes": nodes}))
-        .unwrap()
+    serde_json::from_value(
+        json!({"version": 1, "name": "judged", "output": "out", "concurrency": 1, "nodes": nodes}),
+    )
+    .unwrap()
 }
 
 fn claim(cents: Value) -> Value {
@@ -84,14 +86,21 @@ async fn an_agent_function_without_parameters_is_given_an_empty_object() {
 fn wrong_arguments_of_an_agent_function_are_found_when_the_graph_is_read() {
     let missing = refused(whole("graphs_judge", json!({"object": {}})));
     assert!(
-        missing.contains("the node `out`: the agent `graphs_judge` needs `claim`, which is not given"),
+        missing
+            .contains("the node `out`: the agent `graphs_judge` needs `claim`, which is not given"),
         "{missing}"
     );
     let unknown = json!({"object": {"clam": {"from": "cents"}}});
     let unknown = refused(whole("graphs_judge", unknown));
-    assert!(unknown.contains("the agent `graphs_judge` has no argument `clam`; did you mean `claim`?"), "{unknown}");
+    assert!(
+        unknown.contains("the agent `graphs_judge` has no argument `clam`; did you mean `claim`?"),
+        "{unknown}"
+    );
     let text = refused(whole("graphs_judge", claim(json!({"value": "seven"}))));
-    assert!(text.contains("an argument of the agent `graphs_judge`, `claim.cents`: integer"), "{text}");
+    assert!(
+        text.contains("an argument of the agent `graphs_judge`, `claim.cents`: integer"),
+        "{text}"
+    );
     let whole_text = refused(whole("graphs_judge", json!({"value": "judge it"})));
     assert!(whole_text.contains("the agent `graphs_judge` is given an object"), "{whole_text}");
 }
@@ -112,7 +121,10 @@ fn a_parameter_that_cannot_be_read_is_named_with_what_to_derive() {
 #[test]
 fn an_agent_that_there_is_not_is_named_with_the_nearest_one() {
     let error = refused(whole("graphs_juge", json!({"object": {}})));
-    assert!(error.ends_with("this program has no agent `graphs_juge`; did you mean `graphs_judge`?"), "{error}");
+    assert!(
+        error.ends_with("this program has no agent `graphs_juge`; did you mean `graphs_judge`?"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -147,6 +159,7 @@ async fn a_model_gives_an_agent_function_its_arguments() {
 #[tokio::test]
 async fn a_tool_of_an_unreadable_parameter_is_reported_with_the_agent() {
     let model = ScriptedModel::new([]);
-    let error = Agent::new(model).tools(graphs_opaque::definition()).build().unwrap_err().to_string();
+    let error =
+        Agent::new(model).tools(graphs_opaque::definition()).build().unwrap_err().to_string();
     assert!(error.contains("its parameter `what` is a `graphs::linked_agents::Opaque`"), "{error}");
 }

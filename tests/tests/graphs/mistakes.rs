@@ -52,7 +52,8 @@ fn call(kind: &str, name: &str, with: Value) -> Value {
 /// Returns a graph without mistakes.
 fn right() -> Value {
     let find = call("tool", "orders_find", json!({"object": {"id": {"from": "id"}}}));
-    let judge = call("agent", "orders_judge", json!({"object": {"text": {"from": "found", "at": "/id"}}}));
+    let judge =
+        call("agent", "orders_judge", json!({"object": {"text": {"from": "found", "at": "/id"}}}));
     let mail = json!({"kind": "tool", "name": "orders_mail",
         "with": {"object": {"to": {"item": ""}, "text": {"from": "found", "at": "/id"}}}});
     json!({"version": 1, "name": "orders", "output": "out", "concurrency": 4, "nodes": [
@@ -169,7 +170,10 @@ const ALL: &[(&str, Change, &str)] = &[
     ),
     (
         "a field of a text item",
-        |g| node(g, "mailed")["does"]["map"]["call"]["with"]["object"]["to"] = json!({"item": "/name"}),
+        |g| {
+            node(g, "mailed")["does"]["map"]["call"]["with"]["object"]["to"] =
+                json!({"item": "/name"});
+        },
         "the node `mailed`: the item has nothing at `/name`: `name` is looked for in a value that has no parts: string",
     ),
     (
@@ -200,8 +204,7 @@ const ALL: &[(&str, Change, &str)] = &[
     (
         "the workflow's own name",
         |g| {
-            node(g, "shipped")["does"]["call"] =
-                json!({"kind": "workflow", "name": "orders", "with": {"object": {"id": {"from": "id"}}}});
+            node(g, "shipped")["does"]["call"] = json!({"kind": "workflow", "name": "orders", "with": {"object": {"id": {"from": "id"}}}});
         },
         "the node `shipped`: it calls itself: `orders` calls `orders`",
     ),
@@ -252,12 +255,18 @@ const ALL: &[(&str, Change, &str)] = &[
     ),
     (
         "a condition has an unknown word",
-        |g| node(g, "way")["does"]["route"]["arms"][0]["when"] = json!({"gt": [{"from": "fine"}, {"value": 3}]}),
+        |g| {
+            node(g, "way")["does"]["route"]["arms"][0]["when"] =
+                json!({"gt": [{"from": "fine"}, {"value": 3}]});
+        },
         "unknown variant `gt`, expected one of `cel`, `is`, `equals`, `exists`, `not`, `all`, `any`",
     ),
     (
         "equals has one side",
-        |g| node(g, "way")["does"]["route"]["arms"][0]["when"] = json!({"equals": {"from": "fine"}}),
+        |g| {
+            node(g, "way")["does"]["route"]["arms"][0]["when"] =
+                json!({"equals": {"from": "fine"}});
+        },
         "invalid type: an object, expected a list of two mappings",
     ),
     (
@@ -280,7 +289,11 @@ const ALL: &[(&str, Change, &str)] = &[
         |g| g["output"] = json!("shipped"),
         "`shipped` is skipped then; let the output be a node that every arm leads to",
     ),
-    ("the output is an object", |g| g["output"] = json!({"from": "out"}), "invalid type: an object, expected a string"),
+    (
+        "the output is an object",
+        |g| g["output"] = json!({"from": "out"}),
+        "invalid type: an object, expected a string",
+    ),
     (
         "nodes are a map",
         |g| g["nodes"] = json!({"out": {"does": {"value": {"value": 1}}}}),

@@ -60,7 +60,8 @@ async fn a_person_reads_the_name_in_the_catalogue_and_a_model_the_one_that_it_ca
         let call = |name: &str| ToolCall::new("1", name, arguments.to_string());
         for form in ["call", "fallback", "race"] {
             let runtime = build().graph(graph(form, name, how)).build();
-            let run = runtime.start_named("counts", Encoded::new(&json!({})).unwrap()).await.unwrap();
+            let run =
+                runtime.start_named("counts", Encoded::new(&json!({})).unwrap()).await.unwrap();
             let error = run.result().await.unwrap_err().to_string();
             assert!(error.contains(&known) && !error.contains(&wire), "{form}: {error}");
         }
@@ -71,11 +72,16 @@ async fn a_person_reads_the_name_in_the_catalogue_and_a_model_the_one_that_it_ca
         let by_wire_name = runtime.invoke(&call(&wire), &[]).await.unwrap().output;
         assert!(by_wire_name.starts_with(&format!("`{wire}`{says}")), "{by_wire_name}");
 
-        let model = ScriptedModel::new([Turn::call(&*wire, arguments.clone()), Turn::text("Done.")]);
+        let model =
+            ScriptedModel::new([Turn::call(&*wire, arguments.clone()), Turn::text("Done.")]);
         let agent = Agent::new(model).tools(things()).tools(scoped());
         let run = agent.runtime(&runtime).run("Count.").await.unwrap();
-        let result =
-            run.conversation().messages().iter().find_map(|message| message.results().next().cloned()).unwrap();
+        let result = run
+            .conversation()
+            .messages()
+            .iter()
+            .find_map(|message| message.results().next().cloned())
+            .unwrap();
         assert!(result.output.starts_with(&format!("`{wire}`{says}")), "{}", result.output);
     }
 }
@@ -83,7 +89,9 @@ async fn a_person_reads_the_name_in_the_catalogue_and_a_model_the_one_that_it_ca
 #[tokio::test(start_paused = true)]
 async fn a_program_reads_which_tool_kept_failing() {
     let calls = (0..2).map(|_| Turn::call("count__things", json!({})));
-    let agent = Agent::new(ScriptedModel::new(calls)).tools(things()).settings(Limits::default().max_tool_failures(2));
+    let agent = Agent::new(ScriptedModel::new(calls))
+        .tools(things())
+        .settings(Limits::default().max_tool_failures(2));
     let error = agent.run("Count.").await.unwrap_err().to_string();
     assert!(error.contains("the last one of `count.things`"), "{error}");
 }
@@ -109,10 +117,12 @@ async fn a_registry_knows_a_tool_by_both_of_its_names() {
     assert_eq!(error, "there is no tool `count.thing`; did you mean `count.things`?");
     for name in ["count.things", "count__things"] {
         registry.get(name).unwrap();
-        let result = registry.invoke(&Context::detached(), &ToolCall::new("1", name, "{}"), &[]).await;
+        let result =
+            registry.invoke(&Context::detached(), &ToolCall::new("1", name, "{}"), &[]).await;
         assert_eq!((result.output.as_str(), result.name.as_str()), ("it broke", name));
     }
-    let unknown = registry.invoke(&Context::detached(), &ToolCall::new("1", "count.thing", "{}"), &[]).await;
+    let unknown =
+        registry.invoke(&Context::detached(), &ToolCall::new("1", "count.thing", "{}"), &[]).await;
     assert_eq!(unknown.output, error);
     let twice = registry.register(things()).unwrap_err().to_string();
     assert!(twice.contains("`count.things`") && !twice.contains("__"), "{twice}");

@@ -64,13 +64,15 @@ fn parts_loose() -> Loose {
 fn read(tool: &str, does: Value) -> Result<(), String> {
     let call = json!({"call": {"kind": "tool", "name": tool, "with": {"object": {}}}});
     let nodes = json!([{"name": "first", "does": call}, {"name": "out", "does": does}]);
-    let graph = json!({"version": 1, "name": "parts", "output": "out", "concurrency": 4, "nodes": nodes});
+    let graph =
+        json!({"version": 1, "name": "parts", "output": "out", "concurrency": 4, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let open = json!({"type": "object", "properties": {"known": {"type": "string"}}, "required": ["known"]});
     let empty = json!({"type": "object", "properties": {}});
-    let dynamic = FnTool::dynamic(ToolDefinition::new("parts_open", "Open.", empty), |_, _: Value| async {
-        Ok::<_, String>(json!({}))
-    });
+    let dynamic =
+        FnTool::dynamic(ToolDefinition::new("parts_open", "Open.", empty), |_, _: Value| async {
+            Ok::<_, String>(json!({}))
+        });
     let runtime = test_runtime().tools(dynamic.output_schema(open)).graph(graph).build();
     runtime.workflow_graph("parts").map(drop).map_err(|error| error.to_string())
 }
@@ -100,8 +102,14 @@ fn a_field_that_is_not_there_is_refused_with_the_nearest_one() {
 
 #[test]
 fn a_field_that_may_be_missing_is_read_with_or() {
-    refused(part("/note"), "has nothing at `/note`: `note` may be missing; say what is read then with `or`");
-    assert_eq!(read("parts_written", json!({"value": {"from": "first", "at": "/note", "or": null}})), Ok(()));
+    refused(
+        part("/note"),
+        "has nothing at `/note`: `note` may be missing; say what is read then with `or`",
+    );
+    assert_eq!(
+        read("parts_written", json!({"value": {"from": "first", "at": "/note", "or": null}})),
+        Ok(())
+    );
     refused(
         read("parts_written", json!({"value": {"from": "first", "at": "/nte", "or": null}})),
         "it has no `nte`; did you mean `note`?",
@@ -110,15 +118,24 @@ fn a_field_that_may_be_missing_is_read_with_or() {
 
 #[test]
 fn a_field_of_a_variant_is_read_with_or() {
-    refused(part("/how/millis"), "has nothing at `/how/millis`: `how` has several forms, and not all have `millis`");
-    assert_eq!(read("parts_written", json!({"value": {"from": "first", "at": "/how/millis", "or": 0}})), Ok(()));
+    refused(
+        part("/how/millis"),
+        "has nothing at `/how/millis`: `how` has several forms, and not all have `millis`",
+    );
+    assert_eq!(
+        read("parts_written", json!({"value": {"from": "first", "at": "/how/millis", "or": 0}})),
+        Ok(())
+    );
     refused(part("/how/millis/x"), "not all have `millis`");
 }
 
 #[test]
 fn a_part_of_a_text_and_of_a_list() {
     refused(part("/line/first"), "`first` is looked for in a value that has no parts: string");
-    refused(part("/words/first"), "it is a list, whose items are at numbers from `0`, and not at `first`");
+    refused(
+        part("/words/first"),
+        "it is a list, whose items are at numbers from `0`, and not at `first`",
+    );
 }
 
 #[test]
@@ -126,7 +143,11 @@ fn what_a_schema_leaves_open_is_allowed() {
     assert_eq!(part("/any/of/this"), Ok(()));
     assert_eq!(part("/how/kind"), Ok(()));
     for tool in ["parts_loose", "parts_open"] {
-        assert_eq!(read(tool, json!({"value": {"from": "first", "at": "/other"}})), Ok(()), "{tool}");
+        assert_eq!(
+            read(tool, json!({"value": {"from": "first", "at": "/other"}})),
+            Ok(()),
+            "{tool}"
+        );
     }
 }
 
@@ -168,7 +189,12 @@ fn a_part_of_an_item_is_looked_at() {
     let built = |at: &str| {
         let graph = json!({"version": 1, "name": "items", "output": "out", "concurrency": 4, "nodes": nodes(at)});
         let graph: Graph = serde_json::from_value(graph).unwrap();
-        test_runtime().graph(graph).build().workflow_graph("items").map(drop).map_err(|error| error.to_string())
+        test_runtime()
+            .graph(graph)
+            .build()
+            .workflow_graph("items")
+            .map(drop)
+            .map_err(|error| error.to_string())
     };
     assert_eq!(built("/text"), Ok(()));
     refused(built("/txt"), "the item has nothing at `/txt`: it has no `txt`; did you mean `text`?");

@@ -11,8 +11,8 @@ use agentflow::store::MemoryStore;
 use agentflow::tool::ToolError;
 use agentflow::value::Encoded;
 use agentflow::workflow::{
-    Decider, Graph, GraphBody, GraphNode, Mapping, NextNode, NodeDecision, NodePolicy, OnError, Question, Reference,
-    Route, Routes, RunLimits,
+    Decider, Graph, GraphBody, GraphNode, Mapping, NextNode, NodeDecision, NodePolicy, OnError,
+    Question, Reference, Route, Routes, RunLimits,
 };
 use agentflow_testing::{EffectLog, ScriptedModel, Turn, test_runtime, within};
 use serde_json::{Value, json};
@@ -65,8 +65,11 @@ fn fails() -> Pipeline {
 }
 
 async fn run(pipeline: &Pipeline, input: impl Into<Value>) -> Result<Value> {
-    let runtime =
-        test_runtime().pipeline("made", pipeline).store(MemoryStore::new()).resource(EffectLog::new()).build();
+    let runtime = test_runtime()
+        .pipeline("made", pipeline)
+        .store(MemoryStore::new())
+        .resource(EffectLog::new())
+        .build();
     let input = Encoded::new(&json!({"input": input.into()})).unwrap();
     Ok(runtime.start_named("made", input).await?.result().await?.decode().unwrap())
 }
@@ -84,7 +87,12 @@ async fn each_operator() {
             json!(1),
             json!({"pipelines_add": 2, "pipelines_twice": 2, "again": 2}),
         ),
-        ("beside, then after", (add() | twice()) >> Pipeline::value("{input.pipelines_add}"), json!(7), json!(8)),
+        (
+            "beside, then after",
+            (add() | twice()) >> Pipeline::value("{input.pipelines_add}"),
+            json!(7),
+            json!(8),
+        ),
         ("in place of", fails() / twice(), json!(4), json!(8)),
         ("in place of a row", (add() >> fails()) / (twice() >> twice()), json!(4), json!(16)),
         ("in place of two", fails() / fails() / add(), json!(4), json!(5)),
@@ -116,29 +124,40 @@ async fn each_operator() {
         ),
         (
             "a choice of rows",
-            add() >> Pipeline::when("input > 0", twice() >> add()).otherwise(add() | twice()) >> sum(),
+            add()
+                >> Pipeline::when("input > 0", twice() >> add()).otherwise(add() | twice())
+                >> sum(),
             json!(1),
             json!({"sum": 5}),
         ),
         (
             "the other row",
-            add() >> Pipeline::when("input > 0", twice() >> add()).otherwise(add() | twice()) >> sum(),
+            add()
+                >> Pipeline::when("input > 0", twice() >> add()).otherwise(add() | twice())
+                >> sum(),
             json!(-1),
             json!({"sum": {"pipelines_add": 1, "pipelines_twice": 0}}),
         ),
         (
             "a choice in a choice",
-            Pipeline::when("input > 0", Pipeline::when("input > 9", add()).otherwise(twice())).otherwise(sum()),
+            Pipeline::when("input > 0", Pipeline::when("input > 9", add()).otherwise(twice()))
+                .otherwise(sum()),
             json!(5),
             json!(10),
         ),
         (
             "none of an inner choice",
-            Pipeline::when("input > 0", Pipeline::when("input > 9", add()).otherwise(twice())).otherwise(sum()),
+            Pipeline::when("input > 0", Pipeline::when("input > 9", add()).otherwise(twice()))
+                .otherwise(sum()),
             json!(-5),
             json!({"sum": -5}),
         ),
-        ("a choice that repeats", Pipeline::when("input > 0", twice() * 2).otherwise(add()), json!(1), json!(4)),
+        (
+            "a choice that repeats",
+            Pipeline::when("input > 0", twice() * 2).otherwise(add()),
+            json!(1),
+            json!(4),
+        ),
         (
             "a value",
             Pipeline::value(json!({"all": ["{input.a}", 1, {"b": "{input.a} {input.c?}!"}]})),
@@ -148,7 +167,12 @@ async fn each_operator() {
         ("braces", Pipeline::value("{{input}}"), json!(1), json!("{input}")),
         ("a tap that fails", add().tap(fails()) >> twice(), json!(1), json!(4)),
         ("a tap at the end", twice().tap(add()), json!(1), json!(2)),
-        ("a tap at the beginning", Pipeline::value("{input}").tap(fails() >> add()), json!(1), json!(1)),
+        (
+            "a tap at the beginning",
+            Pipeline::value("{input}").tap(fails() >> add()),
+            json!(1),
+            json!(1),
+        ),
         (
             "a state",
             add().save("kept") >> twice() >> Pipeline::value("{state.kept} and {input}"),
@@ -163,8 +187,18 @@ async fn each_operator() {
             json!(1),
             json!("2, 2"),
         ),
-        ("a row that saves", (add() >> twice()).save("kept") >> Pipeline::value("{state.kept}"), json!(1), json!(4)),
-        ("a row beside", (add() >> twice()).named("row") | add(), json!(1), json!({"row": 4, "pipelines_add": 2})),
+        (
+            "a row that saves",
+            (add() >> twice()).save("kept") >> Pipeline::value("{state.kept}"),
+            json!(1),
+            json!(4),
+        ),
+        (
+            "a row beside",
+            (add() >> twice()).named("row") | add(),
+            json!(1),
+            json!({"row": 4, "pipelines_add": 2}),
+        ),
         (
             "one that may fail",
             add() | fails().policy(NodePolicy::default().on_error(OnError::Skip)),
@@ -175,7 +209,9 @@ async fn each_operator() {
         ("the value itself", Pipeline::value("{input}"), json!({"a": 1}), json!({"a": 1})),
     ];
     for (what, pipeline, input, expected) in each {
-        let output = run(&pipeline, input).await.unwrap_or_else(|error| panic!("{what}: {error}\n{pipeline:?}"));
+        let output = run(&pipeline, input)
+            .await
+            .unwrap_or_else(|error| panic!("{what}: {error}\n{pipeline:?}"));
         assert_eq!(output, expected, "{what}: {pipeline:?}");
     }
 }
@@ -196,19 +232,31 @@ fn a_pipeline_is_the_graph_that_one_would_write() {
     let (a, b, c) = (add(), twice(), add());
     let left = ((&a >> &b) >> &c).graphs("made").unwrap();
     assert_eq!(left, (&a >> (&b >> &c)).graphs("made").unwrap());
-    assert_eq!(((&a | &b) | c.clone().named("c")).graphs("made"), (&a | (&b | c.named("c"))).graphs("made"));
+    assert_eq!(
+        ((&a | &b) | c.clone().named("c")).graphs("made"),
+        (&a | (&b | c.named("c"))).graphs("made")
+    );
     // A part that is used three times becomes three nodes.
-    let names: Vec<String> =
-        (a.clone() >> &a >> &a).graphs("made").unwrap()[0].nodes.iter().map(|node| node.name.clone()).collect();
+    let names: Vec<String> = (a.clone() >> &a >> &a).graphs("made").unwrap()[0]
+        .nodes
+        .iter()
+        .map(|node| node.name.clone())
+        .collect();
     assert_eq!(names, ["input", "pipelines_add", "pipelines_add_2", "pipelines_add_3"]);
     // The graph can be drawn before a runtime has resolved its names.
-    let picture = (a.clone() >> Pipeline::when("input > 3", b.clone()).otherwise(Pipeline::value("few")))
-        .graphs("made")
-        .unwrap()[0]
+    let picture = (a.clone()
+        >> Pipeline::when("input > 3", b.clone()).otherwise(Pipeline::value("few")))
+    .graphs("made")
+    .unwrap()[0]
         .to_mermaid();
-    for edge in
-        ["n0 --> n1", "n1 --> n2", "n2 -->|\"pipelines_twice\"| n3", "n2 -->|\"value\"| n4", "n3 --> n5", "n4 --> n5"]
-    {
+    for edge in [
+        "n0 --> n1",
+        "n1 --> n2",
+        "n2 -->|\"pipelines_twice\"| n3",
+        "n2 -->|\"value\"| n4",
+        "n3 --> n5",
+        "n4 --> n5",
+    ] {
         assert!(picture.contains(edge), "{edge}\n{picture}");
     }
     // The graph survives the conversion to JSON and back.
@@ -230,20 +278,31 @@ async fn what_one_writes_of_agents() {
     }))
     .name("pipelines_critic");
     let pipeline = Pipeline::from(&writer) >> Pipeline::from(&critic).with("Judge: {input}");
-    let runtime = test_runtime().pipeline("report", &pipeline).pipeline("again", Pipeline::from(&writer)).build();
-    let run = runtime.start_named("report", Encoded::new(&json!({"input": "rust"})).unwrap()).await.unwrap();
+    let runtime = test_runtime()
+        .pipeline("report", &pipeline)
+        .pipeline("again", Pipeline::from(&writer))
+        .build();
+    let run = runtime
+        .start_named("report", Encoded::new(&json!({"input": "rust"})).unwrap())
+        .await
+        .unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "good");
     // The pipelines register the same agent under its name once.
     let run = runtime.start_agent("pipelines_writer", RunRequest::new("go")).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "a draft");
-    assert!(runtime.catalogue().await.problems().is_empty(), "{:?}", runtime.catalogue().await.problems());
+    assert!(
+        runtime.catalogue().await.problems().is_empty(),
+        "{:?}",
+        runtime.catalogue().await.problems()
+    );
 }
 
 /// Checks that limits apply to runs of the whole pipeline. Limits of a part have no effect, since a
 /// part is not a run.
 #[tokio::test(start_paused = true)]
 async fn limits_bound_the_runs_of_a_pipeline() {
-    let writer = Agent::new(ScriptedModel::from_fn(|_| Turn::text("more"))).name("pipelines_limited");
+    let writer =
+        Agent::new(ScriptedModel::from_fn(|_| Turn::text("more"))).name("pipelines_limited");
     let rounds = Pipeline::from(&writer) * 3;
     let limits = RunLimits::new().max_llm_calls(2).timeout(Duration::from_secs(60));
     let bounded = rounds.clone().limits(limits);
@@ -257,7 +316,10 @@ async fn limits_bound_the_runs_of_a_pipeline() {
     assert_eq!(with.last(), Some(&last.clone().limits(limits)));
     assert_eq!((with.last().unwrap().hash(), with.len()), (last.hash(), without.len()));
     assert_eq!((bounded >> twice()).graphs("made"), (rounds >> twice()).graphs("made"));
-    assert_eq!(((add() >> add()).limits(limits) >> twice()).graphs("made"), (add() >> add() >> twice()).graphs("made"));
+    assert_eq!(
+        ((add() >> add()).limits(limits) >> twice()).graphs("made"),
+        (add() >> add() >> twice()).graphs("made")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,7 +327,8 @@ async fn a_gate_waits_for_a_person_and_passes_its_value() {
     let pipeline = add() >> Pipeline::gate("May it be doubled?") >> twice();
     for granted in [true, false] {
         let runtime = test_runtime().pipeline("made", &pipeline).store(MemoryStore::new()).build();
-        let handle = runtime.start_named("made", Encoded::new(&json!({"input": 1})).unwrap()).await.unwrap();
+        let handle =
+            runtime.start_named("made", Encoded::new(&json!({"input": 1})).unwrap()).await.unwrap();
         let run = handle.run_id().clone();
         let report = loop {
             let report = runtime.inspect(&run).await.unwrap();
@@ -276,13 +339,22 @@ async fn a_gate_waits_for_a_person_and_passes_its_value() {
             tokio::task::yield_now().await;
         };
         let asked = report.nodes.iter().find(|node| &*node.name == "gate").unwrap();
-        assert_eq!(asked.about.as_ref().map(Encoded::as_str), Some(r#"{"pipelines_add":2}"#), "{asked:?}");
+        assert_eq!(
+            asked.about.as_ref().map(Encoded::as_str),
+            Some(r#"{"pipelines_add":2}"#),
+            "{asked:?}"
+        );
         let answer = if granted { Approval::granted() } else { Approval::denied("no") };
         runtime.approve(&run, "gate", answer, "ada").await.unwrap();
         let ended = handle.result().await;
         match granted {
             true => assert_eq!(ended.unwrap().as_str(), "4"),
-            false => assert!(ended.unwrap_err().to_string().contains("denied"), "a denial fails the run"),
+            false => {
+                assert!(
+                    ended.unwrap_err().to_string().contains("denied"),
+                    "a denial fails the run"
+                );
+            }
         }
     }
 }
@@ -296,12 +368,21 @@ async fn every_node_that_has_a_question_asks_it() {
     for (kind, does) in [
         ("value", value()),
         ("router", GraphBody::Route(arms("x"))),
-        ("call", GraphBody::Call(Reference::tool("pipelines_add", Mapping::object([("n", Mapping::from("input"))])))),
+        (
+            "call",
+            GraphBody::Call(Reference::tool(
+                "pipelines_add",
+                Mapping::object([("n", Mapping::from("input"))]),
+            )),
+        ),
         (
             "map",
             GraphBody::Map {
                 items: "input".into(),
-                call: Reference::tool("pipelines_add", Mapping::object([("n", Mapping::Item(String::new()))])),
+                call: Reference::tool(
+                    "pipelines_add",
+                    Mapping::object([("n", Mapping::Item(String::new()))]),
+                ),
             },
         ),
         ("transform", GraphBody::Transform(vec![StateTransform::default_value("tone", "dry")])),
@@ -311,26 +392,44 @@ async fn every_node_that_has_a_question_asks_it() {
             .with(GraphNode::input("input", json!(true)))
             .with(GraphNode::new("asked", does).policy(asks.clone()));
         let runtime = test_runtime().graph(graph).store(MemoryStore::new()).build();
-        let handle = runtime.start_named("asks", Encoded::new(&json!({"input": input})).unwrap()).await.unwrap();
+        let handle = runtime
+            .start_named("asks", Encoded::new(&json!({"input": input})).unwrap())
+            .await
+            .unwrap();
         let run = handle.run_id().clone();
         within("the run to ask", async {
             while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
-                assert!(!runtime.inspect(&run).await.unwrap().run.status.has_ended(), "{kind}: nobody was asked");
+                assert!(
+                    !runtime.inspect(&run).await.unwrap().run.status.has_ended(),
+                    "{kind}: nobody was asked"
+                );
                 tokio::task::yield_now().await;
             }
         })
         .await;
         runtime.approve(&run, "asked", Approval::denied("no"), "ada").await.unwrap();
-        assert!(handle.result().await.unwrap_err().to_string().contains("approval denied: no"), "{kind}");
+        assert!(
+            handle.result().await.unwrap_err().to_string().contains("approval denied: no"),
+            "{kind}"
+        );
     }
     for (node, says) in [
         (GraphNode::input("asked", json!(true)), "an input is there from the beginning"),
-        (GraphNode::new("asked", GraphBody::Ask(Question::new("Well?"))), "a gate asks one question"),
+        (
+            GraphNode::new("asked", GraphBody::Ask(Question::new("Well?"))),
+            "a gate asks one question",
+        ),
     ] {
         let graph = Graph::new("asks", "out")
             .with(node.policy(asks.clone()))
             .with(GraphNode::new("out", GraphBody::Value(Mapping::from("asked"))));
-        let error = test_runtime().graph(graph).build().workflow_graph("asks").map(drop).unwrap_err().to_string();
+        let error = test_runtime()
+            .graph(graph)
+            .build()
+            .workflow_graph("asks")
+            .map(drop)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(says), "{error}");
     }
 }
@@ -356,7 +455,9 @@ async fn a_crash_at_each_write() {
         >> Pipeline::value("{state.noted}: {input}");
     let log = EffectLog::new();
     let crashes = every_crash(
-        |store| test_runtime().pipeline("made", &pipeline).resource(log.clone()).store(store).build(),
+        |store| {
+            test_runtime().pipeline("made", &pipeline).resource(log.clone()).store(store).build()
+        },
         "made",
         json!({"input": 3}),
         |output, _, _, place| assert_eq!(*output, json!("3: [25]"), "{place}"),
@@ -369,7 +470,9 @@ async fn a_crash_at_each_write() {
 #[tool(effects = "none")]
 fn pipelines_guide(next: NextNode) -> NodeDecision {
     let arguments = match (next.node.as_str(), next.arguments["n"].as_i64()) {
-        ("pipelines_note", _) => return NodeDecision::Skip { reason: "nobody needs it".to_owned() },
+        ("pipelines_note", _) => {
+            return NodeDecision::Skip { reason: "nobody needs it".to_owned() };
+        }
         ("pipelines_add", Some(n)) if n < 10 => json!({"n": n + 10}),
         _ => return NodeDecision::Continue,
     };
@@ -402,16 +505,23 @@ async fn a_decider_is_asked_before_each_call() {
     assert!(crashes > 20, "{crashes}");
     assert!(log.counts().is_empty(), "{:?}", log.counts());
     let plain = test_runtime().pipeline("made", &pipeline).resource(without.clone()).build();
-    let output = plain.start_named("made", json!({"input": 1})).await.unwrap().result().await.unwrap();
+    let output =
+        plain.start_named("made", json!({"input": 1})).await.unwrap().result().await.unwrap();
     assert_eq!((output.as_str(), without.counts().len()), ("11", 1), "{:?}", without.counts());
     // A part can have its own decider. The other parts have the decider of the whole pipeline, or
     // none.
     for (part, output) in [
         (add() >> add().decider(guided.clone()), json!(13)),
         (add() >> (twice() >> add()).decider(guided.clone()), json!(15)),
-        ((add() >> add().decider(Decider::tool("pipelines_lets"))).decider(guided.clone()), json!(13)),
+        (
+            (add() >> add().decider(Decider::tool("pipelines_lets"))).decider(guided.clone()),
+            json!(13),
+        ),
         (fails() / add().decider(guided.clone()), json!(12)),
-        (Pipeline::value(json!([1, 2])) >> Pipeline::map_over(add().decider(guided.clone())), json!([12, 13])),
+        (
+            Pipeline::value(json!([1, 2])) >> Pipeline::map_over(add().decider(guided.clone())),
+            json!([12, 13]),
+        ),
         (add() >> add().named("more").timeout(Duration::from_secs(1)).decider(guided), json!(3)),
     ] {
         assert_eq!(run(&part, 1).await.unwrap(), output, "{part:?}");
@@ -440,9 +550,20 @@ async fn mistakes_are_named_all_at_once() {
         assert!(error.contains(says), "{says}\n{error}");
     }
     let runtime = test_runtime().pipeline("made", &pipeline).build();
-    let found = runtime.start_named("made", Encoded::new(&json!({"input": 1})).unwrap()).await.map(drop).unwrap_err();
+    let found = runtime
+        .start_named("made", Encoded::new(&json!({"input": 1})).unwrap())
+        .await
+        .map(drop)
+        .unwrap_err();
     assert!(found.to_string().contains("give it at least 1"), "{found}");
-    assert!(runtime.catalogue().await.problems().iter().any(|problem| problem.to_string().contains("two words")));
+    assert!(
+        runtime
+            .catalogue()
+            .await
+            .problems()
+            .iter()
+            .any(|problem| problem.to_string().contains("two words"))
+    );
     // Mistakes that only the lookup of names and types can find.
     for (pipeline, says) in [
         (Pipeline::tool("pipelines_ad"), "did you mean `pipelines_add`?"),
@@ -460,7 +581,8 @@ async fn mistakes_are_named_all_at_once() {
         assert!(error.contains(says), "{pipeline:?}\n{error}");
     }
     // No condition holds and there is no `otherwise`.
-    let error = run(&Pipeline::from(Pipeline::when("input > 3", add())), 1).await.unwrap_err().to_string();
+    let error =
+        run(&Pipeline::from(Pipeline::when("input > 3", add())), 1).await.unwrap_err().to_string();
     assert!(error.contains("choice"), "{error}");
 }
 
@@ -492,7 +614,8 @@ fn random_pipelines_are_graphs_that_can_be_read() {
             inner.clone().prop_map(|a| a.save("saved").timeout(Duration::from_secs(1))),
         ]
     });
-    let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(pipeline in pipeline)| {
         let graphs = pipeline.graphs("made").unwrap();
         for graph in &graphs {
@@ -525,11 +648,15 @@ async fn a_map_over_a_value_that_is_not_a_list_fails() {
     for (input, what) in found {
         for each in [Pipeline::map_over(add()), Pipeline::map_over(add() >> twice())] {
             let error = run(&each, input.clone()).await.unwrap_err().to_string();
-            assert!(error.contains("a list of items is expected") && error.contains(what), "{input}: {error}");
+            assert!(
+                error.contains("a list of items is expected") && error.contains(what),
+                "{input}: {error}"
+            );
         }
     }
     // The same for a handwritten graph.
-    let call = json!({"kind": "tool", "name": "pipelines_add", "with": {"object": {"n": {"item": ""}}}});
+    let call =
+        json!({"kind": "tool", "name": "pipelines_add", "with": {"object": {"n": {"item": ""}}}});
     let graph: Graph = serde_json::from_value(json!({
         "version": 1, "name": "mapped", "output": "out", "concurrency": 1,
         "nodes": [{"name": "all", "kind": "input"}, {"name": "out", "does": {"map": {"items": "all", "call": call}}}],
@@ -565,7 +692,9 @@ async fn a_router_without_a_matching_arm_shows_the_values_that_it_read() {
     let error = runtime.start_named("routed", input).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.kind(), "route_unmatched");
     let error = error.to_string();
-    for part in ["`big` if ", "`toned` if ", r#"`kind` is {"big":false}"#, r#"`state.tone` is "kind""#] {
+    for part in
+        ["`big` if ", "`toned` if ", r#"`kind` is {"big":false}"#, r#"`state.tone` is "kind""#]
+    {
         assert!(error.contains(part), "{part} in {error}");
     }
 }

@@ -76,7 +76,10 @@ impl Lab {
     #[track_caller]
     fn check(&self, place: &str) {
         let secrets = self.secrets.lock().unwrap().clone();
-        assert!(!secrets.is_empty() && secrets.iter().all(|is_there| *is_there), "{place}: {secrets:?}");
+        assert!(
+            !secrets.is_empty() && secrets.iter().all(|is_there| *is_there),
+            "{place}: {secrets:?}"
+        );
         assert_eq!(self.tools.0.load(Ordering::SeqCst), 1, "{place}: the middleware sees the call");
     }
 }
@@ -132,7 +135,8 @@ async fn an_agent_has_the_runtime_of_its_run_in_every_place() {
     lab.check("in a pipeline");
 
     let lab = Lab::default();
-    let runtime = lab.runtime().agent(&asker()).pipeline("ask", Pipeline::agent("places_asker")).build();
+    let runtime =
+        lab.runtime().agent(&asker()).pipeline("ask", Pipeline::agent("places_asker")).build();
     let run = runtime.start_named("ask", input()).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "forty");
     lab.check("in a pipeline, by its name");
@@ -150,14 +154,24 @@ async fn an_agent_has_the_runtime_of_its_run_in_every_place() {
 async fn missing_resources_of_a_workflows_agent_are_reported_before_the_run() {
     let pipeline = Pipeline::value("first") >> Pipeline::from(asker());
     let input = || Encoded::new(&json!({"input": 1})).unwrap();
-    let runtime = test_runtime().pipeline("ask", &pipeline).resource(Shelf(1)).store(MemoryStore::new()).build();
+    let runtime = test_runtime()
+        .pipeline("ask", &pipeline)
+        .resource(Shelf(1))
+        .store(MemoryStore::new())
+        .build();
     let error = runtime.start_named("ask", input()).await.unwrap_err().to_string();
     assert!(error.contains("the agent `places_asker`: no adapter is called `lab`"), "{error}");
     assert!(runtime.dry_run("ask").await.unwrap_err().to_string().contains("`lab`"));
 
     let lab = |_: &_, _: &_| Ok(Arc::new(ScriptedModel::new([])) as Arc<dyn Model>);
-    let runtime =
-        test_runtime().pipeline("ask", &pipeline).model_provider("lab", lab).store(MemoryStore::new()).build();
+    let runtime = test_runtime()
+        .pipeline("ask", &pipeline)
+        .model_provider("lab", lab)
+        .store(MemoryStore::new())
+        .build();
     let error = runtime.start_named("ask", input()).await.unwrap_err().to_string();
-    assert!(error.contains("Shelf` for the tool `places_look` of the agent `places_asker`"), "{error}");
+    assert!(
+        error.contains("Shelf` for the tool `places_look` of the agent `places_asker`"),
+        "{error}"
+    );
 }

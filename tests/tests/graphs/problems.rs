@@ -66,8 +66,14 @@ fn nodes_that_wait_for_each_other_are_named() {
         {"name": "c", "does": call("b")},
         {"name": "self", "does": call("self")},
     ])));
-    assert!(found.iter().any(|line| line.contains("these nodes wait for each other: `b`, `c`;")), "{found:#?}");
-    assert!(found.iter().any(|line| line.contains("the node `self` waits for itself")), "{found:#?}");
+    assert!(
+        found.iter().any(|line| line.contains("these nodes wait for each other: `b`, `c`;")),
+        "{found:#?}"
+    );
+    assert!(
+        found.iter().any(|line| line.contains("the node `self` waits for itself")),
+        "{found:#?}"
+    );
 }
 
 #[tokio::test]
@@ -75,8 +81,10 @@ async fn a_graph_that_calls_itself_is_refused() {
     let graph = |name: &str, calls: &str| -> Graph {
         let call = json!({"call": {"kind": "workflow", "name": calls, "with": {"value": {}}}});
         let nodes = json!([{"name": "page", "does": call}]);
-        serde_json::from_value(json!({"version": 1, "name": name, "output": "page", "concurrency": 1, "nodes": nodes}))
-            .unwrap()
+        serde_json::from_value(
+            json!({"version": 1, "name": name, "output": "page", "concurrency": 1, "nodes": nodes}),
+        )
+        .unwrap()
     };
     let runtime = test_runtime().graph(graph("a", "b")).graph(graph("b", "a")).build();
     let empty = Encoded::new(&json!({})).unwrap();
@@ -92,7 +100,9 @@ fn a_graph_of_a_newer_release_is_refused() {
     graph["version"] = 7.into();
     let found = problems(graph);
     assert!(
-        found.iter().any(|line| line.contains("the graph is of version 7, and this release reads up to 1")),
+        found
+            .iter()
+            .any(|line| line.contains("the graph is of version 7, and this release reads up to 1")),
         "{found:#?}"
     );
 }
@@ -134,7 +144,8 @@ async fn graphs_repeat(text: String, times: u8, about: Option<String>) -> String
 #[test]
 fn a_value_of_another_type_is_refused_when_the_graph_is_read() {
     let call = |name: &str, with: Value| json!({"call": {"kind": "tool", "name": name, "with": {"object": with}}});
-    let repeat = |times: Value| call("graphs_repeat", json!({"text": {"value": "x"}, "times": times}));
+    let repeat =
+        |times: Value| call("graphs_repeat", json!({"text": {"value": "x"}, "times": times}));
     let found = problems(whole(json!([
         {"name": "text", "kind": "input", "schema": {"type": "string"}},
         {"name": "list", "kind": "input", "schema": {"type": "array", "items": {"type": "boolean"}}},
@@ -164,7 +175,8 @@ fn a_value_of_another_type_is_refused_when_the_graph_is_read() {
     for says in expected {
         assert!(found.iter().any(|line| line.ends_with(says)), "{says}\n{found:#?}");
     }
-    let others: Vec<&String> = found.iter().filter(|line| !expected.iter().any(|says| line.ends_with(says))).collect();
+    let others: Vec<&String> =
+        found.iter().filter(|line| !expected.iter().any(|says| line.ends_with(says))).collect();
     // Two arguments are missing, and both given names are unknown.
     let of_whole = "the node `whole`: an argument of the tool `graphs_repeat`, ";
     assert!(others.iter().all(|line| line.contains(of_whole)), "{others:#?}");
@@ -174,19 +186,26 @@ fn a_value_of_another_type_is_refused_when_the_graph_is_read() {
 #[tokio::test]
 async fn the_schemas_of_all_that_has_a_name_are_in_the_catalogue() {
     use agentflow::runtime::EntryKind;
-    let call =
-        json!({"call": {"kind": "tool", "name": "graphs_count", "with": {"object": {"text": {"from": "text"}}}}});
+    let call = json!({"call": {"kind": "tool", "name": "graphs_count", "with": {"object": {"text": {"from": "text"}}}}});
     let graph = json!({"version": 1, "name": "counting", "output": "page", "concurrency": 1, "nodes": [
         {"name": "text", "kind": "input", "schema": {"type": "string"}},
         {"name": "page", "does": call},
     ]});
     let judge = Agent::new(agentflow_testing::ScriptedModel::new([])).name("judge");
     let dynamic = agentflow::tool::FnTool::dynamic(
-        agentflow::tool::ToolDefinition::new("shouted", "Says it aloud.", json!({"type": "object"})),
+        agentflow::tool::ToolDefinition::new(
+            "shouted",
+            "Says it aloud.",
+            json!({"type": "object"}),
+        ),
         |_, arguments: Value| async move { Ok::<_, String>(arguments) },
     )
     .output_schema(json!({"type": "object"}));
-    let runtime = test_runtime().graph(serde_json::from_value(graph).unwrap()).agent(&judge).tools(dynamic).build();
+    let runtime = test_runtime()
+        .graph(serde_json::from_value(graph).unwrap())
+        .agent(&judge)
+        .tools(dynamic)
+        .build();
     let catalogue = runtime.catalogue().await.check().unwrap();
     let output = |kind, name: &str| catalogue.get(kind, name).unwrap().output.clone();
     let counted = output(EntryKind::Tool, "graphs_count").unwrap();
@@ -196,7 +215,10 @@ async fn the_schemas_of_all_that_has_a_name_are_in_the_catalogue() {
     assert_eq!(output(EntryKind::Tool, "graphs_unknown"), None);
     assert_eq!(output(EntryKind::Tool, "shouted"), Some(json!({"type": "object"})));
     assert_eq!(output(EntryKind::Agent, "judge"), Some(json!({"type": "string"})));
-    assert_eq!(catalogue.get(EntryKind::Agent, "judge").unwrap().input, Some(json!({"type": "string"})));
+    assert_eq!(
+        catalogue.get(EntryKind::Agent, "judge").unwrap().input,
+        Some(json!({"type": "string"}))
+    );
 }
 
 #[test]
@@ -210,7 +232,10 @@ fn a_key_that_no_node_has_is_refused() {
     ] {
         let error = serde_json::from_value::<Graph>(whole(json!([node]))).unwrap_err().to_string();
         assert!(error.starts_with("`nodes[0]"), "{error}");
-        assert!(error.contains(&format!("{key}`: unknown field `{key}`, expected one of `")), "{error}");
+        assert!(
+            error.contains(&format!("{key}`: unknown field `{key}`, expected one of `")),
+            "{error}"
+        );
     }
     let mut graph = whole(json!([]));
     graph["stop_polcy"] = "best_effort".into();
@@ -245,11 +270,16 @@ fn a_node_that_begins_with_any_edge_waits_for_none_of_them() {
     };
     let both = json!([{"from": "a"}, {"from": "b"}]);
     let any = saves(json!({"edges": both, "begins": "any"}));
-    let found =
-        problems(whole(json!([value("a", saves(json!({}))), value("b", json!({})), value("page", any.clone())])));
+    let found = problems(whole(json!([
+        value("a", saves(json!({}))),
+        value("b", json!({})),
+        value("page", any.clone())
+    ])));
     let says = "`a` and `page` may run at the same time, and each of them saves `k` in the state";
     assert!(found.iter().any(|line| line.contains(says)), "{found:#?}");
-    let build = |nodes: Value| test_runtime().graph(serde_json::from_value::<Graph>(whole(nodes)).unwrap()).build();
+    let build = |nodes: Value| {
+        test_runtime().graph(serde_json::from_value::<Graph>(whole(nodes)).unwrap()).build()
+    };
     // Nodes that precede every edge have finished, regardless of the edge that is taken.
     let behind = json!({"edges": [{"from": "first"}]});
     let first = value("first", saves(json!({})));

@@ -26,8 +26,10 @@ const TRANSFER: &str = "name: transfer\ntopology:\n  sequence:\n    - gate: \"Tr
 /// Approves the question of the node. Returns the question and the output of the workflow.
 async fn asked(builder: RuntimeBuilder, name: &str, node: &str, input: Value) -> (String, Value) {
     let runtime = builder.store(MemoryStore::new()).build();
-    let handle = runtime.start_named(name, Encoded::new(&json!({"input": input})).unwrap()).await.unwrap();
-    let question = within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
+    let handle =
+        runtime.start_named(name, Encoded::new(&json!({"input": input})).unwrap()).await.unwrap();
+    let question =
+        within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
     assert!(question.path.starts_with(node), "{question:?}");
     runtime.approve(handle.run_id(), &question.id, Approval::granted(), "ada").await.unwrap();
     let output = handle.result().await.unwrap().decode().unwrap();
@@ -37,8 +39,12 @@ async fn asked(builder: RuntimeBuilder, name: &str, node: &str, input: Value) ->
 #[tokio::test(start_paused = true)]
 async fn a_question_is_filled_with_what_its_part_is_given() {
     let document = read(TRANSFER);
-    let asks =
-        asked(test_runtime().document(document.clone()), "transfer", "gate", json!({"amount": 5, "payee": "lee"}));
+    let asks = asked(
+        test_runtime().document(document.clone()),
+        "transfer",
+        "gate",
+        json!({"amount": 5, "payee": "lee"}),
+    );
     assert_eq!(asks.await, ("Transfer 5 to lee?".to_owned(), json!("sent")));
     // After another part, `input` is the output of that part. Double braces give a single brace.
     let gate = Pipeline::value(json!({"n": "{input}", "list": [1]}))
@@ -52,7 +58,10 @@ async fn a_question_is_filled_with_what_its_part_is_given() {
     assert_eq!(asks, ("ada: ada?".to_owned(), json!("x")));
     // An export contains the question as it was written.
     let tree = DocumentForm::Tree.export_with(document.graph(), document.inner()).unwrap();
-    assert_eq!(tree["topology"]["sequence"][0]["gate"], "Transfer {input.amount} to {input.payee}?");
+    assert_eq!(
+        tree["topology"]["sequence"][0]["gate"],
+        "Transfer {input.amount} to {input.payee}?"
+    );
     let graphs = gate.graphs("made").unwrap();
     let tree = DocumentForm::Tree.export(&graphs[0]).unwrap();
     assert_eq!(tree["topology"]["sequence"][1]["gate"], "{{Is}} {input.n} of {input.list} fine?");
@@ -69,18 +78,28 @@ async fn questions_of_graphs_are_filled() {
             .with(GraphNode::new("asked", does).policy(policy))
     };
     let ask = GraphBody::Ask(Question::new("Is {who} right?"));
-    let of_node = asked(test_runtime().graph(graph(ask, NodePolicy::default())), "asks", "asked", json!("lee")).await;
+    let of_node = asked(
+        test_runtime().graph(graph(ask, NodePolicy::default())),
+        "asks",
+        "asked",
+        json!("lee"),
+    )
+    .await;
     assert_eq!(of_node.0, "Is lee right?");
     // The call of a tool that needs approval anyway.
-    let send =
-        GraphBody::Call(Reference::tool("question_texts_send", Mapping::object([("amount", Mapping::from("input"))])));
+    let send = GraphBody::Call(Reference::tool(
+        "question_texts_send",
+        Mapping::object([("amount", Mapping::from("input"))]),
+    ));
     let policy = NodePolicy::default().approve("Send {who} dollars?");
     let of_call = asked(test_runtime().graph(graph(send, policy)), "asks", "asked", json!(5)).await;
     assert_eq!(of_call, ("Send 5 dollars?".to_owned(), json!(5)));
     // The node waits for outputs that only its question reads.
     let value = GraphBody::Value(Mapping::Value(json!(1)));
     let policy = NodePolicy::default().approve("Is {nodes.who.name?} {missing?} right?");
-    let of_value = asked(test_runtime().graph(graph(value, policy)), "asks", "asked", json!({"name": "lee"})).await;
+    let of_value =
+        asked(test_runtime().graph(graph(value, policy)), "asks", "asked", json!({"name": "lee"}))
+            .await;
     assert_eq!(of_value, ("Is lee  right?".to_owned(), json!(1)));
 }
 
@@ -89,7 +108,9 @@ fn mistakes_in_questions_are_found() {
     let misspelt = TRANSFER.replace("{input.amount}", "{inptu.amount}");
     let found = problems(&misspelt);
     assert!(
-        found.len() == 1 && found[0].contains("`{inptu}`") && found[0].ends_with("did you mean `input`?"),
+        found.len() == 1
+            && found[0].contains("`{inptu}`")
+            && found[0].ends_with("did you mean `input`?"),
         "{found:?}"
     );
     let open = problems(&TRANSFER.replace("{input.amount}", "{input.amount"));
@@ -99,7 +120,10 @@ fn mistakes_in_questions_are_found() {
         "  input: {type: object, properties: {amount: {}}, additionalProperties: false}\n  sequence:",
     );
     let found = problems(&schema);
-    assert!(found.len() == 2 && found[1].starts_with("5:41: ") && found[1].contains("`{input.payee}`"), "{found:?}");
+    assert!(
+        found.len() == 2 && found[1].starts_with("5:41: ") && found[1].contains("`{input.payee}`"),
+        "{found:?}"
+    );
     let error = Pipeline::gate("Is {input right?").graphs("made").unwrap_err().to_string();
     assert!(error.starts_with("the part `gate`: the text `Is {input right?`: "), "{error}");
     let policy = "name: w\ntopology: {value: 1, policy: {approve: 'may {x'}}\n";
@@ -111,7 +135,8 @@ fn mistakes_in_questions_are_found() {
 #[tokio::test(start_paused = true)]
 async fn a_key_of_the_store_is_read_before_the_question() {
     for (key, line) in [("user:nick", "4:19"), ("app:firm", "4:19")] {
-        let text = format!("name: w\ntopology:\n  sequence:\n    - gate: \"May {{{key}}} go on?\"\n");
+        let text =
+            format!("name: w\ntopology:\n  sequence:\n    - gate: \"May {{{key}}} go on?\"\n");
         let says = format!(
             "{line}: the question of `gate` reads the state: `{key}` cannot be read here, since it is in the store; read it \
              before, in a node or a part that makes a value, and name that one here"
@@ -127,7 +152,8 @@ async fn a_key_of_the_store_is_read_before_the_question() {
     let runtime = test_runtime().document(read(text)).store(MemoryStore::new()).build();
     let input = Encoded::new(&json!({"input": 1})).unwrap();
     let handle = runtime.start_named("w", input).caller("ada").await.unwrap();
-    let question = within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
+    let question =
+        within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
     assert_eq!(question.message, "May Ada go on?");
 }
 
@@ -137,7 +163,10 @@ fn pictures_show_that_a_person_is_asked() {
     let (mermaid, dot) = (graph.to_mermaid(), graph.to_dot());
     let question = "Transfer {input.amount} to {input.payee}?";
     assert!(mermaid.contains(&format!("n1{{{{\"gate<br/>asks: {question}\"}}}}\n")), "{mermaid}");
-    assert!(dot.contains(&format!("n1 [label=\"gate\\nasks: {question}\", shape=hexagon];\n")), "{dot}");
+    assert!(
+        dot.contains(&format!("n1 [label=\"gate\\nasks: {question}\", shape=hexagon];\n")),
+        "{dot}"
+    );
     let edges = "workflow_id: it\npermissions: {require_approval: true}\nnodes:\n  - {node_id: a, kind: router, permissions: {require_approval: true}}\nedges: []\n";
     let mermaid = read(edges).graph().to_mermaid();
     for asks in ["{{\"begin<br/>asks: may `it` begin?\"}}", "{{\"a<br/>asks: may `a` begin?\"}}"] {
@@ -147,7 +176,11 @@ fn pictures_show_that_a_person_is_asked() {
     let call = Pipeline::tool("question_texts_send").with(json!({"amount": "{input}"}));
     let runtime = test_runtime().pipeline("made", call).build();
     let mermaid = runtime.workflow_graph("made").unwrap().to_mermaid();
-    assert!(mermaid.contains("{{\"question_texts_send (tool)<br/>asks: call `question_texts_send`?\"}}"), "{mermaid}");
+    assert!(
+        mermaid
+            .contains("{{\"question_texts_send (tool)<br/>asks: call `question_texts_send`?\"}}"),
+        "{mermaid}"
+    );
 }
 
 /// Checks that drawings contain only nodes and keys that the author wrote, not nodes that the
@@ -166,7 +199,10 @@ edges:
     let mermaid = read(text).graph().to_mermaid();
     let lines: Vec<&str> = mermaid.lines().map(str::trim).collect();
     let expected = ["n0 --> n3", "n3 -->|\"large\"| n5", "n5 -->|\"text\"| n6"];
-    assert!(["begin", "context", "skipped", "failed"].iter().all(|word| !mermaid.contains(word)), "{mermaid}");
+    assert!(
+        ["begin", "context", "skipped", "failed"].iter().all(|word| !mermaid.contains(word)),
+        "{mermaid}"
+    );
     for line in expected {
         assert!(lines.contains(&line), "{line}\n{mermaid}");
     }
@@ -190,17 +226,29 @@ async fn a_question_about_a_call_shows_arguments_of_the_state() {
             .with(json!({"order": "{state.order}", "input": "{input.n}"}))
             .policy(NodePolicy::default().approve("go on?"));
     for (builder, input, about) in [
-        (Runtime::builder().document(read(&document(""))), json!({"a": 2, "b": 3}), json!({"a": 2, "b": 3})),
+        (
+            Runtime::builder().document(read(&document(""))),
+            json!({"a": 2, "b": 3}),
+            json!({"a": 2, "b": 3}),
+        ),
         (
             Runtime::builder().document(read(&document("input_mapping: {sum: a, none: c}, "))),
             json!({"a": 2, "b": 3}),
             json!({"sum": 2}),
         ),
-        (Runtime::builder().pipeline("it", saved), json!(7), json!({"order": {"n": 7}, "input": 7})),
+        (
+            Runtime::builder().pipeline("it", saved),
+            json!(7),
+            json!({"order": {"n": 7}, "input": 7}),
+        ),
     ] {
         let runtime = builder.toolset(Far).store(MemoryStore::new()).build();
-        let handle = runtime.start_named("it", Encoded::new(&json!({"input": input})).unwrap()).await.unwrap();
-        let question = within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
+        let handle = runtime
+            .start_named("it", Encoded::new(&json!({"input": input})).unwrap())
+            .await
+            .unwrap();
+        let question =
+            within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
         assert_eq!(question.about.decode::<Value>().unwrap(), about, "{question:?}");
         runtime.approve(handle.run_id(), &question.id, Approval::granted(), "ada").await.unwrap();
         handle.result().await.unwrap();

@@ -87,7 +87,8 @@ fn call(name: &str, with: Value) -> Value {
 }
 
 async fn output(nodes: Value) -> String {
-    let graph = json!({"version": 1, "name": "self", "output": "o", "concurrency": 2, "nodes": nodes});
+    let graph =
+        json!({"version": 1, "name": "self", "output": "o", "concurrency": 2, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let runtime = test_runtime().graph(graph).build();
     let run = runtime.start_named("self", Encoded::new(&json!({})).unwrap()).await;
@@ -160,12 +161,19 @@ async fn a_model_is_asked_for_one_by_a_schema_that_it_fits() {
         let runtime = test_runtime().model(model.clone()).build();
         let thing = || "it".to_owned();
         let given = match at {
-            0 => json!({"value": plans_draw_nested::agent(thing()).runtime(&runtime).run(()).await.unwrap().output()}),
-            1 => json!({"value": plans_draw_chains::agent(thing()).runtime(&runtime).run(()).await.unwrap().output()}),
-            _ => json!({"value": plans_draw_tree::agent(thing()).runtime(&runtime).run(()).await.unwrap().output()}),
+            0 => {
+                json!({"value": plans_draw_nested::agent(thing()).runtime(&runtime).run(()).await.unwrap().output()})
+            }
+            1 => {
+                json!({"value": plans_draw_chains::agent(thing()).runtime(&runtime).run(()).await.unwrap().output()})
+            }
+            _ => {
+                json!({"value": plans_draw_tree::agent(thing()).runtime(&runtime).run(()).await.unwrap().output()})
+            }
         };
         assert_eq!(given, answer);
-        let schema = model.requests()[0].output.as_ref().map(|output| output.schema.clone()).unwrap();
+        let schema =
+            model.requests()[0].output.as_ref().map(|output| output.schema.clone()).unwrap();
         assert!(jsonschema::is_valid(&schema, &answer), "{schema}");
         assert!(!jsonschema::is_valid(&schema, &wrong), "{schema}");
     }

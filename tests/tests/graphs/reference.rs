@@ -14,8 +14,8 @@ use agentflow::store::{MemoryStore, Store};
 use agentflow::tool::{Effects, FnTool, ToolDefinition, ToolPolicy};
 use agentflow::value::Encoded;
 use agentflow::workflow::{
-    Begins, Builder, Condition, Decider, Graph, GraphBody, GraphEdge, GraphNode, Handle, Mapping, Node, NodeEdge,
-    Reference, Route, Router, Routes, StopPolicy,
+    Begins, Builder, Condition, Decider, Graph, GraphBody, GraphEdge, GraphNode, Handle, Mapping,
+    Node, NodeEdge, Reference, Route, Router, Routes, StopPolicy,
 };
 use agentflow::{Error, RunId, Runtime, Workflow};
 use agentflow_testing::{check_events, test_runtime};
@@ -88,8 +88,10 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<RandomNode> {
     let mut all: Vec<RandomNode> = Vec::new();
     let decides = rng.bool();
     for at in 0..2 + rng.usize(..8) {
-        let calls: Vec<usize> = (0..at).filter(|node| matches!(all[*node].work, Work::Call(_))).collect();
-        let is_read = |node: &usize| made == Made::Graph || !matches!(all[*node].work, Work::Route { .. });
+        let calls: Vec<usize> =
+            (0..at).filter(|node| matches!(all[*node].work, Work::Call(_))).collect();
+        let is_read =
+            |node: &usize| made == Made::Graph || !matches!(all[*node].work, Work::Route { .. });
         let read: Vec<usize> = (0..at).filter(is_read).collect();
         let work = match rng.u8(..10) {
             0 | 1 if !calls.is_empty() => {
@@ -104,18 +106,25 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<RandomNode> {
                 arms.extend(rng.bool().then_some(None));
                 Work::Route { arms, all: rng.bool() }
             }
-            2 | 3 if at > 0 => Work::List((0..1 + rng.usize(..3)).map(|_| read[rng.usize(..read.len())]).collect()),
+            2 | 3 if at > 0 => {
+                Work::List((0..1 + rng.usize(..3)).map(|_| read[rng.usize(..read.len())]).collect())
+            }
             _ => Work::Call([Some(true), Some(true), Some(false), None][rng.usize(..4)]),
         };
         let mut edges: Vec<(usize, Way)> = Vec::new();
         for _ in 0..if at == 0 { 0 } else { rng.usize(..4) } {
             let from = rng.usize(..at);
             let way = match &all[from].work {
-                Work::Route { arms, .. } if made == Made::Typed => Way::Arm(rng.usize(..arms.len())),
-                Work::Route { arms, .. } => {
-                    [Way::Arm(rng.usize(..arms.len())), Way::Done, Way::Failed][rng.usize(..3)].clone()
+                Work::Route { arms, .. } if made == Made::Typed => {
+                    Way::Arm(rng.usize(..arms.len()))
                 }
-                Work::Call(_) => [Way::Done, Way::Failed, Way::Is(true), Way::Is(false)][rng.usize(..4)].clone(),
+                Work::Route { arms, .. } => {
+                    [Way::Arm(rng.usize(..arms.len())), Way::Done, Way::Failed][rng.usize(..3)]
+                        .clone()
+                }
+                Work::Call(_) => {
+                    [Way::Done, Way::Failed, Way::Is(true), Way::Is(false)][rng.usize(..4)].clone()
+                }
                 Work::List(_) => Way::Done,
             };
             edges.push((from, way));
@@ -129,8 +138,11 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<RandomNode> {
             3 if !edges.is_empty() => Begins::Barrier(1 + rng.u32(..count)),
             _ => Begins::All,
         };
-        let needs = (0..if at == 0 { 0 } else { rng.usize(..2) }).map(|_| read[rng.usize(..read.len())]).collect();
-        let saves = made == Made::Graph && matches!(work, Work::Call(_) | Work::List(_)) && rng.bool();
+        let needs = (0..if at == 0 { 0 } else { rng.usize(..2) })
+            .map(|_| read[rng.usize(..read.len())])
+            .collect();
+        let saves =
+            made == Made::Graph && matches!(work, Work::Call(_) | Work::List(_)) && rng.bool();
         let mut saves = saves.then(|| rng.usize(..KEYS));
         // Often the node is in its own arm and saves the same key as a node in another arm.
         let arm = if made == Made::Graph && matches!(work, Work::Call(_)) && rng.bool() {
@@ -142,9 +154,19 @@ fn choose(rng: &mut Rng, made: Made) -> Vec<RandomNode> {
             (edges, begins, saves) = (vec![(router, Way::Arm(arm))], Begins::All, Some(key));
         }
         let said = (decides && matches!(work, Work::Call(_))).then(|| Said::by_chance(rng));
-        all.push(RandomNode { work, edges, begins, needs, millis: rng.u64(..5), ends: false, saves, said });
+        all.push(RandomNode {
+            work,
+            edges,
+            begins,
+            needs,
+            millis: rng.u64(..5),
+            ends: false,
+            saves,
+            said,
+        });
     }
-    let lists: Vec<usize> = (0..all.len()).filter(|node| matches!(all[*node].work, Work::List(_))).collect();
+    let lists: Vec<usize> =
+        (0..all.len()).filter(|node| matches!(all[*node].work, Work::List(_))).collect();
     if !lists.is_empty() && rng.u8(..4) == 0 {
         all[lists[rng.usize(..lists.len())]].ends = true;
     }
@@ -158,7 +180,8 @@ fn random_arm(rng: &mut Rng, all: &[RandomNode]) -> Option<(usize, usize, usize)
         Work::Route { arms, all: false } if arms.len() > 1 => Some(arms.len()),
         _ => None,
     };
-    let routers: Vec<(usize, usize)> = (0..).zip(all).filter_map(|(at, of)| Some((at, count(of)?))).collect();
+    let routers: Vec<(usize, usize)> =
+        (0..).zip(all).filter_map(|(at, of)| Some((at, count(of)?))).collect();
     let (router, arms) = *routers.get(rng.usize(..routers.len().max(1)))?;
     let arm = rng.usize(..arms);
     let in_another = |planned: &RandomNode| match planned.edges.as_slice() {
@@ -176,22 +199,34 @@ pub(super) fn name(at: usize) -> String {
 /// Builds the plan as a graph. Its output `all` contains the outputs of all nodes and the saved
 /// keys.
 fn graph(plan: &[RandomNode]) -> Graph {
-    let seen = |node: &usize| Mapping::From { node: name(*node), at: String::new(), or: Some(Value::Null) };
+    let seen = |node: &usize| Mapping::From {
+        node: name(*node),
+        at: String::new(),
+        or: Some(Value::Null),
+    };
     let mut graph = Graph::new("random", "all");
-    graph.decider = plan.iter().any(|planned| planned.said.is_some()).then(|| Decider::tool("decides"));
+    graph.decider =
+        plan.iter().any(|planned| planned.said.is_some()).then(|| Decider::tool("decides"));
     graph.stop_policy = StopPolicy::BestEffort;
     for (at, planned) in plan.iter().enumerate() {
         let does = match &planned.work {
             Work::Call(_) => {
-                let fields =
-                    [("node", Mapping::Value(name(at).into())), ("millis", Mapping::Value(planned.millis.into()))];
+                let fields = [
+                    ("node", Mapping::Value(name(at).into())),
+                    ("millis", Mapping::Value(planned.millis.into())),
+                ];
                 GraphBody::Call(Reference::tool("fate", Mapping::object(fields)))
             }
             Work::Route { arms, all } => {
                 let route = |(arm, when): (usize, &Option<(usize, bool)>)| match when {
-                    Some((call, true)) => Route::when(format!("a{arm}"), Condition::Is(Mapping::from(name(*call)))),
+                    Some((call, true)) => {
+                        Route::when(format!("a{arm}"), Condition::Is(Mapping::from(name(*call))))
+                    }
                     Some((call, false)) => {
-                        let is_false = Condition::Equals(Mapping::from(name(*call)), Mapping::Value(false.into()));
+                        let is_false = Condition::Equals(
+                            Mapping::from(name(*call)),
+                            Mapping::Value(false.into()),
+                        );
                         Route::when(format!("a{arm}"), is_false)
                     }
                     None => Route::otherwise(format!("a{arm}")),
@@ -209,7 +244,8 @@ fn graph(plan: &[RandomNode]) -> Graph {
         node.reads = planned.needs.iter().map(|need| name(*need)).collect();
         for (from, way) in &planned.edges {
             let edge = GraphEdge::from(name(*from));
-            let is = |is: bool| Condition::Equals(Mapping::from(name(*from)), Mapping::Value(is.into()));
+            let is =
+                |is: bool| Condition::Equals(Mapping::from(name(*from)), Mapping::Value(is.into()));
             node = node.edge(match way {
                 Way::Done => edge,
                 Way::Failed => edge.failed(),
@@ -260,7 +296,8 @@ fn typed(plan: &[RandomNode]) -> agentflow::Result<Workflow<(), Value>> {
         let mut made: Vec<Source> = Vec::new();
         for (at, planned) in plan.iter().enumerate() {
             let node = typed_node(at, planned, &made);
-            let late = |need: &usize| skips(planned) && planned.edges.iter().any(|(from, _)| from == need);
+            let late =
+                |need: &usize| skips(planned) && planned.edges.iter().any(|(from, _)| from == need);
             let need = match planned.needs.first() {
                 None => RequiredOutput::Nothing,
                 Some(need) if late(need) => RequiredOutput::Perhaps(handle(made[*need])),
@@ -268,7 +305,9 @@ fn typed(plan: &[RandomNode]) -> agentflow::Result<Workflow<(), Value>> {
             };
             made.push(match &planned.work {
                 Work::Call(fate) => Source::Node(typed_call(b, node, need, *fate, planned.millis)),
-                Work::Route { arms, all } => Source::Router(typed_route(b, node, need, arms, *all, &made)),
+                Work::Route { arms, all } => {
+                    Source::Router(typed_route(b, node, need, arms, *all, &made))
+                }
                 Work::List(nodes) => {
                     let read = nodes.iter().map(|node| handle(made[*node])).collect();
                     Source::Node(typed_list(b, node, need, read))
@@ -276,14 +315,19 @@ fn typed(plan: &[RandomNode]) -> agentflow::Result<Workflow<(), Value>> {
             });
         }
         let first = handle(made[0]);
-        let read =
-            |at: usize| made.get(at).copied().filter(|from| matches!(from, Source::Node(_))).map_or(first, handle);
+        let read = |at: usize| {
+            made.get(at)
+                .copied()
+                .filter(|from| matches!(from, Source::Node(_)))
+                .map_or(first, handle)
+        };
         let is_read: Vec<bool> = made.iter().map(|from| matches!(from, Source::Node(_))).collect();
         let all: [_; 9] = std::array::from_fn(|at| read(at).optional());
         let [a, c, d, e, f, g, h, i, j] = all;
         b.value("all", (a, c, d, e, f, g, h, i, j), move |(a, c, d, e, f, g, h, i, j)| {
             let values = [a, c, d, e, f, g, h, i, j].into_iter().zip(&is_read);
-            let values = values.map(|(value, is_read)| value.filter(|_| *is_read).unwrap_or_default());
+            let values =
+                values.map(|(value, is_read)| value.filter(|_| *is_read).unwrap_or_default());
             // Typed workflows save no keys, so each key is `null`.
             Ok::<_, Error>(values.chain([const { Value::Null }; KEYS]).collect::<Value>())
         })
@@ -305,7 +349,8 @@ fn typed_node(at: usize, planned: &RandomNode, made: &[Source]) -> Node {
             (Source::Node(from), Way::Done) => NodeEdge::from(from),
             (Source::Node(from), Way::Failed) => NodeEdge::failed(from),
             (Source::Node(handle), Way::Is(is)) => {
-                let is = Condition::Equals(Mapping::from(name(*from)), Mapping::Value((*is).into()));
+                let is =
+                    Condition::Equals(Mapping::from(name(*from)), Mapping::Value((*is).into()));
                 NodeEdge::when(handle, is)
             }
             (_, way) => panic!("a typed workflow has no edge such as {way:?}"),
@@ -314,21 +359,35 @@ fn typed_node(at: usize, planned: &RandomNode, made: &[Source]) -> Node {
     if planned.ends { node.ends() } else { node }
 }
 
-fn typed_call(b: &mut Builder, node: Node, need: RequiredOutput, fate: Option<bool>, millis: u64) -> Handle<Value> {
+fn typed_call(
+    b: &mut Builder,
+    node: Node,
+    need: RequiredOutput,
+    fate: Option<bool>,
+    millis: u64,
+) -> Handle<Value> {
     let call = move |read: Option<Value>| async move {
         tokio::time::sleep(Duration::from_millis(millis)).await;
         // A decider may replace the input.
-        let fate = read.and_then(|read| read.get("fate").cloned()).map_or(fate, |fate| fate.as_bool());
+        let fate =
+            read.and_then(|read| read.get("fate").cloned()).map_or(fate, |fate| fate.as_bool());
         fate.map(Value::Bool).ok_or_else(|| "it was to fail".to_owned())
     };
     match need {
         RequiredOutput::Nothing => b.node(node, (), move |_, ()| call(None)),
         RequiredOutput::There(need) => b.node(node, (need,), move |_, (read,)| call(Some(read))),
-        RequiredOutput::Perhaps(need) => b.node(node, (need.optional(),), move |_, (read,)| call(read)),
+        RequiredOutput::Perhaps(need) => {
+            b.node(node, (need.optional(),), move |_, (read,)| call(read))
+        }
     }
 }
 
-fn typed_list(b: &mut Builder, node: Node, need: RequiredOutput, read: Vec<Handle<Value>>) -> Handle<Value> {
+fn typed_list(
+    b: &mut Builder,
+    node: Node,
+    need: RequiredOutput,
+    read: Vec<Handle<Value>>,
+) -> Handle<Value> {
     let count = read.len();
     let [x, y, z] = std::array::from_fn(|at| read[at.min(count - 1)].optional());
     let list = move |values: [Option<Value>; 3]| -> Result<Value, Error> {
@@ -336,8 +395,12 @@ fn typed_list(b: &mut Builder, node: Node, need: RequiredOutput, read: Vec<Handl
     };
     match need {
         RequiredOutput::Nothing => b.value(node, (x, y, z), move |(x, y, z)| list([x, y, z])),
-        RequiredOutput::There(need) => b.value(node, (x, y, z, need), move |(x, y, z, _)| list([x, y, z])),
-        RequiredOutput::Perhaps(need) => b.value(node, (x, y, z, need.optional()), move |(x, y, z, _)| list([x, y, z])),
+        RequiredOutput::There(need) => {
+            b.value(node, (x, y, z, need), move |(x, y, z, _)| list([x, y, z]))
+        }
+        RequiredOutput::Perhaps(need) => {
+            b.value(node, (x, y, z, need.optional()), move |(x, y, z, _)| list([x, y, z]))
+        }
     }
 }
 
@@ -351,7 +414,8 @@ fn typed_route(
     all: bool,
     made: &[Source],
 ) -> Router {
-    let asked: Vec<Handle<Value>> = arms.iter().flatten().map(|(call, _)| handle(made[*call])).collect();
+    let asked: Vec<Handle<Value>> =
+        arms.iter().flatten().map(|(call, _)| handle(made[*call])).collect();
     let [x, y, z] = std::array::from_fn(|at| asked[at.min(asked.len() - 1)]);
     let wanted: Vec<Option<bool>> = arms.iter().map(|arm| arm.map(|(_, is)| is)).collect();
     let taken = move |values: [Value; 3]| -> Result<Vec<usize>, String> {
@@ -375,10 +439,14 @@ fn typed_route(
     let first = |taken: Result<Vec<usize>, String>| taken.map(|taken| taken[0]);
     match (need, all) {
         (RequiredOutput::Perhaps(need), true) => {
-            b.route_all(node, names, (x, y, z, need.optional()), move |(x, y, z, _)| taken([x, y, z]))
+            b.route_all(node, names, (x, y, z, need.optional()), move |(x, y, z, _)| {
+                taken([x, y, z])
+            })
         }
         (RequiredOutput::Perhaps(need), false) => {
-            b.route(node, names, (x, y, z, need.optional()), move |(x, y, z, _)| first(taken([x, y, z])))
+            b.route(node, names, (x, y, z, need.optional()), move |(x, y, z, _)| {
+                first(taken([x, y, z]))
+            })
         }
         (RequiredOutput::There(need), true) => {
             b.route_all(node, names, (x, y, z, need), move |(x, y, z, _)| taken([x, y, z]))
@@ -400,13 +468,15 @@ fn evaluate(plan: &[RandomNode], made: Made) -> Vec<State> {
     let mut states: Vec<State> = Vec::new();
     for (at, planned) in plan.iter().enumerate() {
         let done = |node: &usize| matches!(states[*node], State::Done(_));
-        let late = |node: &usize| skips(planned) && planned.edges.iter().any(|(from, _)| from == node);
+        let late =
+            |node: &usize| skips(planned) && planned.edges.iter().any(|(from, _)| from == node);
         let taken = planned.edges.iter().filter(|(from, way)| match (&states[*from], way) {
             (State::Done(_) | State::PassedOver, Way::Done) | (State::Failed, Way::Failed) => true,
             (State::Done(value), Way::Is(is)) => *value == Value::Bool(*is),
             (State::Done(value), Way::Arm(arm)) => {
                 let arm = Value::String(format!("a{arm}"));
-                value["arm"] == arm || value["arms"].as_array().is_some_and(|arms| arms.contains(&arm))
+                value["arm"] == arm
+                    || value["arms"].as_array().is_some_and(|arms| arms.contains(&arm))
             }
             _ => false,
         });
@@ -425,7 +495,9 @@ fn evaluate(plan: &[RandomNode], made: Made) -> Vec<State> {
         } else {
             match &planned.work {
                 Work::Call(fate) => {
-                    let of = |fate: Option<bool>| fate.map_or(State::Failed, |value| State::Done(value.into()));
+                    let of = |fate: Option<bool>| {
+                        fate.map_or(State::Failed, |value| State::Done(value.into()))
+                    };
                     match planned.said {
                         Some(_) if is_refused(plan, made, at) => State::Undecided,
                         Some(Said::Skip) => State::PassedOver,
@@ -433,7 +505,9 @@ fn evaluate(plan: &[RandomNode], made: Made) -> Vec<State> {
                         _ => of(*fate),
                     }
                 }
-                Work::List(nodes) => State::Done(nodes.iter().map(|node| value_of(&states[*node])).collect()),
+                Work::List(nodes) => {
+                    State::Done(nodes.iter().map(|node| value_of(&states[*node])).collect())
+                }
                 Work::Route { arms, all } => route(arms, *all, &states),
             }
         };
@@ -478,9 +552,10 @@ fn value_of(state: &State) -> Value {
 /// timing.
 fn depends_on_time(plan: &[RandomNode]) -> bool {
     plan.iter().any(|planned| match &planned.work {
-        Work::Route { arms, .. } if matches!(planned.begins, Begins::Any | Begins::Join(_)) => {
-            arms.iter().flatten().any(|(call, _)| planned.edges.iter().any(|(from, _)| from == call))
-        }
+        Work::Route { arms, .. } if matches!(planned.begins, Begins::Any | Begins::Join(_)) => arms
+            .iter()
+            .flatten()
+            .any(|(call, _)| planned.edges.iter().any(|(from, _)| from == call)),
         _ => false,
     })
 }
@@ -494,7 +569,12 @@ fn all_before(plan: &[RandomNode]) -> Vec<BTreeSet<usize>> {
             Work::Route { arms, .. } => arms.iter().flatten().map(|(call, _)| *call).collect(),
             Work::List(nodes) => nodes.clone(),
         };
-        let direct = planned.edges.iter().map(|(from, _)| *from).chain(planned.needs.iter().copied()).chain(own);
+        let direct = planned
+            .edges
+            .iter()
+            .map(|(from, _)| *from)
+            .chain(planned.needs.iter().copied())
+            .chain(own);
         let mut before: BTreeSet<usize> = direct.collect();
         let above: Vec<usize> = before.iter().flat_map(|at| &all[*at]).copied().collect();
         before.extend(above);
@@ -508,7 +588,9 @@ fn saved_twice(plan: &[RandomNode]) -> Vec<(usize, usize)> {
     let before = all_before(plan);
     let pairs = (0..plan.len()).flat_map(|second| (0..second).map(move |first| (first, second)));
     let is_one_key = |(first, second): &(usize, usize)| {
-        plan[*first].saves.is_some() && plan[*first].saves == plan[*second].saves && !before[*second].contains(first)
+        plan[*first].saves.is_some()
+            && plan[*first].saves == plan[*second].saves
+            && !before[*second].contains(first)
     };
     pairs.filter(is_one_key).collect()
 }
@@ -531,7 +613,10 @@ fn check_exclusive(plan: &[RandomNode], made: Made, rng: &mut Rng) -> bool {
         let states = evaluate(&other, made);
         let has_begun = |at: usize| matches!(states[at], State::Done(_) | State::Failed);
         for (first, second) in &pairs {
-            assert!(!(has_begun(*first) && has_begun(*second)), "n{first} and n{second}: {other:#?}");
+            assert!(
+                !(has_begun(*first) && has_begun(*second)),
+                "n{first} and n{second}: {other:#?}"
+            );
         }
     }
     true
@@ -553,20 +638,23 @@ fn tool(plan: &[RandomNode]) -> FnTool {
         "additionalProperties": false
     });
     let policy = ToolPolicy::default().effects(Effects::Read);
-    FnTool::dynamic(ToolDefinition::new("fate", "What a node is to give.", schema), move |_, arguments: Value| {
-        let fate = match arguments["node"].as_str().unwrap() {
-            // A decider replaced the argument `node`.
-            "true" => Some(true),
-            "false" => Some(false),
-            "fails" => None,
-            node => fates[node[1..].parse::<usize>().unwrap()],
-        };
-        let millis = arguments["millis"].as_u64().unwrap();
-        async move {
-            tokio::time::sleep(Duration::from_millis(millis)).await;
-            fate.ok_or("it was to fail")
-        }
-    })
+    FnTool::dynamic(
+        ToolDefinition::new("fate", "What a node is to give.", schema),
+        move |_, arguments: Value| {
+            let fate = match arguments["node"].as_str().unwrap() {
+                // A decider replaced the argument `node`.
+                "true" => Some(true),
+                "false" => Some(false),
+                "fails" => None,
+                node => fates[node[1..].parse::<usize>().unwrap()],
+            };
+            let millis = arguments["millis"].as_u64().unwrap();
+            async move {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                fate.ok_or("it was to fail")
+            }
+        },
+    )
     .policy(policy)
 }
 
@@ -596,16 +684,24 @@ async fn compare(
     let end = plan.iter().position(|planned| planned.ends);
     let has_ended = end.is_some_and(|end| matches!(expected[end], State::Done(_)));
     let rescued = |at: usize| {
-        plan.iter().any(|other| other.edges.iter().any(|(from, way)| *from == at && matches!(way, Way::Failed)))
+        plan.iter().any(|other| {
+            other.edges.iter().any(|(from, way)| *from == at && matches!(way, Way::Failed))
+        })
     };
-    for (at, state) in expected.iter().enumerate().filter(|(at, _)| !matches!(plan[*at].work, Work::List(_))) {
+    for (at, state) in
+        expected.iter().enumerate().filter(|(at, _)| !matches!(plan[*at].work, Work::List(_)))
+    {
         let of = name(at);
         let mut seen =
-            events.iter().filter(|event| event.path.to_string() == of).filter_map(|event| match &event.kind {
-                EventKind::NodeCompleted { output, .. } => Some(State::Done(output.decode().unwrap())),
-                EventKind::NodeFailed { .. } => Some(State::Failed),
-                EventKind::NodeSkipped { .. } => Some(State::Skipped),
-                _ => None,
+            events.iter().filter(|event| event.path.to_string() == of).filter_map(|event| {
+                match &event.kind {
+                    EventKind::NodeCompleted { output, .. } => {
+                        Some(State::Done(output.decode().unwrap()))
+                    }
+                    EventKind::NodeFailed { .. } => Some(State::Failed),
+                    EventKind::NodeSkipped { .. } => Some(State::Skipped),
+                    _ => None,
+                }
             });
         match seen.next_back() {
             // The end of the workflow cancels running nodes, and the remaining ones never start.
@@ -623,7 +719,9 @@ async fn compare(
     if let Some(end) = end.filter(|_| has_ended) {
         let output = ended.unwrap_or_else(|error| panic!("{how}: {error}\n{plan:#?}"));
         // The list contains the outputs that existed when its node started.
-        let State::Done(Value::Array(values)) = &expected[end] else { panic!("a list ends it\n{plan:#?}") };
+        let State::Done(Value::Array(values)) = &expected[end] else {
+            panic!("a list ends it\n{plan:#?}")
+        };
         assert_eq!(output.decode::<Vec<Value>>().unwrap(), *values, "{how}\n{plan:#?}");
         return;
     }
@@ -635,16 +733,21 @@ async fn compare(
     match ended {
         Ok(output) => {
             assert!(!fails, "{how}: it should fail\n{plan:#?}");
-            let is_read = |at: usize| made == Made::Graph || !matches!(plan[at].work, Work::Route { .. });
-            let seen = |(at, state): (usize, &State)| if is_read(at) { value_of(state) } else { Value::Null };
+            let is_read =
+                |at: usize| made == Made::Graph || !matches!(plan[at].work, Work::Route { .. });
+            let seen = |(at, state): (usize, &State)| {
+                if is_read(at) { value_of(state) } else { Value::Null }
+            };
             // Of the nodes that save a key, either one runs or each waits for the previous ones.
             // The last one wins.
             let kept = |key: usize| {
-                let of_key = plan.iter().zip(&expected).filter(|(planned, _)| planned.saves == Some(key));
+                let of_key =
+                    plan.iter().zip(&expected).filter(|(planned, _)| planned.saves == Some(key));
                 let mut done = of_key.rev().filter(|(_, state)| matches!(state, State::Done(_)));
                 done.next().map(|(_, state)| value_of(state)).unwrap_or_default()
             };
-            let values: Vec<Value> = expected.iter().enumerate().map(seen).chain((0..KEYS).map(kept)).collect();
+            let values: Vec<Value> =
+                expected.iter().enumerate().map(seen).chain((0..KEYS).map(kept)).collect();
             assert_eq!(output.decode::<Vec<Value>>().unwrap(), values, "{how}\n{plan:#?}");
         }
         Err(error) => assert!(fails, "{how}: {error}\n{plan:#?}"),
@@ -690,14 +793,16 @@ fn check_refusal(plan: &[RandomNode], made: Made, error: &str) {
     let states = evaluate(plan, made);
     for named in error.split("the node `n").skip(1) {
         let at = named.split_once("` can never begin: ");
-        let at: usize = at.and_then(|(at, _)| at.parse().ok()).unwrap_or_else(|| panic!("{error}\n{plan:#?}"));
+        let at: usize =
+            at.and_then(|(at, _)| at.parse().ok()).unwrap_or_else(|| panic!("{error}\n{plan:#?}"));
         assert_eq!(states[at], State::Skipped, "{error}\n{plan:#?}");
     }
 }
 
 #[test]
 fn random_graphs_have_the_result_of_a_naive_interpreter() {
-    let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
+    let number =
+        |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
     let graphs = number("AGENTFLOW_GRAPHS").unwrap_or(300);
     let seed = number("AGENTFLOW_SEED").unwrap_or_else(|| fastrand::u64(..));
     eprintln!("seed {seed}");
@@ -716,11 +821,16 @@ fn random_graphs_have_the_result_of_a_naive_interpreter() {
         }
         decided += u32::from(plan.iter().any(|planned| planned.said.is_some()));
         exclusive += u32::from(check_exclusive(&plan, made, &mut rng));
-        let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let tokio = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
         tokio.block_on(async {
             let writes = run(&plan, made, None).await;
-            let mut cuts: Vec<Cut> =
-                (1..=writes).flat_map(|write| [false, true].map(|kept| Cut { write, kept })).collect();
+            let mut cuts: Vec<Cut> = (1..=writes)
+                .flat_map(|write| [false, true].map(|kept| Cut { write, kept }))
+                .collect();
             // Every tenth graph is cut at each write, the others at three random writes.
             rng.shuffle(&mut cuts);
             cuts.truncate(if number % 10 == 0 { usize::MAX } else { 3 });

@@ -48,14 +48,17 @@ pub(super) fn is_refused(plan: &[RandomNode], made: Made, at: usize) -> bool {
 fn needs(planned: &RandomNode, call: usize) -> bool {
     let has_edge = planned.edges.iter().any(|(from, _)| *from == call);
     let may_miss = skips(planned) && has_edge;
-    let asks =
-        matches!(&planned.work, Work::Route { arms, .. } if arms.iter().flatten().any(|(asked, _)| *asked == call));
+    let asks = matches!(&planned.work, Work::Route { arms, .. } if arms.iter().flatten().any(|(asked, _)| *asked == call));
     let judges = planned.edges.iter().any(|(from, way)| *from == call && matches!(way, Way::Is(_)));
     asks || judges || planned.needs.contains(&call) && !may_miss
 }
 
 /// Returns the planned decision about the next node.
-pub(super) fn says(plan: &[RandomNode], made: Made, next: &NextNode) -> Result<NodeDecision, String> {
+pub(super) fn says(
+    plan: &[RandomNode],
+    made: Made,
+    next: &NextNode,
+) -> Result<NodeDecision, String> {
     let at = (0..plan.len()).find(|at| name(*at) == next.node);
     let planned = &plan[at.ok_or_else(|| format!("nobody planned `{}`", next.node))?];
     match planned.said.ok_or_else(|| format!("`{}` is not to be decided on", next.node))? {
@@ -83,7 +86,9 @@ pub(super) fn decider(plan: &[RandomNode]) -> FnTool {
     let definition = ToolDefinition::new("decides", "Says what becomes of a node.", schema);
     FnTool::dynamic(definition, move |_, arguments: Value| {
         let next = serde_json::from_value::<NextNode>(arguments["next"].clone());
-        let said = next.map_err(|error| error.to_string()).and_then(|next| says(&plan, Made::Graph, &next));
+        let said = next
+            .map_err(|error| error.to_string())
+            .and_then(|next| says(&plan, Made::Graph, &next));
         std::future::ready(said.map(|said| json!(said)))
     })
     .policy(ToolPolicy::default().effects(Effects::None))

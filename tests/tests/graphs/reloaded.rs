@@ -135,7 +135,10 @@ async fn an_answer_is_checked_by_the_version_of_the_run() {
         .replace("{type: integer}", "{type: string}")
         .replace("tool, name: reload_add", "workflow, name: same");
     folder.write("sum.yaml", text);
-    folder.write("same.yaml", "name: same\noutput: a\nnodes: [{name: a, kind: input}, {name: b, kind: input}]\n");
+    folder.write(
+        "same.yaml",
+        "name: same\noutput: a\nnodes: [{name: a, kind: input}, {name: b, kind: input}]\n",
+    );
     let reloaded = runtime.reload_documents().await.unwrap();
     assert!(reloaded.errors.is_empty(), "{:?}", reloaded.errors);
     let id = RunId::new("old");
@@ -150,7 +153,9 @@ async fn a_document_that_another_one_calls_is_kept_with_it() {
     let calls = "name: outer\noutput: twice\nnodes:\n  - name: number\n    does: {ask: {text: which?, answer: {type: integer}}}\n  \
                  - name: twice\n    does: {call: {kind: workflow, name: inner, with: {object: {n: {from: number}}}}}\n";
     let inner = |adds: i64| {
-        format!("id: inner\nnodes:\n  - {{id: sum, tool: reload_add, args_template: {{a: '{{n}}', b: {adds}}}}}\n")
+        format!(
+            "id: inner\nnodes:\n  - {{id: sum, tool: reload_add, args_template: {{a: '{{n}}', b: {adds}}}}}\n"
+        )
     };
     folder.write("outer.yaml", calls);
     folder.write("inner.yaml", inner(1));
@@ -164,7 +169,10 @@ async fn a_document_that_another_one_calls_is_kept_with_it() {
     for run in [&old, &new] {
         answered(&runtime, run.run_id(), 5).await;
     }
-    assert_eq!((old.result().await.unwrap().as_str(), new.result().await.unwrap().as_str()), ("6", "1005"));
+    assert_eq!(
+        (old.result().await.unwrap().as_str(), new.result().await.unwrap().as_str()),
+        ("6", "1005")
+    );
 }
 
 #[tokio::test]
@@ -177,10 +185,16 @@ async fn an_agent_keeps_the_instruction_that_its_run_began_with() {
     };
     let model = || {
         ScriptedModel::from_fn(|request| {
-            let system =
-                request.messages.messages().first().map(|message| message.text().to_string()).unwrap_or_default();
+            let system = request
+                .messages
+                .messages()
+                .first()
+                .map(|message| message.text().to_string())
+                .unwrap_or_default();
             match system.contains("Ask.") {
-                true if request.messages.len() == 2 => Turn::call("ask_user", json!({"question": "which?"})),
+                true if request.messages.len() == 2 => {
+                    Turn::call("ask_user", json!({"question": "which?"}))
+                }
                 true => Turn::text("asked"),
                 false => Turn::text(system),
             }
@@ -227,12 +241,18 @@ async fn whoever_accepts_all_changes_has_the_version_of_now() {
 #[tokio::test]
 async fn a_document_with_mistakes_leaves_the_former_version_in_place() {
     let folder = Folder::new();
-    let sum =
-        |tool: &str| format!("id: sum\nnodes:\n  - {{id: total, tool: {tool}, args_template: {{a: '{{n}}', b: 1}}}}\n");
+    let sum = |tool: &str| {
+        format!(
+            "id: sum\nnodes:\n  - {{id: total, tool: {tool}, args_template: {{a: '{{n}}', b: 1}}}}\n"
+        )
+    };
     folder.write("sum.yaml", sum("reload_add"));
     let runtime = folder.boot(|builder| builder).await;
     for (text, problem) in [
-        (sum("reload_ad"), "3:23: the node `total`: this program has no tool `reload_ad`; did you mean `reload_add`?"),
+        (
+            sum("reload_ad"),
+            "3:23: the node `total`: this program has no tool `reload_ad`; did you mean `reload_add`?",
+        ),
         (
             sum("reload_add").replace("args_", "arg_"),
             "3:35: a node has no `arg_template`; did you mean `args_template`?",
@@ -258,7 +278,9 @@ async fn a_document_with_mistakes_leaves_the_former_version_in_place() {
 async fn of_two_documents_of_one_name_the_new_one_is_wrong() {
     let folder = Folder::new();
     let sum = |name: &str, b: i64| {
-        format!("id: {name}\nnodes:\n  - {{id: t, tool: reload_add, args_template: {{a: 1, b: {b}}}}}\n")
+        format!(
+            "id: {name}\nnodes:\n  - {{id: t, tool: reload_add, args_template: {{a: 1, b: {b}}}}}\n"
+        )
     };
     folder.write("b.yaml", sum("b", 2));
     folder.write("c.yaml", sum("c", 3));
@@ -271,21 +293,33 @@ async fn of_two_documents_of_one_name_the_new_one_is_wrong() {
     assert_eq!(done(&reloaded), (vec!["d"], vec![], vec!["c"]));
     let problems: Vec<String> = reloaded.errors.iter().flat_map(places).collect();
     let known = folder.path().join("b.yaml");
-    assert_eq!(problems, [format!("1:5: `b` is also the workflow of {}; rename one", known.display())]);
-    assert_eq!((run(&runtime, "b", json!({})).await, run(&runtime, "d", json!({})).await), (json!(3), json!(5)));
+    assert_eq!(
+        problems,
+        [format!("1:5: `b` is also the workflow of {}; rename one", known.display())]
+    );
+    assert_eq!(
+        (run(&runtime, "b", json!({})).await, run(&runtime, "d", json!({})).await),
+        (json!(3), json!(5))
+    );
     // Two documents may swap their names.
     folder.remove("a.yaml");
     folder.write("b.yaml", sum("d", 5));
     folder.write("c.yaml", sum("b", 6));
     let reloaded = runtime.reload_documents().await.unwrap();
     assert_eq!((done(&reloaded), reloaded.errors.len()), ((vec![], vec!["b", "d"], vec![]), 0));
-    assert_eq!((run(&runtime, "b", json!({})).await, run(&runtime, "d", json!({})).await), (json!(7), json!(6)));
+    assert_eq!(
+        (run(&runtime, "b", json!({})).await, run(&runtime, "d", json!({})).await),
+        (json!(7), json!(6))
+    );
 }
 
 #[tokio::test]
 async fn what_a_removed_document_leaves_behind_is_reported() {
     let folder = Folder::new();
-    folder.write("inner.yaml", "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n");
+    folder.write(
+        "inner.yaml",
+        "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n",
+    );
     folder.write(
         "outer.yaml",
         "name: outer\noutput: it\nnodes: [{name: it, does: {call: {kind: workflow, name: inner, with: {object: {}}}}}]\n",
@@ -299,7 +333,10 @@ async fn what_a_removed_document_leaves_behind_is_reported() {
     assert!(problems.len() == 1 && problems[0].contains("`inner`"), "{problems:?}");
     assert!(runtime.start_named("outer", json!({})).await.is_err());
     // Comments and layout do not make a new version.
-    folder.write("inner.yaml", "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n");
+    folder.write(
+        "inner.yaml",
+        "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n",
+    );
     assert_eq!(done(&runtime.reload_documents().await.unwrap()), (vec!["inner"], vec![], vec![]));
     folder.write(
         "inner.yaml",
@@ -321,7 +358,10 @@ async fn what_calls_a_document_with_mistakes_names_that_document() {
     folder.write("outer.yaml", calls("outer", "workflow", "inner"));
     folder.write("outermost.yaml", calls("outermost", "workflow", "outer"));
     folder.write("asked.yaml", calls("asked", "agent", "writer"));
-    folder.write("team.yaml", "name: team\nagents:\n  - {name: writer, model: openai/m, instruktion: x}\n");
+    folder.write(
+        "team.yaml",
+        "name: team\nagents:\n  - {name: writer, model: openai/m, instruktion: x}\n",
+    );
     let path = |name: &str| folder.path().join(name).display().to_string();
     for (inner, problem) in [
         (
@@ -338,7 +378,10 @@ async fn what_calls_a_document_with_mistakes_names_that_document() {
         let BootError::Documents(FolderError::Documents(errors)) = error else { panic!("{error}") };
         let problems: Vec<String> = errors.iter().flat_map(places).collect();
         let says = |at: &str, node: &str, what: &str, document: &str| {
-            format!("{at}: the node `{node}`: the {what} cannot be built: its document {} has problems", path(document))
+            format!(
+                "{at}: the node `{node}`: the {what} cannot be built: its document {} has problems",
+                path(document)
+            )
         };
         let of_inner = says("3:56", "it", "workflow `inner`", "inner.yaml");
         let of_outer = says("3:56", "it", "workflow `outer`", "outer.yaml");
@@ -350,11 +393,17 @@ async fn what_calls_a_document_with_mistakes_names_that_document() {
         let runtime = Runtime::builder().document_folder(folder.path()).build();
         assert_eq!(runtime.reload_documents().await.unwrap().errors.len(), 5);
         let error = runtime.start_named("inner", json!({})).await.unwrap_err().to_string();
-        let says = format!("the workflow `inner` cannot be built: its document {} has problems", path("inner.yaml"));
+        let says = format!(
+            "the workflow `inner` cannot be built: its document {} has problems",
+            path("inner.yaml")
+        );
         assert_eq!(error, says);
     }
     // If a valid previous version is loaded, callers use it.
-    folder.write("inner.yaml", "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n");
+    folder.write(
+        "inner.yaml",
+        "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n",
+    );
     folder.remove("asked.yaml");
     folder.remove("team.yaml");
     let runtime = folder.boot(|builder| builder).await;
@@ -369,8 +418,11 @@ async fn a_folder_that_is_gone_changes_nothing() {
     let folder = Folder::new();
     let inner = folder.path().join("flows");
     fs::create_dir(&inner).unwrap();
-    fs::write(inner.join("sum.yaml"), "id: sum\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n")
-        .unwrap();
+    fs::write(
+        inner.join("sum.yaml"),
+        "id: sum\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n",
+    )
+    .unwrap();
     let builder = Runtime::builder().model(ScriptedModel::new([]));
     let runtime = builder.document_folder(&inner).boot().await.unwrap();
     fs::remove_dir_all(&inner).unwrap();
@@ -382,14 +434,21 @@ async fn a_folder_that_is_gone_changes_nothing() {
 #[tokio::test]
 async fn all_that_is_made_of_a_runtime_has_the_new_version() {
     let folder = Folder::new();
-    let sum = |b: i64| format!("id: sum\nnodes:\n  - {{id: t, tool: reload_add, args_template: {{a: 1, b: {b}}}}}\n");
+    let sum = |b: i64| {
+        format!(
+            "id: sum\nnodes:\n  - {{id: t, tool: reload_add, args_template: {{a: 1, b: {b}}}}}\n"
+        )
+    };
     folder.write("sum.yaml", sum(1));
     let runtime = folder.boot(|builder| builder).await;
     let (stored, cloned) = (runtime.with_store(MemoryStore::new()), runtime.clone());
     assert_eq!(run(&stored, "sum", json!({})).await, json!(2));
     folder.write("sum.yaml", sum(2));
     let _ = cloned.reload_documents().await.unwrap();
-    assert_eq!((run(&runtime, "sum", json!({})).await, run(&stored, "sum", json!({})).await), (json!(3), json!(3)));
+    assert_eq!(
+        (run(&runtime, "sum", json!({})).await, run(&stored, "sum", json!({})).await),
+        (json!(3), json!(3))
+    );
 }
 
 #[tokio::test]
@@ -397,21 +456,28 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     let folder = Folder::new();
     folder.write("a.yaml", "id: a\nnodes: []\n");
     folder.write("b.yaml", "id: b\nnodes:\n  - {id: t, tool: reload_ad, retry: 1}\n");
-    let described = || Runtime::builder().model(ScriptedModel::new([])).document_folder(folder.path());
+    let described =
+        || Runtime::builder().model(ScriptedModel::new([])).document_folder(folder.path());
     let error = described().toolset(ToolsetRef::new(Away)).boot().await.unwrap_err();
     assert_eq!(error.phase(), BootPhase::Toolsets, "{error}");
     assert!(error.to_string().contains("nobody is at home"), "{error}");
     let error = described().boot().await.unwrap_err();
     assert!(
-        error.to_string().starts_with("the runtime cannot be used, as the phase `documents` found: error: "),
+        error
+            .to_string()
+            .starts_with("the runtime cannot be used, as the phase `documents` found: error: "),
         "{error}"
     );
     let BootError::Documents(FolderError::Documents(errors)) = error else { panic!("{error}") };
     let problems: Vec<String> = errors.iter().flat_map(places).collect();
-    let of_b = "3:19: the node `t`: this program has no tool `reload_ad`; did you mean `reload_add`?";
+    let of_b =
+        "3:19: the node `t`: this program has no tool `reload_ad`; did you mean `reload_add`?";
     let beside = "3:30: a node has no `retry`; did you mean `retry_limit`?";
     assert_eq!(problems, ["1:1: a document of tools has at least one node", of_b, beside]);
-    folder.write("a.yaml", "id: a\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 1}}\n");
+    folder.write(
+        "a.yaml",
+        "id: a\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 1}}\n",
+    );
     folder.remove("b.yaml");
     let twice = |builder: RuntimeBuilder| {
         let agent = || Agent::new(ScriptedModel::new([])).name("one");
@@ -423,9 +489,15 @@ async fn booting_names_the_phase_and_all_that_is_wrong_in_it() {
     // The last phase checks models: unknown ones, and models without an API key.
     let keyless = Agent::new("openai/gpt-5-mini").name("keyless");
     let unknown = Agent::new("opnai/gpt-5-mini").name("unknown");
-    let error = described().secrets(EmptySecrets).agent(&keyless).agent(&unknown).boot().await.unwrap_err();
+    let error =
+        described().secrets(EmptySecrets).agent(&keyless).agent(&unknown).boot().await.unwrap_err();
     assert_eq!(error.phase(), BootPhase::Models, "{error}");
-    for says in ["the agent `keyless`", "set `OPENAI_API_KEY`", "the agent `unknown`", "did you mean `openai`?"] {
+    for says in [
+        "the agent `keyless`",
+        "set `OPENAI_API_KEY`",
+        "the agent `unknown`",
+        "did you mean `openai`?",
+    ] {
         assert!(error.to_string().contains(says), "{says}: {error}");
     }
 }
@@ -443,7 +515,9 @@ impl SecretProvider for EmptySecrets {
 #[tokio::test]
 async fn health_is_what_every_phase_finds_now() {
     let folder = Folder::new();
-    let sum = |tool: &str| format!("id: sum\nnodes:\n  - {{id: t, tool: {tool}, args_template: {{a: 1, b: 2}}}}\n");
+    let sum = |tool: &str| {
+        format!("id: sum\nnodes:\n  - {{id: t, tool: {tool}, args_template: {{a: 1, b: 2}}}}\n")
+    };
     folder.write("sum.yaml", sum("reload_add"));
     let runtime = folder.boot(|builder| builder.store(MemoryStore::new())).await;
     let health = runtime.health().await;
@@ -476,7 +550,8 @@ async fn health_is_what_every_phase_finds_now() {
     let phases: Vec<BootPhase> = health.problems().iter().map(BootError::phase).collect();
     assert_eq!(phases, [BootPhase::Toolsets, BootPhase::Documents, BootPhase::Names], "{health}");
     assert!(
-        health.to_string().contains("\ntoolsets: ") && health.to_string().contains("nobody is at home"),
+        health.to_string().contains("\ntoolsets: ")
+            && health.to_string().contains("nobody is at home"),
         "{health}"
     );
 }
@@ -484,7 +559,11 @@ async fn health_is_what_every_phase_finds_now() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_reads_what_has_changed() {
     let folder = Folder::new();
-    let sum = |b: i64| format!("id: sum\nnodes:\n  - {{id: t, tool: reload_add, args_template: {{a: 1, b: {b}}}}}\n");
+    let sum = |b: i64| {
+        format!(
+            "id: sum\nnodes:\n  - {{id: t, tool: reload_add, args_template: {{a: 1, b: {b}}}}}\n"
+        )
+    };
     folder.write("sum.yaml", sum(1));
     let runtime = folder.boot(|builder| builder).await;
     let (seen, mut changes) = tokio::sync::mpsc::unbounded_channel();
@@ -505,7 +584,10 @@ async fn a_watch_reads_what_has_changed() {
     folder.write("sum.yaml", sum(300_000));
     assert_eq!(within("a message", changes.recv()).await.unwrap().unwrap(), (1, 0));
     fs::remove_dir_all(folder.path()).unwrap();
-    assert!(matches!(within("a message", changes.recv()).await.unwrap(), Err(FolderError::Io { .. })));
+    assert!(matches!(
+        within("a message", changes.recv()).await.unwrap(),
+        Err(FolderError::Io { .. })
+    ));
     drop(watch);
     assert!(within("a message", changes.recv()).await.is_none());
 }
@@ -516,8 +598,11 @@ async fn a_watch_reads_what_has_changed() {
 async fn runs_that_begin_while_documents_are_read_have_one_version() {
     let folder = Folder::new();
     // Both documents contain the same number, so mixed versions are detected.
-    let inner =
-        |b: i64| format!("id: inner\nnodes:\n  - {{id: t, tool: reload_add, args_template: {{a: 0, b: {b}}}}}\n");
+    let inner = |b: i64| {
+        format!(
+            "id: inner\nnodes:\n  - {{id: t, tool: reload_add, args_template: {{a: 0, b: {b}}}}}\n"
+        )
+    };
     let outer = |b: i64| {
         format!(
             "name: outer\noutput: both\nnodes:\n  - {{name: it, does: {{call: {{kind: workflow, name: inner, with: {{object: \
@@ -545,11 +630,16 @@ async fn runs_that_begin_while_documents_are_read_have_one_version() {
         folder.write("inner.yaml", inner(version));
         folder.write("outer.yaml", outer(version));
         let (one, other) = tokio::join!(runtime.reload_documents(), runtime.reload_documents());
-        let changed: usize = [one.unwrap(), other.unwrap()].iter().map(|reloaded| reloaded.changed.len()).sum();
+        let changed: usize =
+            [one.unwrap(), other.unwrap()].iter().map(|reloaded| reloaded.changed.len()).sum();
         assert_eq!(changed, 2);
     }
     starter.await.unwrap();
-    assert!(mixtures.lock().unwrap().is_empty(), "{:?} of {version} versions", mixtures.lock().unwrap());
+    assert!(
+        mixtures.lock().unwrap().is_empty(),
+        "{:?} of {version} versions",
+        mixtures.lock().unwrap()
+    );
 }
 
 /// A new document whose name is taken is refused. Existing documents stay as they are.

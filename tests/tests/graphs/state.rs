@@ -17,8 +17,9 @@ static TONE: StateKey<String> = StateKey::session("tone");
 
 /// Returns a tool that echoes its arguments.
 fn says() -> FnTool {
-    let definition = ToolDefinition::new("state_says", "Says what it is given.", json!({"type": "object"}))
-        .policy(ToolPolicy::default().effects(Effects::None));
+    let definition =
+        ToolDefinition::new("state_says", "Says what it is given.", json!({"type": "object"}))
+            .policy(ToolPolicy::default().effects(Effects::None));
     FnTool::dynamic(definition, |_, arguments: Value| async move { Ok::<_, String>(arguments) })
 }
 
@@ -29,7 +30,8 @@ async fn state_sets_tone(cx: &Context, tone: String) -> Result<()> {
 }
 
 pub(super) fn graph(name: &str, output: &str, nodes: Value) -> Graph {
-    let graph = json!({"version": 1, "name": name, "output": output, "concurrency": 4, "nodes": nodes});
+    let graph =
+        json!({"version": 1, "name": name, "output": output, "concurrency": 4, "nodes": nodes});
     serde_json::from_value(graph).unwrap()
 }
 
@@ -80,10 +82,12 @@ fn letter() -> Graph {
 
 fn expected(total: u32) -> (Value, Value) {
     let order = json!({"name": "Ada", "tone": "dry", "total": total});
-    let state = json!({"a": 1, "b": 2, "tone": "dry", "total": total, "user:name": "Ada", "whole": order});
+    let state =
+        json!({"a": 1, "b": 2, "tone": "dry", "total": total, "user:name": "Ada", "whole": order});
     let all = json!({"a": 1, "b": 2, "tone": "dry", "total": total, "whole": order});
     let rich = json!({"tone": "dry", "none": 7, "name": "Ada", "part": "Ada", "all": all, "text": "Ada: 120{} Ada dry .", "kept": 120});
-    let (rich, poor) = if total == 120 { (rich, Value::Null) } else { (Value::Null, json!("poor")) };
+    let (rich, poor) =
+        if total == 120 { (rich, Value::Null) } else { (Value::Null, json!("poor")) };
     (json!({"rich": rich, "poor": poor, "way": {"arm": "dry"}, "b": 2, "name": "Ada"}), state)
 }
 
@@ -99,7 +103,11 @@ async fn nodes_read_the_state_and_save_to_it() {
 }
 
 /// Runs the graph with a crash at each write and passes the results to `check`.
-async fn after_every_crash(graph: &Graph, input: Value, check: impl Fn(&Value, &Value, Vec<Event>, &str)) -> usize {
+async fn after_every_crash(
+    graph: &Graph,
+    input: Value,
+    check: impl Fn(&Value, &Value, Vec<Event>, &str),
+) -> usize {
     every_crash(|store| known(graph).store(store).build(), &graph.name, input, check).await
 }
 
@@ -135,9 +143,10 @@ async fn lists_rounds_branches_and_nested_workflows_save_with_their_node() {
     let output = json!({"last": "b", "tone": "a of !!", "nothing": null, "t": "a of !!"});
     let mut state = output.clone();
     state["all"] = "a of !!".into();
-    let crashes = after_every_crash(&graph, json!({"list": ["a", "b"]}), |found, values, _, how| {
-        assert_eq!((found, values), (&output, &state), "{how}");
-    });
+    let crashes =
+        after_every_crash(&graph, json!({"list": ["a", "b"]}), |found, values, _, how| {
+            assert_eq!((found, values), (&output, &state), "{how}");
+        });
     assert!(crashes.await > 10);
 }
 
@@ -164,7 +173,10 @@ async fn a_workflow_within_another_sees_the_state_around_it_also_in_conditions()
         ]),
     );
     let runtime = test_runtime().graph(inner).graph(outer).store(MemoryStore::new()).build();
-    assert_eq!(run(&runtime, "outer", json!({"tone": "wet"})).await.unwrap().0, json!(["yes wet", "yes wet"]));
+    assert_eq!(
+        run(&runtime, "outer", json!({"tone": "wet"})).await.unwrap().0,
+        json!(["yes wet", "yes wet"])
+    );
     assert_eq!(run(&runtime, "outer", json!({"tone": "dry"})).await.unwrap().0, json!(["no"]));
 }
 
@@ -192,12 +204,18 @@ async fn a_node_that_cannot_save_fails_and_nothing_is_saved() {
         ]);
         let runtime = test_runtime().graph(graph("saves", "out", nodes)).build();
         async move {
-            let handle = runtime.start_named("saves", Encoded::new(&json!({"v": value})).unwrap()).await.unwrap();
+            let handle = runtime
+                .start_named("saves", Encoded::new(&json!({"v": value})).unwrap())
+                .await
+                .unwrap();
             handle.result().await.unwrap_err().to_string()
         }
     };
     let error = save(json!(3), json!({"*": ""})).await;
-    assert!(error.contains("its output is saved field by field, and `` of it is not an object: 3"), "{error}");
+    assert!(
+        error.contains("its output is saved field by field, and `` of it is not an object: 3"),
+        "{error}"
+    );
     let error = save(json!({"how many": 3}), json!({"*": ""})).await;
     assert!(error.contains("`how many` is not the name of a state key"), "{error}");
     let error = save(json!(1), json!({"user:n": ""})).await;
@@ -256,11 +274,15 @@ fn mistakes_are_found_when_the_graph_is_read() {
 
 #[test]
 fn two_nodes_at_the_same_time_that_save_one_key_are_refused() {
-    let problem = |nodes: Value| known(&graph("twice", "out", nodes)).build().workflow_graph("twice").map(drop);
+    let problem = |nodes: Value| {
+        known(&graph("twice", "out", nodes)).build().workflow_graph("twice").map(drop)
+    };
     let saves = |name: &str, edges: Value| json!({"name": name, "does": {"value": {"value": {"tone": 1}}}, "saves": {"tone": "/tone"}, "edges": edges});
-    let changes = |name: &str| json!({"name": name, "does": {"transform": [{"default": {"tone": "dry"}}]}});
+    let changes =
+        |name: &str| json!({"name": name, "does": {"transform": [{"default": {"tone": "dry"}}]}});
     let out = json!({"name": "out", "does": {"value": {"value": 1}}, "edges": [{"from": "a"}, {"from": "b"}]});
-    let fields = json!({"name": "b", "does": {"value": {"value": {"tone": 1}}}, "saves": {"*": ""}});
+    let fields =
+        json!({"name": "b", "does": {"value": {"value": {"tone": 1}}}, "saves": {"*": ""}});
     for second in [saves("b", json!([])), changes("b")] {
         let error = problem(json!([saves("a", json!([])), second, out])).unwrap_err().to_string();
         assert!(
@@ -283,8 +305,12 @@ fn the_description_and_the_hash_have_what_is_read_and_saved() {
     assert_eq!(known(&again).build().workflow_graph("letter").unwrap(), described);
     let hash = |of: GraphNode| Graph::new("h", "out").with(of).hash();
     let plain = || GraphNode::new("out", GraphBody::Value(Mapping::Value(json!({"a": 1}))));
-    let hashes =
-        [hash(plain()), hash(plain().save("a", "/a")), hash(plain().save("a", "")), hash(plain().save("b", "/a"))];
+    let hashes = [
+        hash(plain()),
+        hash(plain().save("a", "/a")),
+        hash(plain().save("a", "")),
+        hash(plain().save("b", "/a")),
+    ];
     assert!((1..hashes.len()).all(|at| !hashes[..at].contains(&hashes[at])), "{hashes:?}");
     let read = |mapping: Mapping| hash(GraphNode::new("out", GraphBody::Value(mapping)));
     let text = |text: &str| Mapping::Template(text.parse().unwrap());

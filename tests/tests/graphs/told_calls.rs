@@ -18,13 +18,20 @@ use crate::every_caller::EventCollector;
 
 fn tool(name: &str) -> FnTool {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-    FnTool::dynamic(ToolDefinition::new(name, "", schema), |cx: Context, arguments: Value| async move {
-        match arguments["n"].as_u64() {
-            Some(0) => std::future::pending().await,
-            Some(n) => Ok::<_, String>(format!("{n} at {} under {}", cx.path(), cx.idempotency_key().ends_with('/'))),
-            None => Err("there is no n".to_owned()),
-        }
-    })
+    FnTool::dynamic(
+        ToolDefinition::new(name, "", schema),
+        |cx: Context, arguments: Value| async move {
+            match arguments["n"].as_u64() {
+                Some(0) => std::future::pending().await,
+                Some(n) => Ok::<_, String>(format!(
+                    "{n} at {} under {}",
+                    cx.path(),
+                    cx.idempotency_key().ends_with('/')
+                )),
+                None => Err("there is no n".to_owned()),
+            }
+        },
+    )
 }
 
 fn call(name: &str, n: Value) -> ToolCall {
@@ -35,9 +42,16 @@ fn call(name: &str, n: Value) -> ToolCall {
 fn lines(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match &event.kind {
         EventKind::ToolStarted { call, given, .. } => {
-            format!("{} {} {} {}", event.path, event.name(), call.name, given.as_deref().unwrap_or("-"))
+            format!(
+                "{} {} {} {}",
+                event.path,
+                event.name(),
+                call.name,
+                given.as_deref().unwrap_or("-")
+            )
         }
-        EventKind::ToolCompleted { result, answered_by, .. } | EventKind::ToolFailed { result, answered_by, .. } => {
+        EventKind::ToolCompleted { result, answered_by, .. }
+        | EventKind::ToolFailed { result, answered_by, .. } => {
             let by = answered_by.as_deref().unwrap_or("-");
             format!("{} {} {} {by} {}", event.path, event.name(), result.name, result.output)
         }
@@ -98,7 +112,8 @@ async fn what_is_refused_has_the_events_of_an_agents_call() {
         ("a/b#c", "unknown", "a/b#c"),
     ] {
         let result = runtime.invoke(&call(name, json!("x")), &[]).await.unwrap();
-        let status = if name == "desk.open" { ToolStatus::InvalidArguments } else { ToolStatus::NotFound };
+        let status =
+            if name == "desk.open" { ToolStatus::InvalidArguments } else { ToolStatus::NotFound };
         assert_eq!(result.status, status, "{name}");
         let by_name = lines(&heard.events());
         assert_eq!(by_name.len(), 2, "{by_name:#?}");
@@ -120,7 +135,13 @@ impl Middleware for InterveningMiddleware {
         let n = serde_json::from_str::<Value>(&step.arguments).unwrap()["n"].clone();
         match n.as_u64() {
             Some(7) => step.arguments = json!({"n": 8}).to_string(),
-            Some(9) => return Ok(Flow::Return(ToolResult::new(step.call(), ToolStatus::Success, "\"nine\""))),
+            Some(9) => {
+                return Ok(Flow::Return(ToolResult::new(
+                    step.call(),
+                    ToolStatus::Success,
+                    "\"nine\"",
+                )));
+            }
             _ => {}
         }
         Ok(Flow::Continue)
@@ -137,10 +158,15 @@ impl Middleware for InterveningMiddleware {
 #[tokio::test(start_paused = true)]
 async fn what_middleware_does_has_the_events_of_an_agents_call() {
     let heard = EventCollector::default();
-    let runtime = test_runtime().sink(heard.clone()).with(InterveningMiddleware).tools(tool("desk.open")).build();
+    let runtime = test_runtime()
+        .sink(heard.clone())
+        .with(InterveningMiddleware)
+        .tools(tool("desk.open"))
+        .build();
     for n in [5, 6, 7, 9] {
         let turns = [Turn::call("desk__open", json!({"n": n})), Turn::text("Done.")];
-        let agent = Agent::new(ScriptedModel::new(turns)).tools(tool("desk.open")).runtime(&runtime);
+        let agent =
+            Agent::new(ScriptedModel::new(turns)).tools(tool("desk.open")).runtime(&runtime);
         let run = agent.run("Open it.").await.unwrap();
         let bare = |lines: Vec<String>| -> Vec<String> {
             let of_tool = lines.into_iter().filter(|line| line.contains(" tool."));
@@ -160,7 +186,8 @@ async fn what_middleware_does_has_the_events_of_an_agents_call() {
 async fn what_is_secret_is_taken_out() {
     let heard = EventCollector::default();
     let redacted = agentflow::middleware::redact().secret("hunter2");
-    let runtime = test_runtime().sink(heard.clone()).with(redacted).tools(tool("desk.open")).build();
+    let runtime =
+        test_runtime().sink(heard.clone()).with(redacted).tools(tool("desk.open")).build();
     let secret = ToolCall::new("c", "desk.open", r#"{"n": 1, "word": "hunter2"}"#);
     runtime.invoke(&secret, &[]).await.unwrap();
     runtime.invoke(&ToolCall::new("c", "hunter2", "{}"), &[]).await.unwrap();
@@ -181,7 +208,9 @@ async fn in_a_run_nothing_is_told_beside_its_records() {
     let outer = ToolDefinition::new("outer", "", json!({"type": "object"}));
     let outer = FnTool::dynamic(outer, move |cx: Context, _: Value| {
         let registry = Arc::clone(&registry);
-        async move { Ok::<_, String>(registry.invoke(&cx, &call("desk.open", json!(3)), &[]).await.output) }
+        async move {
+            Ok::<_, String>(registry.invoke(&cx, &call("desk.open", json!(3)), &[]).await.output)
+        }
     })
     .policy(ToolPolicy::default());
     let runtime = test_runtime().sink(heard.clone()).build();

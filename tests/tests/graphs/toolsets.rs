@@ -63,8 +63,10 @@ impl Toolset for Files {
             change.store(2, Ordering::SeqCst);
             async { Ok::<_, String>(()) }
         });
-        let read = read.policy(if version == 3 { policy.clone().approve() } else { policy.clone() });
-        let mut tools: Vec<ToolRef> = vec![slow.policy(policy.clone()).into(), change.policy(policy).into()];
+        let read =
+            read.policy(if version == 3 { policy.clone().approve() } else { policy.clone() });
+        let mut tools: Vec<ToolRef> =
+            vec![slow.policy(policy.clone()).into(), change.policy(policy).into()];
         if version != 2 {
             tools.push(read.into());
         }
@@ -77,8 +79,10 @@ fn tool(name: &str) -> Value {
 }
 
 fn graph(nodes: Value) -> Graph {
-    serde_json::from_value(json!({"version": 1, "name": "tidy", "output": "out", "concurrency": 4, "nodes": nodes}))
-        .unwrap()
+    serde_json::from_value(
+        json!({"version": 1, "name": "tidy", "output": "out", "concurrency": 4, "nodes": nodes}),
+    )
+    .unwrap()
 }
 
 fn runtime(files: &Files, nodes: Value) -> Runtime {
@@ -108,10 +112,13 @@ async fn they_are_fetched_before_a_run_begins() {
     // An unknown tool of the toolset is reported when the graph is read.
     let other = self::runtime(&files, json!([{"name": "out", "does": tool("mcp.files.raed")}]));
     let error = run(&other).await.unwrap_err().to_string();
-    let expected = "the node `out`: this program has no tool `mcp.files.raed`; did you mean `mcp.files.read`?";
+    let expected =
+        "the node `out`: this program has no tool `mcp.files.raed`; did you mean `mcp.files.read`?";
     assert!(error.ends_with(expected), "{error}");
     // An unknown server is reported too.
-    for (name, server) in [("mcp.flies.get_weather", "`flies`; did you mean `files`?"), ("mcp.mail.send", "`mail`")] {
+    for (name, server) in
+        [("mcp.flies.get_weather", "`flies`; did you mean `files`?"), ("mcp.mail.send", "`mail`")]
+    {
         let other = self::runtime(&files, json!([{"name": "out", "does": tool(name)}]));
         let error = run(&other).await.unwrap_err().to_string();
         let expected = format!(
@@ -140,14 +147,23 @@ const NAMES_A_SERVER: &[(&str, &str)] = &[
         "name: w\nagents: [{name: a, model: openai/x, instruction: Go., tools: [mcp.flies.read]}]\norchestration: {type: sequential, agents: [a]}\n",
         "a2a: {skils: 1}",
     ),
-    ("workflow_id: w\nsteps: [{node_id: a, kind: mcp, capability: flies, tool_name: read}]\n", "modl: x"),
+    (
+        "workflow_id: w\nsteps: [{node_id: a, kind: mcp, capability: flies, tool_name: read}]\n",
+        "modl: x",
+    ),
     (
         "workflow_id: w\nsteps: [{node_id: a, kind: mcp, capability: Read., server_id: flies, tool_name: read}]\n",
         "modl: x",
     ),
-    ("workflow_id: w\nmodel: openai/x\nsteps: [{node_id: a, kind: mcp, capability: flies}]\n", "modl: x"),
+    (
+        "workflow_id: w\nmodel: openai/x\nsteps: [{node_id: a, kind: mcp, capability: flies}]\n",
+        "modl: x",
+    ),
     // The node has the same name as the server.
-    ("workflow_id: w\nsteps: [{node_id: flies, kind: mcp, capability: flies, tool_name: read}]\n", "modl: x"),
+    (
+        "workflow_id: w\nsteps: [{node_id: flies, kind: mcp, capability: flies, tool_name: read}]\n",
+        "modl: x",
+    ),
     (
         "workflow_id: w\nnodes: [{node_id: a, kind: mcp, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {tool_name: read, server_id: flies}}]}]\nedges: []\n",
         "modl: x",
@@ -173,7 +189,8 @@ async fn an_unknown_server_is_shown_where_it_is_named() {
     for (text, mistake) in NAMES_A_SERVER {
         for text in [(*text).to_owned(), format!("{text}{mistake}\n")] {
             let error = runtime.read_document("w.yaml", text.as_str()).await.unwrap_err();
-            let of_server: Vec<_> = error.problems().iter().filter(|of| of.message.contains("flies")).collect();
+            let of_server: Vec<_> =
+                error.problems().iter().filter(|of| of.message.contains("flies")).collect();
             let says = "no MCP server `flies`; did you mean `files`?";
             match of_server.as_slice() {
                 [one]
@@ -194,7 +211,10 @@ async fn a_toolset_that_cannot_be_fetched_is_named() {
     let runtime = runtime(&files, json!([{"name": "out", "does": tool("mcp.files.read")}]));
     let error = run(&runtime).await.unwrap_err().to_string();
     assert!(error.contains("`out`"), "{error}");
-    assert!(error.contains("the tools of `mcp.files` could not be fetched: nobody is at home"), "{error}");
+    assert!(
+        error.contains("the tools of `mcp.files` could not be fetched: nobody is at home"),
+        "{error}"
+    );
     assert!(runtime.catalogue().await.check().is_err());
     files.away.store(false, Ordering::SeqCst);
     assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
@@ -275,7 +295,11 @@ async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
             {"name": "asked", "does": {"ask": {"text": "now?"}}},
             {"name": "out", "does": tool("mcp.files.read"), "edges": [{"from": "asked"}]},
         ]);
-        test_runtime().toolset(ToolsetRef::new(files.clone())).graph(graph(nodes)).store(store.clone()).build()
+        test_runtime()
+            .toolset(ToolsetRef::new(files.clone()))
+            .graph(graph(nodes))
+            .store(store.clone())
+            .build()
     };
     let first = build(&Files::default());
     let handle = first.start_named("tidy", empty()).await.unwrap();
@@ -299,7 +323,10 @@ async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
         }
     })
     .await;
-    assert!(matches!(recovered.left.as_slice(), [(left, Error::Toolset { .. })] if *left == run), "{recovered:?}");
+    assert!(
+        matches!(recovered.left.as_slice(), [(left, Error::Toolset { .. })] if *left == run),
+        "{recovered:?}"
+    );
     files.away.store(false, Ordering::SeqCst);
     let mut recovered = second.recover().await.unwrap();
     let handle = recovered.resumed.pop().unwrap();
@@ -340,7 +367,10 @@ async fn only_the_branch_fails_that_calls_a_tool_which_cannot_be_fetched() {
         assert_eq!(run_pipeline(&runtime).await.unwrap(), "read of a copy");
     }
     let files = Files::default();
-    let runtime = without_servers(&files, Pipeline::tool("mcp.files.read") / Pipeline::tool("mcp.files.slow"));
+    let runtime = without_servers(
+        &files,
+        Pipeline::tool("mcp.files.read") / Pipeline::tool("mcp.files.slow"),
+    );
     let error = run_pipeline(&runtime).await.unwrap_err().to_string();
     assert!(error.contains("nobody is at home"), "{error}");
 }
@@ -359,8 +389,11 @@ async fn a_node_fetches_the_tools_again_that_could_not_be_fetched_before() {
         let files = Files::default();
         files.away.store(true, Ordering::SeqCst);
         files.version.store(version, Ordering::SeqCst);
-        let runtime =
-            test_runtime().toolset(files.clone()).graph(graph(nodes.clone())).store(MemoryStore::new()).build();
+        let runtime = test_runtime()
+            .toolset(files.clone())
+            .graph(graph(nodes.clone()))
+            .store(MemoryStore::new())
+            .build();
         let handle = runtime.start_named("tidy", empty()).await.unwrap();
         let run: RunId = handle.run_id().clone();
         let question = within("the question", handle.asked()).await.unwrap().unwrap();
@@ -454,7 +487,10 @@ async fn only_the_tools_of_the_toolset_are_excepted() {
     let (_, runtime) = next_process(&store, &serde_json::from_value(changed).unwrap(), false);
     let error = runtime.resume(&run).await.map(drop).unwrap_err();
     assert_eq!(error.kind(), FailureKind::DefinitionChanged, "{error}");
-    assert!(error.to_string().contains("`out`") && !error.to_string().contains("`read`"), "{error}");
+    assert!(
+        error.to_string().contains("`out`") && !error.to_string().contains("`read`"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -462,7 +498,8 @@ async fn a_worker_with_the_toolset_executes_steps_of_a_run_that_began_without_it
     let (store, files) = (MemoryStore::new(), Files::default());
     files.away.store(true, Ordering::SeqCst);
     let read = graph(json!([{"name": "out", "does": tool("mcp.files.read")}]));
-    let worker = test_runtime().toolset(Files::default()).graph(read.clone()).store(store.clone()).build();
+    let worker =
+        test_runtime().toolset(Files::default()).graph(read.clone()).store(store.clone()).build();
     worker.catalogue().await.check().unwrap();
     let executor = Elsewhere::on_task(worker);
     let runtime = test_runtime().toolset(files).graph(read).store(store).executor(executor).build();

@@ -86,15 +86,21 @@ async fn a_step_changes_the_state_by_data() {
     }
 
     async fn moves(cx: &Context) -> Result<String> {
-        cx.transform(&[StateTransform::rename([("tone", "voice")]), StateTransform::default_value("tone", "wet")])
-            .await?;
+        cx.transform(&[
+            StateTransform::rename([("tone", "voice")]),
+            StateTransform::default_value("tone", "wet"),
+        ])
+        .await?;
         let voice: StateKey<String> = "voice".parse().unwrap();
         let both = (cx.state(&TONE).await?, cx.state(&voice).await?);
         Ok(format!("{both:?}"))
     }
 
     let runtime = test_runtime().build();
-    assert_eq!(transform_in_code(&runtime.context()).await.unwrap(), r#"(Some("wet"), Some("dry"))"#);
+    assert_eq!(
+        transform_in_code(&runtime.context()).await.unwrap(),
+        r#"(Some("wet"), Some("dry"))"#
+    );
     let cx = runtime.context();
     let error = |change| {
         let cx = cx.clone();
@@ -111,11 +117,20 @@ async fn a_step_changes_the_state_by_data() {
     let said: StateKey<String> = StateKey::session("said");
     assert_eq!(cx.state(&said).await.unwrap().as_deref(), Some("in a dry voice"));
     let wrong = error(StateTransform::merge(["tone"], "how many")).await;
-    assert!(wrong.contains("the state `merge`: `how many` is not the name of a state key"), "{wrong}");
+    assert!(
+        wrong.contains("the state `merge`: `how many` is not the name of a state key"),
+        "{wrong}"
+    );
     let wrong = error(StateTransform::default_value("user:name", "Ada")).await;
-    assert!(wrong.contains("the state `user:name`: the run has no caller whose value it is"), "{wrong}");
+    assert!(
+        wrong.contains("the state `user:name`: the run has no caller whose value it is"),
+        "{wrong}"
+    );
     let wrong = error(StateTransform::map("text", "{tone}").unwrap()).await;
-    assert!(wrong.contains("the state `text`: the placeholder `{tone}`: the state has no `tone`"), "{wrong}");
+    assert!(
+        wrong.contains("the state `text`: the placeholder `{tone}`: the state has no `tone`"),
+        "{wrong}"
+    );
 }
 
 #[tokio::test]
@@ -131,17 +146,25 @@ async fn a_step_that_is_executed_elsewhere_changes_the_same_and_a_tap_changes_no
     let mut nodes = nodes;
     nodes[1]["policy"] = json!({"tap": true});
     let wrong = graph("far-tap", "out", nodes);
-    let build =
-        || test_runtime().tools(tools![transform_sets_tone, transform_watches]).graph(ok.clone()).graph(wrong.clone());
+    let build = || {
+        test_runtime()
+            .tools(tools![transform_sets_tone, transform_watches])
+            .graph(ok.clone())
+            .graph(wrong.clone())
+    };
     for runtime in [build(), build().executor(Elsewhere::on_thread(build().build()))] {
         let runtime = runtime.store(MemoryStore::new()).build();
         let input = || Encoded::new(&json!({"n": "dry"})).unwrap();
-        let output = runtime.start_named("far-transform", input()).await.unwrap().result().await.unwrap();
+        let output =
+            runtime.start_named("far-transform", input()).await.unwrap().result().await.unwrap();
         assert_eq!(output.decode::<Value>().unwrap(), json!([{"voice": "dry"}, ""]));
         let handle = runtime.start_named("far-tap", input()).await.unwrap();
         let id = handle.run_id().clone();
         let error = handle.result().await.unwrap_err().to_string();
-        assert!(error.contains("this step is a tap, which sees the state and changes nothing of it"), "{error}");
+        assert!(
+            error.contains("this step is a tap, which sees the state and changes nothing of it"),
+            "{error}"
+        );
         assert!(runtime.run_state(&id).await.unwrap().is_empty());
     }
 }
@@ -152,7 +175,8 @@ async fn what_a_tap_calls_changes_nothing_however_deep() {
     #[tool(effects = "none")]
     async fn transform_tries(cx: &Context) -> Result<Vec<String>> {
         let mut refused = Vec::new();
-        let mut note = |result: Result<()>| refused.extend(result.err().map(|error| error.to_string()));
+        let mut note =
+            |result: Result<()>| refused.extend(result.err().map(|error| error.to_string()));
         note(cx.set(&TONE, &"dry".to_owned()));
         note(cx.remove(&TONE));
         note(cx.exit_loop());
@@ -200,8 +224,9 @@ async fn the_items_the_branches_and_the_rounds_of_a_tap_change_nothing() {
     let counted = Arc::clone(&calls);
     let sets = || {
         let counted = Arc::clone(&counted);
-        let definition = ToolDefinition::new("transform_counts", "Sets a key.", json!({"type": "object"}))
-            .policy(ToolPolicy::default().effects(Effects::None));
+        let definition =
+            ToolDefinition::new("transform_counts", "Sets a key.", json!({"type": "object"}))
+                .policy(ToolPolicy::default().effects(Effects::None));
         FnTool::dynamic(definition, move |cx: Context, _: Value| {
             counted.fetch_add(1, Ordering::SeqCst);
             let set = cx.set(&TONE, &"dry".to_owned()).map_err(|error| error.to_string());
@@ -221,7 +246,10 @@ async fn the_items_the_branches_and_the_rounds_of_a_tap_change_nothing() {
             {"name": "out", "does": does, "policy": {"tap": true}},
         ]);
         let runtime = test_runtime().tools([sets()]).graph(graph("taps", "out", nodes)).build();
-        let handle = runtime.start_named("taps", Encoded::new(&json!({"list": [1, 2]})).unwrap()).await.unwrap();
+        let handle = runtime
+            .start_named("taps", Encoded::new(&json!({"list": [1, 2]})).unwrap())
+            .await
+            .unwrap();
         let error = handle.result().await.unwrap_err().to_string();
         assert!(error.contains("this step is a tap"), "{does}: {error}");
     }
@@ -240,7 +268,8 @@ fn mistakes_are_found_when_the_graph_is_read() {
         {"name": "f", "does": call("transform_watches", json!({"object": {}})), "saves": {"watched": ""}, "policy": {"tap": true}},
         {"name": "out", "does": {"value": {"value": 1}}},
     ]);
-    let runtime = test_runtime().tools(tools![transform_watches]).graph(graph("wrong", "out", nodes)).build();
+    let runtime =
+        test_runtime().tools(tools![transform_watches]).graph(graph("wrong", "out", nodes)).build();
     let error = runtime.workflow_graph("wrong").unwrap_err().to_string();
     let expected = [
         "the node `a` has the placeholder `{page.title}`, and a change of the state sees the state alone; save the output of \
@@ -271,10 +300,14 @@ fn the_hash_and_the_stored_form_have_them() {
     let of = |transforms: Vec<StateTransform>| hash(GraphBody::Transform(transforms));
     assert_ne!(of(vec![StateTransform::pick(["a"])]), of(vec![StateTransform::pick(["b"])]));
     assert_ne!(of(vec![StateTransform::pick(["a"])]), of(vec![StateTransform::drop(["a"])]));
-    let node = || GraphNode::new("out", GraphBody::Value(Mapping::Value(json!(1)))).edge(GraphEdge::from("in"));
+    let node = || {
+        GraphNode::new("out", GraphBody::Value(Mapping::Value(json!(1))))
+            .edge(GraphEdge::from("in"))
+    };
     let tapped = |policy| Graph::new("h", "out").with(node().policy(policy)).hash();
     assert_ne!(tapped(NodePolicy::default()), tapped(NodePolicy::default().tap()));
-    let read = test_runtime().graph(transform_graph()).build().workflow_graph("handed-over").unwrap();
+    let read =
+        test_runtime().graph(transform_graph()).build().workflow_graph("handed-over").unwrap();
     let again: Graph = serde_json::from_str(&serde_json::to_string(&read).unwrap()).unwrap();
     assert_eq!(again, read);
 }

@@ -33,7 +33,14 @@ fn team(instruction: &str) -> Document {
 /// Returns a model that answers with its instructions.
 fn echo() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
-        Turn::text(request.messages.messages().first().map(|message| message.text().to_string()).unwrap_or_default())
+        Turn::text(
+            request
+                .messages
+                .messages()
+                .first()
+                .map(|message| message.text().to_string())
+                .unwrap_or_default(),
+        )
     })
 }
 
@@ -49,19 +56,24 @@ async fn executed(
     let mut events = run.events();
     let outcome = run.result().await;
     let mut why = None;
-    while let Some(event) = within("the next event", futures_util::StreamExt::next(&mut events)).await {
+    while let Some(event) =
+        within("the next event", futures_util::StreamExt::next(&mut events)).await
+    {
         if let EventKind::NodeFailed { error, .. } = &event.kind {
             why = Some((error.kind.clone(), error.to_string()));
         }
     }
-    outcome.map(|output| output.as_str().to_owned()).map_err(|error| why.unwrap_or_else(|| panic!("{error}")))
+    outcome
+        .map(|output| output.as_str().to_owned())
+        .map_err(|error| why.unwrap_or_else(|| panic!("{error}")))
 }
 
 #[tokio::test]
 async fn a_step_is_executed_in_the_version_of_its_run_or_not_at_all() {
     let worker = || Runtime::builder().document(team("In the new way.")).model(echo());
     // The worker cannot load the version of the run.
-    let (kind, said) = executed(worker().build(), |host| host.store(MemoryStore::new())).await.unwrap_err();
+    let (kind, said) =
+        executed(worker().build(), |host| host.store(MemoryStore::new())).await.unwrap_err();
     assert_eq!(kind, FailureKind::DefinitionChanged, "{said}");
     assert!(said.contains("`team`") && said.contains("the store"), "{said}");
     let (kind, said) = executed(worker().build(), |host| host).await.unwrap_err();
@@ -73,7 +85,8 @@ async fn a_step_is_executed_in_the_version_of_its_run_or_not_at_all() {
 
     // The worker loads the document from the store of the run.
     let store = MemoryStore::new();
-    let output = executed(worker().store(store.clone()).build(), |host| host.store(store)).await.unwrap();
+    let output =
+        executed(worker().store(store.clone()).build(), |host| host.store(store)).await.unwrap();
     assert!(output.contains("old way"), "{output}");
     // The same for a worker without a document of this name.
     let store = MemoryStore::new();
@@ -81,7 +94,10 @@ async fn a_step_is_executed_in_the_version_of_its_run_or_not_at_all() {
     let output = executed(none, |host| host.store(store)).await.unwrap();
     assert!(output.contains("old way"), "{output}");
     // The worker may use another model.
-    let same = Runtime::builder().document(team("In the old way.")).model(echo().named("other", "model")).build();
+    let same = Runtime::builder()
+        .document(team("In the old way."))
+        .model(echo().named("other", "model"))
+        .build();
     let output = executed(same, |host| host).await.unwrap();
     assert!(output.contains("old way"), "{output}");
 }
@@ -89,7 +105,9 @@ async fn a_step_is_executed_in_the_version_of_its_run_or_not_at_all() {
 #[tokio::test]
 async fn a_document_of_another_plan_is_read_from_the_store_of_the_run() {
     let sum = |adds: i64| {
-        document(&format!("id: far_sum\nnodes:\n  - {{id: t, tool: far_add, args_template: {{a: 1, b: {adds}}}}}\n"))
+        document(&format!(
+            "id: far_sum\nnodes:\n  - {{id: t, tool: far_add, args_template: {{a: 1, b: {adds}}}}}\n"
+        ))
     };
     /// Adds two numbers.
     #[tool(effects = "none")]
@@ -98,7 +116,11 @@ async fn a_document_of_another_plan_is_read_from_the_store_of_the_run() {
     }
     let store = MemoryStore::new();
     let worker = Runtime::builder().document(sum(1000)).store(store.clone()).build();
-    let host = Runtime::builder().document(sum(1)).store(store).executor(Elsewhere::on_task(worker)).build();
+    let host = Runtime::builder()
+        .document(sum(1))
+        .store(store)
+        .executor(Elsewhere::on_task(worker))
+        .build();
     let run = host.start_named("far_sum", json!({})).await.unwrap();
     assert_eq!(run.result().await.unwrap().as_str(), "2");
 }
@@ -122,7 +144,10 @@ async fn a_document_with_another_comment_is_kept_beside_the_first() {
         let host = Runtime::builder().document(sum(comment)).store(store.clone());
         let host = host.executor(Elsewhere::on_task(worker)).build();
         let run = host.start_named("far_double", json!({})).await.unwrap();
-        assert_eq!(run.result().await.unwrap_or_else(|error| panic!("{comment}: {error}")).as_str(), "8");
+        assert_eq!(
+            run.result().await.unwrap_or_else(|error| panic!("{comment}: {error}")).as_str(),
+            "8"
+        );
     }
 }
 
@@ -144,9 +169,14 @@ async fn a_changed_tool_of_the_program_is_compared_where_the_document_is_the_sam
     for is_given in [true, false] {
         let outcome = async |parameter: &str| {
             let store = MemoryStore::new();
-            let worker = Runtime::builder().tools(look(parameter)).model(echo()).store(store.clone());
+            let worker =
+                Runtime::builder().tools(look(parameter)).model(echo()).store(store.clone());
             let worker = if is_given { worker.document(document()) } else { worker };
-            let host = Runtime::builder().document(document()).tools(look("at")).model(echo()).store(store);
+            let host = Runtime::builder()
+                .document(document())
+                .tools(look("at"))
+                .model(echo())
+                .store(store);
             let host = host.executor(Elsewhere::on_task(worker.build())).build();
             let run = host.start_named("team", json!({"message": "Hello."})).await.unwrap();
             run.result().await.map(drop).map_err(|error| error.to_string())
@@ -169,9 +199,15 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
     let model = || {
         let offered = Arc::clone(&offered);
         ScriptedModel::from_fn(move |request| {
-            let tools = request.tools.definitions().iter().map(|tool| tool.name.to_string()).collect();
+            let tools =
+                request.tools.definitions().iter().map(|tool| tool.name.to_string()).collect();
             offered.lock().unwrap().push(tools);
-            match request.messages.messages().iter().any(|message| message.tool_calls().next().is_some()) {
+            match request
+                .messages
+                .messages()
+                .iter()
+                .any(|message| message.tool_calls().next().is_some())
+            {
                 true => Turn::text("done"),
                 false => Turn::call("ask_user", json!({"question": "which?"})),
             }
@@ -192,7 +228,8 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
         run.abandon();
     }
     let answered = async |runtime: &Runtime, id: &str| {
-        let run = runtime.resume(&RunId::new(id)).await.unwrap_or_else(|error| panic!("{id}: {error}"));
+        let run =
+            runtime.resume(&RunId::new(id)).await.unwrap_or_else(|error| panic!("{id}: {error}"));
         let open = runtime.approvals(RunFilter::new()).await.unwrap();
         let question = open.iter().find(|question| question.run.as_str() == id).unwrap();
         runtime.answer(&question.run, &question.path, "this", "ada").await.unwrap();

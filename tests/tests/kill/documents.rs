@@ -19,7 +19,10 @@ const ROUNDS: usize = 12;
 #[test]
 #[allow(clippy::print_stderr, reason = "a test of chance says what it tried")]
 fn a_process_is_killed_and_its_documents_are_replaced() {
-    let wanted = std::env::var("AGENTFLOW_DOCUMENT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let wanted = std::env::var("AGENTFLOW_DOCUMENT_KILLS")
+        .ok()
+        .and_then(|kills| kills.parse().ok())
+        .unwrap_or(KILLS);
     let folder = tempfile::tempdir().unwrap();
     let of = |round: usize, what: &str| folder.path().join(format!("{round}.{what}"));
     let mut kills = 0;
@@ -61,17 +64,22 @@ fn check(store: &Path, effects: &Path) -> Result<(), String> {
         super::finished_steps_are_not_repeated(&events)?;
         let mut times: BTreeMap<&str, usize> = BTreeMap::new();
         let of_run = done.lines().filter_map(|line| line.strip_prefix(&format!("add {run} ")));
-        of_run.filter_map(|line| line.split(' ').next()).for_each(|path| *times.entry(path).or_default() += 1);
+        of_run
+            .filter_map(|line| line.split(' ').next())
+            .for_each(|path| *times.entry(path).or_default() += 1);
         if times.len() != steps {
             return Err(format!("{run}: {steps} steps, and not {times:?}"));
         }
         for (path, times) in times {
             let lets = |event: &&agentflow::Event| {
-                matches!(event.kind, EventKind::NodeReset { .. }) && path.starts_with(&event.path.to_string())
+                matches!(event.kind, EventKind::NodeReset { .. })
+                    && path.starts_with(&event.path.to_string())
             };
             let allowed = 1 + events.iter().filter(lets).count();
             if times > allowed {
-                return Err(format!("{run}: `{path}` happened {times} times, and the journal allows {allowed}"));
+                return Err(format!(
+                    "{run}: `{path}` happened {times} times, and the journal allows {allowed}"
+                ));
             }
         }
     }

@@ -103,7 +103,12 @@ impl StoreObserver {
     }
 
     fn events(&self) -> u64 {
-        self.tokio.block_on(self.store.list(RunFilter::new())).unwrap().iter().map(|run| run.events).sum()
+        self.tokio
+            .block_on(self.store.list(RunFilter::new()))
+            .unwrap()
+            .iter()
+            .map(|run| run.events)
+            .sum()
     }
 }
 
@@ -142,7 +147,8 @@ impl Plan {
 /// Executes one round. Returns the number of kills and the result of each run.
 fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>) -> Round {
     fs::create_dir_all(folder).unwrap();
-    let mut round = Round { kills: 0, outputs: BTreeMap::new(), problems: Vec::new(), journals: Vec::new() };
+    let mut round =
+        Round { kills: 0, outputs: BTreeMap::new(), problems: Vec::new(), journals: Vec::new() };
     if let Err(problem) = live(folder, plan, &mut round) {
         round.problems.push(problem);
     }
@@ -174,7 +180,10 @@ fn round(folder: &Path, plan: &Plan, expected: Option<&BTreeMap<String, String>>
         if let Some(expected) = expected
             && expected.get(&form) != Some(&output)
         {
-            let text = format!("{form} has the output `{output}`, and undisturbed `{:?}`", expected.get(&form));
+            let text = format!(
+                "{form} has the output `{output}`, and undisturbed `{:?}`",
+                expected.get(&form)
+            );
             round.problems.push(Problem::new("output", text));
         }
         round.outputs.insert(form, output);
@@ -192,8 +201,11 @@ struct Round {
 
 fn live(folder: &Path, plan: &Plan, round: &mut Round) -> Result<(), Problem> {
     let mut random = fastrand::Rng::with_seed(plan.seed);
-    let mut victims: Vec<Victim> =
-        plan.hosts.iter().map(|flags| Victim::start(folder, "host", flags, random.u64(..))).collect();
+    let mut victims: Vec<Victim> = plan
+        .hosts
+        .iter()
+        .map(|flags| Victim::start(folder, "host", flags, random.u64(..)))
+        .collect();
     let operator = victims.len();
     victims.push(Victim::start(folder, "operator", &["fickle"], random.u64(..)));
     while round.kills < plan.kills {
@@ -277,7 +289,10 @@ fn stuck_runs(outside: &StoreObserver) -> Option<Problem> {
                 );
             }
             (None, _) => {
-                let _ = write!(problems, "{id} is listed as {status}, waits for nothing, and nothing happens; ");
+                let _ = write!(
+                    problems,
+                    "{id} is listed as {status}, waits for nothing, and nothing happens; "
+                );
             }
             _ => {}
         }
@@ -286,7 +301,11 @@ fn stuck_runs(outside: &StoreObserver) -> Option<Problem> {
 }
 
 /// Adds a helpful operator that is not killed, and waits until all runs end.
-fn ending(folder: &Path, victims: &mut [Victim], random: &mut fastrand::Rng) -> Result<(), Problem> {
+fn ending(
+    folder: &Path,
+    victims: &mut [Victim],
+    random: &mut fastrand::Rng,
+) -> Result<(), Problem> {
     let outside = StoreObserver::new(folder)?;
     let (mut before, mut since, mut failures) = (u64::MAX, Instant::now(), 0);
     loop {
@@ -295,7 +314,9 @@ fn ending(folder: &Path, victims: &mut [Victim], random: &mut fastrand::Rng) -> 
         for victim in &mut *victims {
             match victim.ended() {
                 Some(status) if status.success() => {}
-                Some(status) if status.code() == Some(101) => return Err(Problem::new("panic", said(folder))),
+                Some(status) if status.code() == Some(101) => {
+                    return Err(Problem::new("panic", said(folder)));
+                }
                 Some(_) => {
                     failures += 1;
                     victim.again(folder, random.u64(..));
@@ -313,11 +334,9 @@ fn ending(folder: &Path, victims: &mut [Victim], random: &mut fastrand::Rng) -> 
         }
         if since.elapsed() > PATIENCE || failures > 20 {
             let mut text = String::new();
-            for (run, events) in outside
-                .runs()
-                .iter()
-                .filter(|(_, events)| !matches!(Look::of(events).end, Some("run.completed" | "run.cancelled")))
-            {
+            for (run, events) in outside.runs().iter().filter(|(_, events)| {
+                !matches!(Look::of(events).end, Some("run.completed" | "run.cancelled"))
+            }) {
                 let look = Look::of(events);
                 let _ = write!(
                     text,
@@ -336,9 +355,12 @@ fn said(folder: &Path) -> String {
 
 /// Runs rounds until enough processes were killed, and reports the problems by class.
 pub(crate) fn campaign() {
-    let kills = env::var("AGENTFLOW_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
+    let kills =
+        env::var("AGENTFLOW_KILLS").ok().map(|text| text.parse().expect("a number of kills"));
     let keep = env::var_os("AGENTFLOW_KILL_KEEP").map(PathBuf::from);
-    let seed = env::var("AGENTFLOW_KILL_SEED").ok().map_or_else(|| fastrand::u64(..), |text| text.parse().unwrap());
+    let seed = env::var("AGENTFLOW_KILL_SEED")
+        .ok()
+        .map_or_else(|| fastrand::u64(..), |text| text.parse().unwrap());
     let mut random = fastrand::Rng::with_seed(seed);
     let temporary = tempfile::tempdir().unwrap();
     let folder = keep.clone().unwrap_or_else(|| temporary.path().to_owned());
@@ -358,7 +380,8 @@ pub(crate) fn campaign() {
         if round.problems.is_empty() {
             fs::remove_dir_all(&of_round).unwrap();
         } else {
-            let mut text = format!("round {rounds} of seed {seed}, {plan:?}: {}", listed(&round.problems));
+            let mut text =
+                format!("round {rounds} of seed {seed}, {plan:?}: {}", listed(&round.problems));
             for (run, journal) in &round.journals {
                 let _ = write!(text, "\nthe journal of {run}:\n{}", journal.join("\n"));
             }
@@ -373,7 +396,11 @@ pub(crate) fn campaign() {
             }
         }
         if kills.is_some() {
-            say(&format!("{done} kills, {rounds} rounds, {:?}: {}", began.elapsed(), counts(&found)));
+            say(&format!(
+                "{done} kills, {rounds} rounds, {:?}: {}",
+                began.elapsed(),
+                counts(&found)
+            ));
         }
     }
     assert!(found.is_empty(), "{done} kills, {rounds} rounds: {}\n{texts}", counts(&found));
@@ -381,8 +408,10 @@ pub(crate) fn campaign() {
 
 /// Formats how often each class of problem was found, and its first round.
 fn counts(found: &BTreeMap<String, (usize, usize)>) -> String {
-    let each: Vec<String> =
-        found.iter().map(|(class, (count, round))| format!("{class}: {count} (round {round})")).collect();
+    let each: Vec<String> = found
+        .iter()
+        .map(|(class, (count, round))| format!("{class}: {count} (round {round})"))
+        .collect();
     each.join(", ")
 }
 

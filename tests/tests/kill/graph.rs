@@ -15,7 +15,10 @@ const ROUNDS: usize = 12;
 #[test]
 #[allow(clippy::print_stderr, reason = "a test of chance says what it tried")]
 fn a_process_that_executes_a_graph_is_killed() {
-    let wanted = std::env::var("AGENTFLOW_GRAPH_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let wanted = std::env::var("AGENTFLOW_GRAPH_KILLS")
+        .ok()
+        .and_then(|kills| kills.parse().ok())
+        .unwrap_or(KILLS);
     let folder = tempfile::tempdir().unwrap();
     let store = |round: usize| folder.path().join(format!("{round}.db"));
     let effects = |round: usize| folder.path().join(format!("{round}.effects"));
@@ -56,7 +59,8 @@ fn check(store: &Path, effects: &Path) -> Result<(), String> {
     let done = std::fs::read_to_string(effects).map_err(|error| error.to_string())?;
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     done.lines().for_each(|line| *times.entry(line).or_default() += 1);
-    let of = |what: &str| times.iter().filter(|(line, _)| line.starts_with(what)).collect::<Vec<_>>();
+    let of =
+        |what: &str| times.iter().filter(|(line, _)| line.starts_with(what)).collect::<Vec<_>>();
     // The server of an idempotent tool deduplicates by key, so each key appears once even after
     // several calls.
     let reserved = of("reserve ");
@@ -65,7 +69,9 @@ fn check(store: &Path, effects: &Path) -> Result<(), String> {
     }
     let shipped: Vec<&str> = of("ship ").iter().map(|(line, _)| **line).collect();
     if shipped != ["ship courier", "ship ribbon"] {
-        return Err(format!("by courier and with a ribbon, and nothing by letter, and not {shipped:?}"));
+        return Err(format!(
+            "by courier and with a ribbon, and nothing by letter, and not {shipped:?}"
+        ));
     }
     Ok(())
 }

@@ -50,14 +50,20 @@ pub(crate) fn of_run(
     problems: &mut Vec<Problem>,
 ) -> Option<String> {
     let id = &run.run_id;
-    let mut problem = |kind, text: String| problems.push(Problem::new(kind, format!("{id}: {text}")));
+    let mut problem =
+        |kind, text: String| problems.push(Problem::new(kind, format!("{id}: {text}")));
     if let Err(error) = check_events(events) {
         problem("journal", error.to_string());
     }
-    let finals = |event: &&Event| matches!(event.kind, EventKind::RunCompleted(_) | EventKind::RunCancelled { .. });
+    let finals = |event: &&Event| {
+        matches!(event.kind, EventKind::RunCompleted(_) | EventKind::RunCancelled { .. })
+    };
     let end = events.iter().find(finals);
     if let Some(end) = end.filter(|end| end.seq as usize != events.len()) {
-        problem("after the end", format!("{} events follow its end {}", events.len() as u64 - end.seq, end.name()));
+        problem(
+            "after the end",
+            format!("{} events follow its end {}", events.len() as u64 - end.seq, end.name()),
+        );
     }
     let status = match end.map(|end| &end.kind) {
         Some(EventKind::RunCompleted(_)) => Some(RunStatus::Success),
@@ -65,7 +71,10 @@ pub(crate) fn of_run(
         None => None,
     };
     if status.is_some_and(|status| status != run.status) {
-        problem("listed", format!("it is listed as {}, and its journal says {status:?}", run.status));
+        problem(
+            "listed",
+            format!("it is listed as {}, and its journal says {status:?}", run.status),
+        );
     }
     again(events).into_iter().for_each(|text| problem("again", text));
     of_effects(run, events, effects).into_iter().for_each(|text| problem("effect", text));
@@ -75,7 +84,8 @@ pub(crate) fn of_run(
         }
     }
     match end.map(|end| &end.kind) {
-        Some(EventKind::RunCompleted(completed)) => match (completed.workflow(), completed.agent()) {
+        Some(EventKind::RunCompleted(completed)) => match (completed.workflow(), completed.agent())
+        {
             (Some(workflow), _) => Some(workflow.output.to_string()),
             (None, agent) => agent.map(|agent| agent.message.text().into_owned()),
         },
@@ -105,7 +115,11 @@ fn again(events: &[Event]) -> Vec<String> {
             | EventKind::WorkflowStarted(_)
             | EventKind::ToolStarted { .. } => {
                 if done.contains(&(path.clone(), subject(event))) {
-                    found.push(format!("`{path}` was done and began again ({}, event {})", event.name(), event.seq));
+                    found.push(format!(
+                        "`{path}` was done and began again ({}, event {})",
+                        event.name(),
+                        event.seq
+                    ));
                 }
                 let count = begun.entry(path.clone()).or_default();
                 *count += 1;
@@ -115,7 +129,10 @@ fn again(events: &[Event]) -> Vec<String> {
                     _ => true,
                 };
                 if !repeatable && *count > 1 + allowed(&event.path, events) {
-                    found.push(format!("`{path}` began {count} times, and may not be repeated (event {})", event.seq));
+                    found.push(format!(
+                        "`{path}` began {count} times, and may not be repeated (event {})",
+                        event.seq
+                    ));
                 }
             }
             _ => {}
@@ -132,7 +149,8 @@ fn subject(event: &Event) -> &str {
 /// the whole map that contains it, or by the step's own retry policy.
 fn allowed(path: &StepPath, events: &[Event]) -> usize {
     let path = path.to_string();
-    let whole = path.strip_suffix(']').and_then(|path| path.rsplit_once('[')).map(|(whole, _)| whole);
+    let whole =
+        path.strip_suffix(']').and_then(|path| path.rsplit_once('[')).map(|(whole, _)| whole);
     let is_it = |of: &StepPath| {
         let of = of.to_string();
         of == path || Some(of.as_str()) == whole
@@ -160,13 +178,15 @@ fn of_effects(run: &RunRecord, events: &[Event], effects: &str) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    let started = events.iter().filter(|event| matches!(event.kind, EventKind::ModelStarted { .. })).count();
+    let started =
+        events.iter().filter(|event| matches!(event.kind, EventKind::ModelStarted { .. })).count();
     if models > started {
         found.push(format!("{models} model calls were made, and {started} are in the journal"));
     }
     for ((kind, path), count) in counts {
         let starts = events.iter().filter(|event| {
-            let starts = matches!(event.kind, EventKind::NodeStarted { .. } | EventKind::ToolStarted { .. });
+            let starts =
+                matches!(event.kind, EventKind::NodeStarted { .. } | EventKind::ToolStarted { .. });
             starts && event.path.to_string() == path
         });
         let starts = starts.count();
@@ -176,7 +196,9 @@ fn of_effects(run: &RunRecord, events: &[Event], effects: &str) -> Vec<String> {
             _ => starts,
         };
         if count > starts.min(most) {
-            found.push(format!("`{kind} {path}` happened {count} times; it has {starts} starts and may {most}"));
+            found.push(format!(
+                "`{kind} {path}` happened {count} times; it has {starts} starts and may {most}"
+            ));
         }
     }
     found
@@ -190,18 +212,29 @@ fn kept(word: &Word, events: &[Event]) -> Result<(), String> {
         EventKind::NodeReset { by } => word.kind == "retry" && **by == *word.token,
         // If two operators cancel at the same time, only the first reason is recorded.
         EventKind::RunCancelled { .. } => word.kind == "cancel" && event.seq > word.seen,
-        EventKind::RunPaused { reason: PauseReason::Operator, .. } => word.kind == "pause" && event.seq > word.seen,
-        EventKind::RunResumed { recovered: false, .. } => word.kind == "unpause" && event.seq > word.seen,
+        EventKind::RunPaused { reason: PauseReason::Operator, .. } => {
+            word.kind == "pause" && event.seq > word.seen
+        }
+        EventKind::RunResumed { recovered: false, .. } => {
+            word.kind == "unpause" && event.seq > word.seen
+        }
         _ => false,
     };
     let place = format!("{} {} (seen {}, {})", word.kind, word.node, word.seen, word.token);
     let Some(event) = events.iter().find(is_it) else {
         let end = events.iter().rev().find(|event| event.kind.ends_run());
-        let end = end.map(|end| format!("; the run ended at {} ({})", end.seq, end.name())).unwrap_or_default();
-        return Err(format!("{place} was accepted at {:?}, and nothing came of it{end}", word.after));
+        let end = end
+            .map(|end| format!("; the run ended at {} ({})", end.seq, end.name()))
+            .unwrap_or_default();
+        return Err(format!(
+            "{place} was accepted at {:?}, and nothing came of it{end}",
+            word.after
+        ));
     };
     match word.after {
-        Some(after) if event.seq > after => Err(format!("{place} was accepted at {after} and kept at {}", event.seq)),
+        Some(after) if event.seq > after => {
+            Err(format!("{place} was accepted at {after} and kept at {}", event.seq))
+        }
         _ => Ok(()),
     }
 }
@@ -223,7 +256,11 @@ mod breaches {
     fn journal(events: &[(&str, &str, Value)]) -> Vec<Event> {
         let first = std::iter::once(started(&run()));
         first
-            .chain((2..).zip(events).map(|(seq, (path, name, body))| event(&run(), seq, path, name, body.clone())))
+            .chain(
+                (2..)
+                    .zip(events)
+                    .map(|(seq, (path, name, body))| event(&run(), seq, path, name, body.clone())),
+            )
             .collect()
     }
 
@@ -260,22 +297,37 @@ mod breaches {
 
     #[test]
     fn of_a_journal() {
-        let sound = [("a", "workflow.node.started", begun(true)), ("a", "workflow.node.completed", done()), ended()];
+        let sound = [
+            ("a", "workflow.node.started", begun(true)),
+            ("a", "workflow.node.completed", done()),
+            ended(),
+        ];
         assert_eq!(problems(&journal(&sound), "free run-a a 1", &[]), "");
         let text = problems(&journal(&[ended(), resumed()]), "", &[]);
-        assert!(text.contains("after the end: run-a: 1 events follow its end run.completed"), "{text}");
+        assert!(
+            text.contains("after the end: run-a: 1 events follow its end run.completed"),
+            "{text}"
+        );
         let [begin, end, last] = sound;
-        let text = problems(&journal(&[begin.clone(), end.clone(), resumed(), begin, end, last]), "", &[]);
+        let text =
+            problems(&journal(&[begin.clone(), end.clone(), resumed(), begin, end, last]), "", &[]);
         assert!(text.contains("again: run-a: `a` was done and began again"), "{text}");
     }
 
     #[test]
     fn of_effects() {
         let once = ("a", "workflow.node.started", begun(false));
-        let twice = [once.clone(), resumed(), once, ("a", "workflow.node.completed", done()), ended()];
+        let twice =
+            [once.clone(), resumed(), once, ("a", "workflow.node.completed", done()), ended()];
         let text = problems(&journal(&twice), "once run-a a 1\nonce run-a a 2\n", &[]);
-        assert!(text.contains("again: run-a: `a` began 2 times, and may not be repeated"), "{text}");
-        assert!(text.contains("effect: run-a: `once a` happened 2 times; it has 2 starts and may 1"), "{text}");
+        assert!(
+            text.contains("again: run-a: `a` began 2 times, and may not be repeated"),
+            "{text}"
+        );
+        assert!(
+            text.contains("effect: run-a: `once a` happened 2 times; it has 2 starts and may 1"),
+            "{text}"
+        );
         let text = problems(&journal(&[ended()]), "free run-a b 1\nmodel run-a b 0\n", &[]);
         assert!(text.contains("`free b` happened 1 times; it has 0 starts"), "{text}");
         assert!(text.contains("1 model calls were made, and 0 are in the journal"), "{text}");
@@ -286,13 +338,17 @@ mod breaches {
         let cancelled = |reason: &str| journal(&[("", "run.cancelled", json!({"reason": reason}))]);
         assert_eq!(problems(&cancelled("w1"), "", &[word("cancel", "")]), "");
         let text = problems(&journal(&[resumed(), resumed(), ended()]), "", &[word("cancel", "")]);
-        assert!(text.contains("lost word: run-a: cancel  (seen 1, w1) was accepted at Some(2)"), "{text}");
+        assert!(
+            text.contains("lost word: run-a: cancel  (seen 1, w1) was accepted at Some(2)"),
+            "{text}"
+        );
         assert!(text.contains("nothing came of it; the run ended at 4 (run.completed)"), "{text}");
         let answered = |by: &str| ("g", "approval.resolved", json!({"answer": 1, "by": by}));
         assert_eq!(problems(&journal(&[answered("w1"), ended()]), "", &[word("answer", "g")]), "");
         let text = problems(&journal(&[answered("w2"), ended()]), "", &[word("answer", "g")]);
         assert!(text.contains("nothing came of it"), "{text}");
-        let text = problems(&journal(&[resumed(), answered("w1"), ended()]), "", &[word("answer", "g")]);
+        let text =
+            problems(&journal(&[resumed(), answered("w1"), ended()]), "", &[word("answer", "g")]);
         assert!(text.contains("was accepted at 2 and kept at 3"), "{text}");
     }
 }

@@ -81,11 +81,21 @@ fn what_fails_a_kill_test() {
     };
     let message = |script: &'static str| {
         let test = std::panic::AssertUnwindSafe(|| {
-            KillTest::new(shell(script)).rounds(1).kills(0).seed(7).limit(std::time::Duration::from_millis(500)).run()
+            KillTest::new(shell(script))
+                .rounds(1)
+                .kills(0)
+                .seed(7)
+                .limit(std::time::Duration::from_millis(500))
+                .run()
         });
         *std::panic::catch_unwind(test).unwrap_err().downcast::<String>().unwrap()
     };
-    assert!(message("echo $ROUND").contains("round 1 of seed 7, without a kill: it printed something else"));
-    assert!(message("echo oh >&2; exit 3").contains("the process ended with exit status: 3\n\noh\n"));
+    assert!(
+        message("echo $ROUND")
+            .contains("round 1 of seed 7, without a kill: it printed something else")
+    );
+    assert!(
+        message("echo oh >&2; exit 3").contains("the process ended with exit status: 3\n\noh\n")
+    );
     assert!(message("exec sleep 9").contains("the process had no end after 500ms"));
 }

@@ -77,7 +77,9 @@ fn check(store: &Path, effects: &Path) -> Result<(), String> {
         }
         let allowed = 1 + events.iter().filter(|event| is_retry_of(event, path)).count();
         if times > allowed {
-            return Err(format!("`{effect}` happened {times} times, and the journal allows {allowed}"));
+            return Err(format!(
+                "`{effect}` happened {times} times, and the journal allows {allowed}"
+            ));
         }
     }
     Ok(())
@@ -93,10 +95,14 @@ fn finished_steps_are_not_repeated(events: &[Event]) -> Result<(), String> {
     for event in events {
         let path = event.path.to_string();
         match &event.kind {
-            EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } | EventKind::ModelCompleted(_) => {
+            EventKind::NodeCompleted { .. }
+            | EventKind::ToolCompleted { .. }
+            | EventKind::ModelCompleted(_) => {
                 done.insert(path);
             }
-            EventKind::NodeStarted { .. } | EventKind::ToolStarted { .. } | EventKind::ModelStarted { .. }
+            EventKind::NodeStarted { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::ModelStarted { .. }
                 if done.contains(&path) =>
             {
                 return Err(format!("`{path}` was done and began again"));

@@ -41,7 +41,10 @@ fn steps(journal: &[Event]) -> Vec<String> {
         EventKind::NodeCompleted { output, .. } => output.to_string(),
         _ => String::new(),
     };
-    journal.iter().map(|event| format!("{} {} {}", event.kind.name(), event.path, output(event))).collect()
+    journal
+        .iter()
+        .map(|event| format!("{} {} {}", event.kind.name(), event.path, output(event)))
+        .collect()
 }
 
 /// Returns the full events without times and without fields that differ in each run.
@@ -49,7 +52,9 @@ fn all(journal: &[Event]) -> Vec<Value> {
     fn without_times(value: &mut Value) {
         match value {
             Value::Object(fields) => {
-                fields.retain(|name, _| !["time", "duration_ms", "trace_id"].contains(&name.as_str()));
+                fields.retain(|name, _| {
+                    !["time", "duration_ms", "trace_id"].contains(&name.as_str())
+                });
                 fields.values_mut().for_each(without_times);
             }
             Value::Array(items) => items.iter_mut().for_each(without_times),
@@ -90,17 +95,23 @@ fn one_workflow_has_one_journal_however_it_is_written() {
 #[test]
 #[allow(clippy::print_stderr, reason = "a test of chance says what it tried")]
 fn one_workflow_has_one_result_however_it_is_written_and_killed() {
-    let wanted = std::env::var("AGENTFLOW_WRITTEN_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
+    let wanted = std::env::var("AGENTFLOW_WRITTEN_KILLS")
+        .ok()
+        .and_then(|kills| kills.parse().ok())
+        .unwrap_or(KILLS);
     let folder = tempfile::tempdir().unwrap();
     let (mut kills, mut hashes) = (0, BTreeSet::new());
     for batch in 0..100 {
         for way in WAYS {
-            let of = |round: usize, what: &str| folder.path().join(format!("{way}.{batch}.{round}.{what}"));
-            let report = KillTest::new(|round| command(way, &of(round, "db"), &of(round, "effects")))
-                .rounds(ROUNDS)
-                .kills(2)
-                .check(|round| super::check(&of(round, "db"), &of(round, "effects")))
-                .run();
+            let of = |round: usize, what: &str| {
+                folder.path().join(format!("{way}.{batch}.{round}.{what}"))
+            };
+            let report =
+                KillTest::new(|round| command(way, &of(round, "db"), &of(round, "effects")))
+                    .rounds(ROUNDS)
+                    .kills(2)
+                    .check(|round| super::check(&of(round, "db"), &of(round, "effects")))
+                    .run();
             let (result, hash) = report.output().trim_end_matches('\n').rsplit_once(' ').unwrap();
             assert_eq!(result, RESULT, "{way}");
             hashes.extend((way != "code").then(|| hash.to_owned()));

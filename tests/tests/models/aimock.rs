@@ -15,7 +15,12 @@ fn server() -> Option<(Process, String)> {
     let port = free_port();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/aimock/two-tools.json");
     let mut command = Command::new("node");
-    command.arg(package.join("dist/cli.js")).args(["--strict", "--validate-on-load", "--port", &port.to_string()]);
+    command.arg(package.join("dist/cli.js")).args([
+        "--strict",
+        "--validate-on-load",
+        "--port",
+        &port.to_string(),
+    ]);
     command.arg("--fixtures").arg(fixtures);
     let mut process = Process::start(&mut command).expect("node can be started");
     let base = format!("http://127.0.0.1:{port}");
@@ -75,7 +80,10 @@ fn an_agent_gets_through_a_scripted_conversation() {
             tools.map(|tool| tool["function"]["name"].clone()).collect::<Vec<_>>()
         };
         assert_eq!(names(requests[0]), [json!("add"), json!("get_weather")], "{format}");
-        assert!(requests.iter().all(|request| request["tools"] == requests[0]["tools"]), "{format}");
+        assert!(
+            requests.iter().all(|request| request["tools"] == requests[0]["tools"]),
+            "{format}"
+        );
     }
 }
 
@@ -86,8 +94,10 @@ fn its_events_are_whole_and_in_order() {
         let ended = run(&base, format, version).args(["--events", "jsonl"]).run();
         assert_eq!(ended.code, Some(0), "{format}: {ended:#?}");
         let events = ended.lines();
-        let recorded: Vec<&Value> = events.iter().filter(|event| event.get("part").is_none()).collect();
-        let numbers: Vec<u64> = recorded.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+        let recorded: Vec<&Value> =
+            events.iter().filter(|event| event.get("part").is_none()).collect();
+        let numbers: Vec<u64> =
+            recorded.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
         assert_eq!(numbers, (1..=recorded.len() as u64).collect::<Vec<_>>(), "{format}");
         // A delta directly follows the recorded event it names.
         let mut last = (0, 0);
@@ -103,7 +113,8 @@ fn its_events_are_whole_and_in_order() {
         let pieces = events.iter().filter_map(|event| event["payload"]["text"].as_str());
         assert_eq!(pieces.collect::<String>(), ANSWER, "{format}");
         // The text may follow reasoning that only its provider can read.
-        let parts = recorded.last().unwrap()["payload"]["agent"]["message"]["parts"].as_array().unwrap();
+        let parts =
+            recorded.last().unwrap()["payload"]["agent"]["message"]["parts"].as_array().unwrap();
         assert_eq!(parts.last().unwrap(), &json!({"type": "text", "text": ANSWER}), "{format}");
     }
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agentflow::message::{Part, Reasoning};
-use agentflow::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, Usage};
+use agentflow::model::{
+    ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, Usage,
+};
 use agentflow::tool::FnTool;
 use agentflow::{Agent, Event, Model, tool, tools};
 use agentflow_testing::{Cassette, ScriptedModel, Turn, check_events, test_runtime, within};
@@ -49,7 +51,11 @@ impl Drop for Scratch {
 }
 
 fn calculator(model: impl Model + 'static) -> Agent {
-    Agent::new(model).name("calculator").instruct("Be exact.").tools(tools![add]).runtime(&test_runtime().build())
+    Agent::new(model)
+        .name("calculator")
+        .instruct("Be exact.")
+        .tools(tools![add])
+        .runtime(&test_runtime().build())
 }
 
 /// Returns all events of a run, including deltas, and its outcome.
@@ -70,7 +76,9 @@ fn panic_text(body: impl FnOnce()) -> String {
 
 fn sum_script() -> ScriptedModel {
     ScriptedModel::new([
-        Turn::call("add", json!({"a": 2, "b": 3})).reasoning("I must add.").usage(Usage::new(20, 5)),
+        Turn::call("add", json!({"a": 2, "b": 3}))
+            .reasoning("I must add.")
+            .usage(Usage::new(20, 5)),
         Turn::pieces(["It ", "is ", "5."]).usage(Usage::new(30, 4)),
     ])
     .named("openai-chat", "gpt-test")
@@ -112,14 +120,22 @@ async fn another_request_fails_with_a_diff() {
     let error = calculator(model.clone()).run("What is 2 + 4?").await.unwrap_err();
     assert!(!error.is_retryable());
     let text = error.to_string();
-    assert!(text.contains("- {\"user\": \"What is 2 + 3?\"}\n+ {\"user\": \"What is 2 + 4?\"}"), "{text}");
+    assert!(
+        text.contains("- {\"user\": \"What is 2 + 3?\"}\n+ {\"user\": \"What is 2 + 4?\"}"),
+        "{text}"
+    );
     assert_eq!(model.failures().len(), 1);
     let panic = panic_text(|| drop(model));
     assert!(
-        panic.contains("call 1: it is not entry 1 (- recorded, + asked):\n  {\"system\": \"Be exact.\"}\n- "),
+        panic.contains(
+            "call 1: it is not entry 1 (- recorded, + asked):\n  {\"system\": \"Be exact.\"}\n- "
+        ),
         "{panic}"
     );
-    assert!(panic.contains("entry 1 was never asked for") && panic.contains("entry 2 was never"), "{panic}");
+    assert!(
+        panic.contains("entry 1 was never asked for") && panic.contains("entry 2 was never"),
+        "{panic}"
+    );
 }
 
 /// Each part of a request is compared.
@@ -129,19 +145,23 @@ async fn settings_tools_and_schemas_are_matched() {
     recorded_sum(&file).await;
     for (agent, said) in [
         (
-            Box::new(|agent: Agent| agent.settings(ModelSettings::default().temperature(0.1))) as Box<dyn Fn(_) -> _>,
+            Box::new(|agent: Agent| agent.settings(ModelSettings::default().temperature(0.1)))
+                as Box<dyn Fn(_) -> _>,
             "+ settings {\"temperature\": 0.1}",
         ),
         (Box::new(|agent: Agent| agent.instruct("Be quick.")), "+ {\"system\": \"Be quick.\"}"),
         (
             Box::new(|agent: Agent| {
-                agent.tools([FnTool::new("sub", "", |_: agentflow::Context, (): ()| async { Ok::<_, String>(1) })])
+                agent.tools([FnTool::new("sub", "", |_: agentflow::Context, (): ()| async {
+                    Ok::<_, String>(1)
+                })])
             }),
             "+ tool {\n+   \"description\": \"\",\n+   \"name\": \"sub\"",
         ),
     ] {
         let model = Cassette::replay(&file.0).unwrap();
-        let error = agent(calculator(model.clone())).run("What is 2 + 3?").await.unwrap_err().to_string();
+        let error =
+            agent(calculator(model.clone())).run("What is 2 + 3?").await.unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
         panic_text(|| model.finish());
     }
@@ -154,12 +174,18 @@ async fn a_call_after_the_last_one_and_one_that_is_left_fail() {
     let model = Cassette::replay(&file.0).unwrap();
     calculator(model.clone()).run("What is 2 + 3?").await.unwrap();
     let error = calculator(model.clone()).run("What is 2 + 3?").await.unwrap_err().to_string();
-    assert!(error.contains("call 3: the cassette has 2 calls, and all were played before"), "{error}");
+    assert!(
+        error.contains("call 3: the cassette has 2 calls, and all were played before"),
+        "{error}"
+    );
     assert!(panic_text(|| model.finish()).contains("call 3"));
 
     let model = Cassette::replay(&file.0).unwrap();
     let panic = panic_text(|| drop(model));
-    assert!(panic.contains("entry 1 was never asked for: {\"user\":\"What is 2 + 3?\"}"), "{panic}");
+    assert!(
+        panic.contains("entry 1 was never asked for: {\"user\":\"What is 2 + 3?\"}"),
+        "{panic}"
+    );
 }
 
 #[test]
@@ -173,11 +199,17 @@ fn files_that_are_not_cassettes_are_refused_with_the_reason() {
     assert!(said("{}").contains("no `version`"));
     assert!(said(r#"{"version": 2}"#).contains("version 2"));
     let head = r#""version": 1, "model": {"provider": "p", "model": "m"}, "order": "recorded""#;
-    assert!(said(&format!("{{{head}, \"calls\": [], \"more\": 1}}")).contains("unknown field `more`"));
     assert!(
-        said(&format!(r#"{{{head}, "calls": [{{"call": 2, "messages": []}}]}}"#)).contains("where call 1 should be")
+        said(&format!("{{{head}, \"calls\": [], \"more\": 1}}")).contains("unknown field `more`")
     );
-    assert!(said(&format!(r#"{{{head}, "calls": [{{"call": 1, "messages": []}}]}}"#)).contains("one of `answer`"));
+    assert!(
+        said(&format!(r#"{{{head}, "calls": [{{"call": 2, "messages": []}}]}}"#))
+            .contains("where call 1 should be")
+    );
+    assert!(
+        said(&format!(r#"{{{head}, "calls": [{{"call": 1, "messages": []}}]}}"#))
+            .contains("one of `answer`")
+    );
     let call = r#"{"call": 1, "continues": 1, "messages": [], "ended": "cut"}"#;
     assert!(said(&format!(r#"{{{head}, "calls": [{call}]}}"#)).contains("not an earlier call"));
 }
@@ -187,7 +219,9 @@ fn a_missing_file_says_how_to_record_it() {
     let error = Cassette::new("no/such/cassette.json", "openai-chat/gpt-test").unwrap_err();
     assert!(format!("{error:?}").contains("AGENTFLOW_RECORD=1"), "{error:?}");
     assert_eq!(error.path(), std::path::Path::new("no/such/cassette.json"));
-    assert!(Cassette::new("no/such/cassette.json", "what").unwrap_err().to_string().contains("`what`"));
+    assert!(
+        Cassette::new("no/such/cassette.json", "what").unwrap_err().to_string().contains("`what`")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +229,10 @@ async fn another_model_than_the_recorded_one_is_refused() {
     let file = Scratch::new();
     recorded_sum(&file).await;
     let error = Cassette::new(&file.0, "openai-chat/gpt-other").unwrap_err().to_string();
-    assert!(error.contains("openai-chat/gpt-test and is asked to be openai-chat/gpt-other"), "{error}");
+    assert!(
+        error.contains("openai-chat/gpt-test and is asked to be openai-chat/gpt-other"),
+        "{error}"
+    );
     let model = Cassette::new(&file.0, "openai-chat/gpt-test").unwrap();
     assert!(!model.is_recording());
     calculator(model.clone()).run("What is 2 + 3?").await.unwrap();
@@ -215,7 +252,10 @@ async fn a_typed_agent_replays_in_the_mode_it_was_recorded_in() {
     let typed = |model: Cassette| Agent::new(model).output::<Sum>();
     assert_eq!(typed(model.clone()).run("2 + 3?").await.unwrap().output().sum, 5);
     model.finish();
-    assert_eq!(file.json()["output_modes"], json!([{"schema": "Sum", "with_tools": false, "native": true}]));
+    assert_eq!(
+        file.json()["output_modes"],
+        json!([{"schema": "Sum", "with_tools": false, "native": true}])
+    );
 
     let model = Cassette::replay(&file.0).unwrap();
     assert_eq!(typed(model.clone()).run("2 + 3?").await.unwrap().output().sum, 5);
@@ -240,7 +280,8 @@ async fn agents_at_the_same_time_are_distinguished_by_their_requests() {
     });
     let tasks: Vec<String> = (0..8).map(|number| (number / 2).to_string()).collect();
     let model = Cassette::record(&file.0, script).unwrap();
-    let recorded = join_all(tasks.iter().map(|task| watched(calculator(model.clone()), task))).await;
+    let recorded =
+        join_all(tasks.iter().map(|task| watched(calculator(model.clone()), task))).await;
     model.finish();
     assert_eq!(file.json()["order"], "any");
     assert_eq!(file.json()["calls"].as_array().unwrap().len(), 16);
@@ -256,7 +297,11 @@ async fn agents_at_the_same_time_are_distinguished_by_their_requests() {
 
     let model = Cassette::replay(&file.0).unwrap();
     let error = calculator(model.clone()).run("7").await.unwrap_err().to_string();
-    assert!(error.contains("not among the entries that are left") && error.contains("+ {\"user\": \"7\"}"), "{error}");
+    assert!(
+        error.contains("not among the entries that are left")
+            && error.contains("+ {\"user\": \"7\"}"),
+        "{error}"
+    );
     panic_text(|| model.finish());
 }
 
@@ -264,14 +309,22 @@ async fn agents_at_the_same_time_are_distinguished_by_their_requests() {
 #[tokio::test(start_paused = true)]
 async fn the_order_of_calls_counts_when_they_did_not_overlap() {
     let file = Scratch::new();
-    let model = Cassette::record(&file.0, ScriptedModel::new([Turn::text("a"), Turn::text("b")])).unwrap();
+    let model =
+        Cassette::record(&file.0, ScriptedModel::new([Turn::text("a"), Turn::text("b")])).unwrap();
     for text in ["first", "second"] {
         model.call(ModelRequest::new(text)).await.unwrap();
     }
     model.finish();
     assert_eq!(file.json()["order"], "recorded");
     let model = Cassette::replay(&file.0).unwrap();
-    assert!(model.call(ModelRequest::new("second")).await.unwrap_err().message().contains("it is not entry 1"));
+    assert!(
+        model
+            .call(ModelRequest::new("second"))
+            .await
+            .unwrap_err()
+            .message()
+            .contains("it is not entry 1")
+    );
     panic_text(|| model.finish());
 }
 
@@ -326,19 +379,24 @@ async fn no_known_key_is_in_the_file() {
         Turn::call("add", json!({"a": KEY})).and_part(Part::Reasoning(reasoning)),
         Turn::raw_call("add", r#"{"authorization": "Bearer abcdef0123456789"}"#),
         Turn::error(
-            ModelError::new(ModelErrorKind::Auth, format!("wrong key {KEY}")).with_body(KEY).with_provider_code(KEY),
+            ModelError::new(ModelErrorKind::Auth, format!("wrong key {KEY}"))
+                .with_body(KEY)
+                .with_provider_code(KEY),
         ),
         Turn::text("sk-live-abcdefgh1234567890 and bob@example.com"),
     ]);
-    let scrubbed =
-        |cassette: Cassette| cassette.scrub(KEY).scrub_with(|text| text.replace("bob@example.com", "[address]"));
+    let scrubbed = |cassette: Cassette| {
+        cassette.scrub(KEY).scrub_with(|text| text.replace("bob@example.com", "[address]"))
+    };
     let model = scrubbed(Cassette::record(&file.0, script).unwrap());
     let ask = |text: String| {
         let mut request = ModelRequest::new(text).streamed();
-        request.settings = ModelSettings::default().extra("headers", json!({"Authorization": KEY})).into();
+        request.settings =
+            ModelSettings::default().extra("headers", json!({"Authorization": KEY})).into();
         request
     };
-    let asked: Vec<ModelRequest> = (0..5).map(|call| ask(format!("call {call} with {KEY}"))).collect();
+    let asked: Vec<ModelRequest> =
+        (0..5).map(|call| ask(format!("call {call} with {KEY}"))).collect();
     for request in &asked {
         let _ = model.stream(request.clone()).collect::<Vec<_>>().await;
     }
@@ -385,7 +443,11 @@ fn the_environment_decides_and_its_keys_are_scrubbed() {
             .env("AGENTFLOW_RECORD", record)
             .output()
             .unwrap();
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
     };
     assert!(run("0").contains("record it by running the test with AGENTFLOW_RECORD=1"));
     assert!(run("yes").contains("set it to `1`, `missing` or `0`"));
@@ -409,9 +471,12 @@ enum Said {
 impl Said {
     fn turn(&self) -> Turn {
         match self {
-            Self::Text(pieces, tokens) => Turn::pieces(pieces.clone()).usage(Usage::new(*tokens, 1)),
+            Self::Text(pieces, tokens) => {
+                Turn::pieces(pieces.clone()).usage(Usage::new(*tokens, 1))
+            }
             Self::Call(a, b, reasoning) => {
-                let turn = Turn::call("add", json!({"a": a, "b": b})).and_call("add", json!({"a": b, "b": a}));
+                let turn = Turn::call("add", json!({"a": a, "b": b}))
+                    .and_call("add", json!({"a": b, "b": a}));
                 match reasoning {
                     Some(text) => turn.reasoning(text.clone()),
                     None => turn,
@@ -424,7 +489,9 @@ impl Said {
                     .with_retry_after(Duration::from_millis(1500))
                     .permanent(),
             ),
-            Self::Fails(kind, Some(text)) => Turn::text(text.clone()).then_error(ModelError::new(*kind, text.clone())),
+            Self::Fails(kind, Some(text)) => {
+                Turn::text(text.clone()).then_error(ModelError::new(*kind, text.clone()))
+            }
             Self::Cut(text) => Turn::text(text.clone()).then_cut(),
         }
     }

@@ -22,13 +22,17 @@ const HANGS: Duration = Duration::from_secs(60);
 
 fn answered(format: Format, text: &str) -> Value {
     match format {
-        Format::Chat => json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}),
+        Format::Chat => {
+            json!({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
+        }
         Format::Responses => json!({"status": "completed",
             "output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}]}),
         Format::Anthropic => {
             json!({"type": "message", "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"})
         }
-        Format::Gemini => json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]}),
+        Format::Gemini => {
+            json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]})
+        }
     }
 }
 
@@ -37,11 +41,15 @@ fn history(calls: &[(&str, &str)], output: &str) -> Conversation {
     let calls: Vec<Arc<ToolCall>> = calls
         .iter()
         .enumerate()
-        .map(|(at, (name, arguments))| Arc::new(ToolCall::new(format!("id-{at}"), *name, *arguments)))
+        .map(|(at, (name, arguments))| {
+            Arc::new(ToolCall::new(format!("id-{at}"), *name, *arguments))
+        })
         .collect();
-    let results = calls.iter().map(|call| Arc::new(ToolResult::new(call, ToolStatus::Success, output)));
+    let results =
+        calls.iter().map(|call| Arc::new(ToolResult::new(call, ToolStatus::Success, output)));
     let results = Message::tool_results(results.collect::<Vec<_>>());
-    let asked = Message::new(Role::Assistant, calls.into_iter().map(Part::ToolCall).collect::<Vec<_>>());
+    let asked =
+        Message::new(Role::Assistant, calls.into_iter().map(Part::ToolCall).collect::<Vec<_>>());
     [Message::user("Hi"), asked, results].into_iter().collect()
 }
 
@@ -83,9 +91,21 @@ fn calls_in(format: Format, request: &Value) -> Vec<(String, Value)> {
 async fn tool_names_in_a_history_are_valid_for_every_provider() {
     let long = "x".repeat(90);
     let longer = "x".repeat(91);
-    let names = ["web.search", "web_search", "web search", "web/search", "", "größe", "2fa", "a-b", &long, &longer];
+    let names = [
+        "web.search",
+        "web_search",
+        "web search",
+        "web/search",
+        "",
+        "größe",
+        "2fa",
+        "a-b",
+        &long,
+        &longer,
+    ];
     let takes = |name: &str| {
-        (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        (1..=64).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
     for format in Format::ALL {
         let request = sent(format, history(&names.map(|name| (name, "{}")), "1")).await;
@@ -108,7 +128,8 @@ async fn tool_names_in_a_history_are_valid_for_every_provider() {
             // A request without its own tools declares the called ones.
             Format::Anthropic => {
                 let tools = request["tools"].as_array().unwrap();
-                let tools: BTreeSet<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+                let tools: BTreeSet<&str> =
+                    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
                 assert_eq!(tools, different);
             }
             Format::Chat | Format::Responses => {}
@@ -118,11 +139,13 @@ async fn tool_names_in_a_history_are_valid_for_every_provider() {
 
 #[tokio::test]
 async fn arguments_in_a_history_are_json_objects() {
-    let broken = ["{\"expression\": \"1 <", "\"1 < 2\"", "[1]", "null", "{} {}", "{'a': 1}", "1 < 2"];
+    let broken =
+        ["{\"expression\": \"1 <", "\"1 < 2\"", "[1]", "null", "{} {}", "{'a': 1}", "1 < 2"];
     let whole = ["{\"b\": 1,  \"a\": 2.50}", "{}", "", " \n"];
     for format in Format::ALL {
         let arguments: Vec<&str> = broken.into_iter().chain(whole).collect();
-        let calls: Vec<(&str, &str)> = arguments.iter().map(|arguments| ("condition", *arguments)).collect();
+        let calls: Vec<(&str, &str)> =
+            arguments.iter().map(|arguments| ("condition", *arguments)).collect();
         let request = sent(format, history(&calls, "1")).await;
         let calls = calls_in(format, &request);
         assert!(calls.iter().all(|(_, arguments)| arguments.is_object()), "{format:?}: {calls:?}");
@@ -130,12 +153,20 @@ async fn arguments_in_a_history_are_json_objects() {
             // The model sees its invalid arguments.
             assert_eq!(arguments, &json!({"INVALID_JSON": written}), "{format:?}");
         }
-        let whole: Vec<&Value> = calls[broken.len()..].iter().map(|(_, arguments)| arguments).collect();
-        assert_eq!(whole, [&json!({"b": 1, "a": 2.5}), &json!({}), &json!({}), &json!({})], "{format:?}");
+        let whole: Vec<&Value> =
+            calls[broken.len()..].iter().map(|(_, arguments)| arguments).collect();
+        assert_eq!(
+            whole,
+            [&json!({"b": 1, "a": 2.5}), &json!({}), &json!({}), &json!({})],
+            "{format:?}"
+        );
         assert!(request.to_string().contains("2.5"), "{format:?}");
     }
     let request = sent(Format::Chat, history(&[("condition", whole[0])], "1")).await;
-    assert_eq!(request["messages"][1]["tool_calls"][0]["function"]["arguments"], whole[0], "byte for byte");
+    assert_eq!(
+        request["messages"][1]["tool_calls"][0]["function"]["arguments"], whole[0],
+        "byte for byte"
+    );
 }
 
 #[tokio::test]
@@ -185,7 +216,8 @@ async fn calls_of(chunks: &[Value]) -> Vec<(String, String)> {
         }
     }
     let answer = answer.unwrap();
-    let calls: Vec<_> = answer.tool_calls().map(|call| (call.name.clone(), call.arguments.clone())).collect();
+    let calls: Vec<_> =
+        answer.tool_calls().map(|call| (call.name.clone(), call.arguments.clone())).collect();
     assert_eq!(shown, calls, "the pieces of {chunks:?}");
     calls
 }
@@ -202,16 +234,24 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
             "each piece has another id",
             vec![
                 pieces(json!([{"index": 0, "id": "a", "function": function("condition", "")}])),
-                pieces(json!([{"index": 0, "id": "b", "function": {"arguments": "{\"expression\":"}}])),
-                pieces(json!([{"index": 0, "id": "c", "function": {"name": null, "arguments": "\"1 < 2\"}"}}])),
+                pieces(
+                    json!([{"index": 0, "id": "b", "function": {"arguments": "{\"expression\":"}}]),
+                ),
+                pieces(
+                    json!([{"index": 0, "id": "c", "function": {"name": null, "arguments": "\"1 < 2\"}"}}]),
+                ),
             ],
             &one[..],
         ),
         (
             "each piece has another id and the name",
             vec![
-                pieces(json!([{"index": 0, "id": "a", "function": function("condition", "{\"expression\":")}])),
-                pieces(json!([{"index": 0, "id": "b", "function": function("condition", "\"1 < 2\"}")}])),
+                pieces(
+                    json!([{"index": 0, "id": "a", "function": function("condition", "{\"expression\":")}]),
+                ),
+                pieces(
+                    json!([{"index": 0, "id": "b", "function": function("condition", "\"1 < 2\"}")}]),
+                ),
             ],
             &one[..],
         ),
@@ -220,7 +260,9 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
             vec![
                 pieces(json!([{"index": 0, "id": "a", "function": function("condi", "")}])),
                 pieces(json!([{"index": 0, "function": function("tion", "")}])),
-                pieces(json!([{"index": 0, "function": {"arguments": "{\"expression\":\"1 < 2\"}"}}])),
+                pieces(
+                    json!([{"index": 0, "function": {"arguments": "{\"expression\":\"1 < 2\"}"}}]),
+                ),
             ],
             &one[..],
         ),
@@ -228,7 +270,9 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
             "a name in two pieces, with the id and without an index",
             vec![
                 pieces(json!([{"id": "a", "function": {"name": "condi"}}])),
-                pieces(json!([{"id": "a", "function": function("tion", "{\"expression\":\"1 < 2\"}")}])),
+                pieces(
+                    json!([{"id": "a", "function": function("tion", "{\"expression\":\"1 < 2\"}")}]),
+                ),
             ],
             &one[..],
         ),
@@ -236,8 +280,12 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
             "the name in each piece",
             vec![
                 pieces(json!([{"index": 0, "id": "a", "function": function("condition", "")}])),
-                pieces(json!([{"index": 0, "id": "a", "function": function("condition", "{\"expression\":")}])),
-                pieces(json!([{"index": 0, "id": "a", "function": function("condition", "\"1 < 2\"}")}])),
+                pieces(
+                    json!([{"index": 0, "id": "a", "function": function("condition", "{\"expression\":")}]),
+                ),
+                pieces(
+                    json!([{"index": 0, "id": "a", "function": function("condition", "\"1 < 2\"}")}]),
+                ),
                 pieces(json!([{"index": 0, "id": "a", "function": function("condition", "")}])),
             ],
             &one[..],
@@ -247,7 +295,9 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
             vec![
                 pieces(json!([{"index": 0, "id": "a", "function": function("condi", "")}])),
                 pieces(json!([{"index": 0, "id": "a", "function": function("condition", "")}])),
-                pieces(json!([{"index": 0, "function": {"arguments": "{\"expression\":\"1 < 2\"}"}}])),
+                pieces(
+                    json!([{"index": 0, "function": {"arguments": "{\"expression\":\"1 < 2\"}"}}]),
+                ),
             ],
             &one[..],
         ),
@@ -268,7 +318,10 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
         ),
         (
             "the same in two chunks",
-            vec![pieces(json!([{"id": "a", "function": first}])), pieces(json!([{"id": "a", "function": second}]))],
+            vec![
+                pieces(json!([{"id": "a", "function": first}])),
+                pieces(json!([{"id": "a", "function": second}])),
+            ],
             &two[..],
         ),
         (
@@ -285,7 +338,9 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
         ),
         (
             "two calls without arguments",
-            vec![pieces(json!([{"id": "a", "function": {"name": "one"}}, {"id": "a", "function": {"name": "two"}}]))],
+            vec![pieces(
+                json!([{"id": "a", "function": {"name": "one"}}, {"id": "a", "function": {"name": "two"}}]),
+            )],
             &[("one", ""), ("two", "")][..],
         ),
         (
@@ -300,7 +355,8 @@ async fn pieces_of_calls_are_joined_as_the_server_means_them() {
         ),
     ] {
         let calls = calls_of(&chunks).await;
-        let calls: Vec<(&str, &str)> = calls.iter().map(|(name, arguments)| (&**name, &**arguments)).collect();
+        let calls: Vec<(&str, &str)> =
+            calls.iter().map(|(name, arguments)| (&**name, &**arguments)).collect();
         assert_eq!(calls, expected, "{what}");
     }
 }
@@ -320,10 +376,14 @@ fn finished(format: Format) -> Vec<Value> {
             json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}),
         ],
         Format::Gemini => {
-            vec![json!({"candidates": [{"content": {"parts": [{"text": "Done."}]}, "finishReason": "STOP"}]})]
+            vec![
+                json!({"candidates": [{"content": {"parts": [{"text": "Done."}]}, "finishReason": "STOP"}]}),
+            ]
         }
         // In this format the stop reason is part of the end event.
-        Format::Responses => vec![json!({"type": "response.completed", "response": answered(format, "Done.")})],
+        Format::Responses => {
+            vec![json!({"type": "response.completed", "response": answered(format, "Done.")})]
+        }
     }
 }
 
@@ -336,15 +396,22 @@ async fn a_finished_answer_is_not_held_until_the_connection_ends() {
         };
         [After::Close, After::Silence, After::Repeat(ping)]
     };
-    let cases = Format::ALL.into_iter().flat_map(|format| after(format).map(|after| (format, after)));
+    let cases =
+        Format::ALL.into_iter().flat_map(|format| after(format).map(|after| (format, after)));
     let asked = cases.map(|(format, after)| async move {
         let server = ScriptedServer::start([Reply::events(&finished(format)).then(after)]);
         let model = format.model(&server);
         let began = Instant::now();
-        let answer = tokio::time::timeout(HANGS, model.call(ModelRequest::new("Hi").streamed())).await;
-        let answer = answer.unwrap_or_else(|_| panic!("{format:?} {after:?} is held for {:?}", began.elapsed()));
+        let answer =
+            tokio::time::timeout(HANGS, model.call(ModelRequest::new("Hi").streamed())).await;
+        let answer = answer
+            .unwrap_or_else(|_| panic!("{format:?} {after:?} is held for {:?}", began.elapsed()));
         let answer = answer.unwrap_or_else(|error| panic!("{format:?} {after:?}: {error}"));
-        assert_eq!((&*answer.text(), &answer.stop_reason), ("Done.", &StopReason::Stop), "{format:?} {after:?}");
+        assert_eq!(
+            (&*answer.text(), &answer.stop_reason),
+            ("Done.", &StopReason::Stop),
+            "{format:?} {after:?}"
+        );
     });
     futures_util::future::join_all(asked).await;
 }
@@ -354,12 +421,15 @@ async fn usage_after_the_reason_is_counted_and_text_after_it_is_kept() {
     let mut chunks = finished(Format::Chat);
     chunks.push(json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}));
     let server = ScriptedServer::start([Reply::events(&chunks).then(After::Silence)]);
-    let answer = Format::Chat.model(&server).call(ModelRequest::new("Hi").streamed()).await.unwrap();
+    let answer =
+        Format::Chat.model(&server).call(ModelRequest::new("Hi").streamed()).await.unwrap();
     assert_eq!((answer.usage.input_tokens, answer.usage.output_tokens), (5, 2));
     // Some servers send a stop reason with each chunk.
     let piece = |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]});
-    let server = ScriptedServer::start([Reply::events(&[piece("Do"), piece("ne.")]).then(After::Silence)]);
-    let answer = Format::Gemini.model(&server).call(ModelRequest::new("Hi").streamed()).await.unwrap();
+    let server =
+        ScriptedServer::start([Reply::events(&[piece("Do"), piece("ne.")]).then(After::Silence)]);
+    let answer =
+        Format::Gemini.model(&server).call(ModelRequest::new("Hi").streamed()).await.unwrap();
     assert_eq!(answer.text(), "Done.");
 }
 
@@ -371,8 +441,12 @@ async fn failed(format: Format, reply: Reply) -> ModelError {
 #[tokio::test]
 async fn the_text_of_an_error_in_a_stream_is_shown() {
     let object = |format| match format {
-        Format::Chat | Format::Responses => json!({"message": "prompt too long", "code": "context_length_exceeded"}),
-        Format::Anthropic => json!({"message": "prompt is too long", "type": "invalid_request_error"}),
+        Format::Chat | Format::Responses => {
+            json!({"message": "prompt too long", "code": "context_length_exceeded"})
+        }
+        Format::Anthropic => {
+            json!({"message": "prompt is too long", "type": "invalid_request_error"})
+        }
         Format::Gemini => {
             json!({"message": "The input token count (2) exceeds the maximum number of tokens allowed (1).",
             "code": 400, "status": "INVALID_ARGUMENT"})
@@ -394,15 +468,23 @@ async fn the_text_of_an_error_in_a_stream_is_shown() {
         ];
         if format != Format::Responses {
             replies.push(("behind an event", format!("data: {begun}\n\n{error}\n")));
-            replies.push(("behind an event, on several lines", format!("data: {begun}\n\n{indented}\n\n")));
+            replies.push((
+                "behind an event, on several lines",
+                format!("data: {begun}\n\n{indented}\n\n"),
+            ));
         }
         for (what, body) in replies {
             let error = failed(format, Reply::stream(body)).await;
-            assert_eq!(error.kind(), ModelErrorKind::ContextOverflow, "{format:?}, {what}: {error}");
+            assert_eq!(
+                error.kind(),
+                ModelErrorKind::ContextOverflow,
+                "{format:?}, {what}: {error}"
+            );
             assert_eq!(error.message(), object(format)["message"], "{format:?}, {what}");
             assert!(error.provider_code().is_some(), "{format:?}, {what}: {error}");
         }
-        let error = failed(format, Reply::stream("event: error\ndata: upstream went away\n\n")).await;
+        let error =
+            failed(format, Reply::stream("event: error\ndata: upstream went away\n\n")).await;
         assert_eq!(error.message(), "upstream went away", "{format:?}");
     }
 }
@@ -413,7 +495,11 @@ async fn an_answer_that_is_called_a_stream_is_read() {
         let body = format!("{:#}", answered(format, "Ok."));
         let server = ScriptedServer::start([Reply::stream(body)]);
         let answer = format.model(&server).call(ModelRequest::new("Hi").streamed()).await;
-        assert_eq!(answer.unwrap_or_else(|error| panic!("{format:?}: {error}")).text(), "Ok.", "{format:?}");
+        assert_eq!(
+            answer.unwrap_or_else(|error| panic!("{format:?}: {error}")).text(),
+            "Ok.",
+            "{format:?}"
+        );
     }
 }
 
@@ -434,8 +520,13 @@ async fn a_typed_answer_in_text_is_an_answer_also_beside_tools() {
     for format in Format::ALL {
         for text in [r#"{"points": 7}"#, "```json\n{\"points\": 7}\n```"] {
             let server = ScriptedServer::start([Reply::document(&answered(format, text))]);
-            let agent = Agent::new(format.model(&server)).tools(tools![look_up_word]).output::<Score>();
-            assert_eq!(agent.run("tea").await.unwrap().into_output(), Score { points: 7 }, "{format:?}");
+            let agent =
+                Agent::new(format.model(&server)).tools(tools![look_up_word]).output::<Score>();
+            assert_eq!(
+                agent.run("tea").await.unwrap().into_output(),
+                Score { points: 7 },
+                "{format:?}"
+            );
             assert_eq!(server.requests().len(), 1, "{format:?}");
         }
     }
@@ -446,7 +537,8 @@ async fn a_text_that_does_not_fit_is_refused_with_the_name_of_the_tool() {
     let replies = ["Seven.", r#"{"points": "seven"}"#, r#"{"points": 7}"#];
     let replies = replies.map(|text| Reply::document(&answered(Format::Chat, text)));
     let server = ScriptedServer::start(replies);
-    let agent = Agent::new(Format::Chat.model(&server)).tools(tools![look_up_word]).output::<Score>();
+    let agent =
+        Agent::new(Format::Chat.model(&server)).tools(tools![look_up_word]).output::<Score>();
     assert_eq!(agent.run("tea").await.unwrap().into_output(), Score { points: 7 });
     let requests = server.requests();
     let told = |request: usize| {
@@ -468,7 +560,9 @@ fn refused(format: Format) -> Value {
         Format::Anthropic => {
             json!({"type": "message", "content": [{"type": "text", "text": TEXT}], "stop_reason": "refusal"})
         }
-        Format::Gemini => json!({"candidates": [{"content": {"parts": [{"text": TEXT}]}, "finishReason": "SAFETY"}]}),
+        Format::Gemini => {
+            json!({"candidates": [{"content": {"parts": [{"text": TEXT}]}, "finishReason": "SAFETY"}]})
+        }
     }
 }
 
@@ -482,10 +576,16 @@ async fn a_refusal_ends_a_run_with_a_typed_answer_at_once() {
             let error = agent.run("tea").await.unwrap_err();
             assert_eq!(server.requests().len(), 1, "{format:?}: {error}");
             assert!(error.to_string().contains("I cannot help."), "{format:?}: {error}");
-            let Error::Refused { refusal, stop_reason, .. } = &error else { panic!("{format:?}: {error:?}") };
+            let Error::Refused { refusal, stop_reason, .. } = &error else {
+                panic!("{format:?}: {error:?}")
+            };
             let reason = if format == Format::Gemini { "content_filter" } else { "refusal" };
             assert_eq!((&**refusal, &**stop_reason), ("I cannot help.", reason), "{format:?}");
-            assert_eq!((error.kind(), error.is_retryable()), (FailureKind::Refused, false), "{format:?}");
+            assert_eq!(
+                (error.kind(), error.is_retryable()),
+                (FailureKind::Refused, false),
+                "{format:?}"
+            );
         }
     }
 }
@@ -507,7 +607,9 @@ fn streamed(format: Format, pieces: &[&str]) -> Vec<Value> {
     let mut events = finished(format);
     let more = |text: &str| match format {
         Format::Chat => json!({"choices": [{"index": 0, "delta": {"content": text}}]}),
-        Format::Responses => json!({"type": "response.output_text.delta", "output_index": 0, "delta": text}),
+        Format::Responses => {
+            json!({"type": "response.output_text.delta", "output_index": 0, "delta": text})
+        }
         Format::Anthropic => {
             json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}})
         }
@@ -518,11 +620,13 @@ fn streamed(format: Format, pieces: &[&str]) -> Vec<Value> {
         Format::Chat => 0..1,
         Format::Anthropic => 2..3,
         Format::Gemini => {
-            events = vec![json!({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})];
+            events =
+                vec![json!({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})];
             0..0
         }
         Format::Responses => {
-            events = vec![json!({"type": "response.completed", "response": {"status": "completed"}})];
+            events =
+                vec![json!({"type": "response.completed", "response": {"status": "completed"}})];
             0..0
         }
     };
@@ -546,10 +650,20 @@ async fn thinking_in_tags_at_the_start_of_a_text_is_reasoning() {
             let server = ScriptedServer::start([Reply::events(&streamed(format, pieces))]);
             let stream = format.model(&server).stream(ModelRequest::new("Hi").streamed());
             let mut events: Vec<ModelEvent> = stream.try_collect().await.unwrap();
-            let Some(ModelEvent::Completed(response)) = events.pop() else { panic!("{format:?} {pieces:?}") };
-            assert_eq!((&*response.text(), &*response.message.reasoning()), (text, reasoning), "{format:?} {pieces:?}");
+            let Some(ModelEvent::Completed(response)) = events.pop() else {
+                panic!("{format:?} {pieces:?}")
+            };
+            assert_eq!(
+                (&*response.text(), &*response.message.reasoning()),
+                (text, reasoning),
+                "{format:?} {pieces:?}"
+            );
             if !text.contains("<think> is") {
-                assert_eq!(shown(&events), (text.to_owned(), reasoning.to_owned()), "{format:?} {pieces:?}");
+                assert_eq!(
+                    shown(&events),
+                    (text.to_owned(), reasoning.to_owned()),
+                    "{format:?} {pieces:?}"
+                );
             }
         }
         // Reasoning in tags is not sent back, because such models expect a conversation without it.
@@ -559,7 +673,9 @@ async fn thinking_in_tags_at_the_start_of_a_text_is_reasoning() {
         let answer = model.call(ModelRequest::new("Hi")).await.unwrap();
         assert_eq!(answer.text(), "Tea.", "{format:?}");
         let conversation: Conversation =
-            [Message::user("Hi"), Message::clone(&answer.message), Message::user("And?")].into_iter().collect();
+            [Message::user("Hi"), Message::clone(&answer.message), Message::user("And?")]
+                .into_iter()
+                .collect();
         model.call(ModelRequest::new(conversation)).await.unwrap();
         assert!(!server.requests()[1].to_string().contains("Hm."), "{format:?}");
     }
@@ -579,9 +695,13 @@ async fn an_answer_without_a_reason_is_not_whole() {
     for format in Format::ALL {
         let mut events = finished(format);
         match format {
-            Format::Gemini => events = vec![json!({"candidates": [{"content": {"parts": [{"text": "Do"}]}}]})],
+            Format::Gemini => {
+                events = vec![json!({"candidates": [{"content": {"parts": [{"text": "Do"}]}}]})];
+            }
             Format::Responses => {
-                events = vec![json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Do"})];
+                events = vec![
+                    json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Do"}),
+                ];
             }
             Format::Chat | Format::Anthropic => drop(events.pop()),
         }

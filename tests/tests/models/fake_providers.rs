@@ -15,13 +15,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-const ALL: [ProviderFormat; 4] =
-    [ProviderFormat::OpenAiChat, ProviderFormat::OpenAiResponses, ProviderFormat::Anthropic, ProviderFormat::Gemini];
+const ALL: [ProviderFormat; 4] = [
+    ProviderFormat::OpenAiChat,
+    ProviderFormat::OpenAiResponses,
+    ProviderFormat::Anthropic,
+    ProviderFormat::Gemini,
+];
 
 fn model(format: ProviderFormat, provider: &FakeProvider) -> Arc<dyn Model> {
     let (url, http) = (provider.base_url(), HttpSettings::default().max_retries(0));
     match format {
-        ProviderFormat::OpenAiChat => Arc::new(OpenAiChat::builder("m").base_url(url).http(http).build().unwrap()),
+        ProviderFormat::OpenAiChat => {
+            Arc::new(OpenAiChat::builder("m").base_url(url).http(http).build().unwrap())
+        }
         ProviderFormat::OpenAiResponses => {
             Arc::new(OpenAiResponses::builder("m").base_url(url).http(http).build().unwrap())
         }
@@ -29,7 +35,9 @@ fn model(format: ProviderFormat, provider: &FakeProvider) -> Arc<dyn Model> {
             let url = url.trim_end_matches("/v1");
             Arc::new(Anthropic::builder("m").base_url(url).http(http).build().unwrap())
         }
-        ProviderFormat::Gemini => Arc::new(Gemini::builder("m").base_url(url).http(http).build().unwrap()),
+        ProviderFormat::Gemini => {
+            Arc::new(Gemini::builder("m").base_url(url).http(http).build().unwrap())
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -51,24 +59,35 @@ struct Points {
 async fn all_requests_of_the_adapters_are_accepted() {
     for format in ALL {
         let replies = [
-            FakeReply::text("Let me see.").and_call("web.search", json!({})).and_call("", json!({"a": 1})),
-            FakeReply::call("fake_lamp", json!({"name": "a"})).and_call("fake_lamp", json!({"name": "b", "watts": 7})),
+            FakeReply::text("Let me see.")
+                .and_call("web.search", json!({}))
+                .and_call("", json!({"a": 1})),
+            FakeReply::call("fake_lamp", json!({"name": "a"}))
+                .and_call("fake_lamp", json!({"name": "b", "watts": 7})),
             FakeReply::call("fake_lamp", "{\"name\": ").and_call("fake_lamp", "\"b\""),
             FakeReply::text("It has 7 watts."),
         ];
         let provider = FakeProvider::start(format, replies).unwrap();
-        let agent = Agent::new(model(format, &provider)).instruct("Be brief.").tools(tools![fake_lamp]);
+        let agent =
+            Agent::new(model(format, &provider)).instruct("Be brief.").tools(tools![fake_lamp]);
         let answer = agent.run("How bright is the lamp?").await;
         assert_eq!(provider.refusals(), [""; 0], "{format:?}");
         assert_eq!(answer.unwrap().output(), "It has 7 watts.", "{format:?}");
         assert_eq!(provider.requests().len(), 4, "{format:?}");
         // With a typed answer, and with a stream.
-        let replies =
-            [FakeReply::call("fake_lamp", json!({"name": "a"})), FakeReply::text(r#"{"points": 7, "why": null}"#)];
+        let replies = [
+            FakeReply::call("fake_lamp", json!({"name": "a"})),
+            FakeReply::text(r#"{"points": 7, "why": null}"#),
+        ];
         let provider = FakeProvider::start(format, replies).unwrap();
-        let agent = Agent::new(model(format, &provider)).tools(tools![fake_lamp]).output::<Points>();
+        let agent =
+            Agent::new(model(format, &provider)).tools(tools![fake_lamp]).output::<Points>();
         let run = agent.start(agentflow::agent::RunRequest::new("How bright?").stream()).unwrap();
-        assert_eq!(run.result().await.unwrap().into_output(), Points { points: 7, why: None }, "{format:?}");
+        assert_eq!(
+            run.result().await.unwrap().into_output(),
+            Points { points: 7, why: None },
+            "{format:?}"
+        );
         assert_eq!(provider.refusals(), [""; 0], "{format:?}");
     }
 }
@@ -79,22 +98,33 @@ async fn a_refusal_is_the_error_of_the_provider() {
         let provider = FakeProvider::start(format, [FakeReply::text("Ok.")]).unwrap();
         let request = ModelRequest::new(agentflow::message::Conversation::new());
         let error = model(format, &provider).call(request).await.unwrap_err();
-        assert_eq!((error.kind(), error.status()), (ModelErrorKind::BadRequest, Some(400)), "{format:?}: {error}");
+        assert_eq!(
+            (error.kind(), error.status()),
+            (ModelErrorKind::BadRequest, Some(400)),
+            "{format:?}: {error}"
+        );
         assert_eq!(provider.refusals().len(), 1);
         let provider = FakeProvider::start(format, [FakeReply::text("Ok.")]).unwrap().lenient();
         let request = ModelRequest::new(agentflow::message::Conversation::new());
-        assert_eq!(model(format, &provider).call(request).await.unwrap().text(), "Ok.", "{format:?}");
+        assert_eq!(
+            model(format, &provider).call(request).await.unwrap().text(),
+            "Ok.",
+            "{format:?}"
+        );
     }
 }
 
 /// Builds a request of the Chat format with a call and its results.
 fn chat(name: &str, arguments: &str, results: &[&str]) -> Value {
-    let call = json!({"id": "a", "type": "function", "function": {"name": name, "arguments": arguments}});
+    let call =
+        json!({"id": "a", "type": "function", "function": {"name": name, "arguments": arguments}});
     let mut messages = vec![
         json!({"role": "user", "content": "Hi"}),
         json!({"role": "assistant", "content": null, "tool_calls": [call]}),
     ];
-    messages.extend(results.iter().map(|id| json!({"role": "tool", "content": "1", "tool_call_id": id})));
+    messages.extend(
+        results.iter().map(|id| json!({"role": "tool", "content": "1", "tool_call_id": id})),
+    );
     json!({"model": "m", "messages": messages})
 }
 
@@ -122,7 +152,11 @@ fn requests_that_providers_refuse_are_refused() {
         (OpenAiChat, chat("f", "{}", &["a", "a"]), "has no call before it"),
         (OpenAiChat, json!({"messages": []}), "at least one message"),
         (OpenAiChat, json!({"messages": [{"role": "user"}]}), "must have content"),
-        (OpenAiChat, json!({"messages": [{"role": "system", "content": "Be brief."}]}), "a message of the user"),
+        (
+            OpenAiChat,
+            json!({"messages": [{"role": "system", "content": "Be brief."}]}),
+            "a message of the user",
+        ),
         (OpenAiChat, tool(json!({"type": "array"})), "type 'object'"),
         (OpenAiChat, tool(json!({"type": "object", "anyOf": []})), "'anyOf' at the top level"),
         (
@@ -146,7 +180,11 @@ fn requests_that_providers_refuse_are_refused() {
         ),
         (Anthropic, blocks(json!([{"type": "text", "text": " "}])), "must have content"),
         (Anthropic, blocks(json!([])), "must have content"),
-        (Anthropic, json!({"messages": [{"role": "assistant", "content": "Hi"}]}), "role of the user"),
+        (
+            Anthropic,
+            json!({"messages": [{"role": "assistant", "content": "Hi"}]}),
+            "role of the user",
+        ),
         (
             Anthropic,
             json!({"messages": [{"role": "user", "content": "Hi"},
@@ -158,7 +196,9 @@ fn requests_that_providers_refuse_are_refused() {
         (Gemini, gemini(json!([called, result(json!(1))])), "role of the user"),
         (
             Gemini,
-            gemini(json!([user, {"role": "model", "parts": [{"text": "a"}]}, called, result(json!(1))])),
+            gemini(
+                json!([user, {"role": "model", "parts": [{"text": "a"}]}, called, result(json!(1))]),
+            ),
             "a function call turn",
         ),
         (Gemini, gemini(json!([user, called])), "has no result"),
@@ -182,5 +222,8 @@ fn requests_that_providers_refuse_are_refused() {
     // A valid request.
     let provider = FakeProvider::start(OpenAiChat, [FakeReply::text("Ok.")]).unwrap();
     let answer = post(&format!("{}/x", provider.base_url()), &chat("f", "{}", &["a"])).unwrap();
-    assert_eq!((answer.status, answer.json()["choices"][0]["message"]["content"].as_str()), (200, Some("Ok.")));
+    assert_eq!(
+        (answer.status, answer.json()["choices"][0]["message"]["content"].as_str()),
+        (200, Some("Ok."))
+    );
 }

@@ -52,8 +52,10 @@ const CHAT_END: [&str; 2] = [
     r#"{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
     "[DONE]",
 ];
-const RESPONSES: &str = r#"{"type":"response.created","response":{"id":"r","status":"in_progress","output":[]}}"#;
-const RESPONSES_END: &str = r#"{"type":"response.completed","response":{"id":"r","model":"m","status":"completed"}}"#;
+const RESPONSES: &str =
+    r#"{"type":"response.created","response":{"id":"r","status":"in_progress","output":[]}}"#;
+const RESPONSES_END: &str =
+    r#"{"type":"response.completed","response":{"id":"r","model":"m","status":"completed"}}"#;
 
 const ANSWERS: [Answer; 12] = [
     Answer {
@@ -72,7 +74,11 @@ const ANSWERS: [Answer; 12] = [
     Answer {
         format: "openai-chat",
         first: &[r#"{"id":"c","choices":[{"index":0,"delta":{"reasoning_content":"Hm"}}]}"#],
-        rest: &[r#"{"id":"c","choices":[{"index":0,"delta":{"content":"Hi"}}]}"#, CHAT_END[0], CHAT_END[1]],
+        rest: &[
+            r#"{"id":"c","choices":[{"index":0,"delta":{"content":"Hi"}}]}"#,
+            CHAT_END[0],
+            CHAT_END[1],
+        ],
         piece: Piece::Reasoning,
     },
     Answer {
@@ -173,7 +179,9 @@ const ANSWERS: [Answer; 12] = [
     },
     Answer {
         format: "gemini",
-        first: &[r#"{"candidates":[{"content":{"parts":[{"text":"Hé"}],"role":"model"}}],"modelVersion":"m"}"#],
+        first: &[
+            r#"{"candidates":[{"content":{"parts":[{"text":"Hé"}],"role":"model"}}],"modelVersion":"m"}"#,
+        ],
         rest: &[
             r#"{"candidates":[{"content":{"parts":[{"text":" there"}],"role":"model"},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":4}}"#,
         ],
@@ -181,13 +189,19 @@ const ANSWERS: [Answer; 12] = [
     },
     Answer {
         format: "gemini",
-        first: &[r#"{"candidates":[{"content":{"parts":[{"text":"Hm","thought":true}],"role":"model"}}]}"#],
-        rest: &[r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"},"finishReason":"STOP"}]}"#],
+        first: &[
+            r#"{"candidates":[{"content":{"parts":[{"text":"Hm","thought":true}],"role":"model"}}]}"#,
+        ],
+        rest: &[
+            r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}],"role":"model"},"finishReason":"STOP"}]}"#,
+        ],
         piece: Piece::Reasoning,
     },
     Answer {
         format: "gemini",
-        first: &[r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}],"role":"model"}}]}"#],
+        first: &[
+            r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}],"role":"model"}}]}"#,
+        ],
         rest: &[r#"{"candidates":[{"content":{"parts":[]},"finishReason":"STOP"}]}"#],
         piece: Piece::Call,
     },
@@ -216,7 +230,13 @@ fn events(data: &[&str]) -> String {
 }
 
 /// Responds to one connection. An error means that the client has given up, which the test reports.
-fn respond(listener: &TcpListener, first: &str, rest: &str, writes: Writes, wait: &Receiver<()>) -> Option<()> {
+fn respond(
+    listener: &TcpListener,
+    first: &str,
+    rest: &str,
+    writes: Writes,
+    wait: &Receiver<()>,
+) -> Option<()> {
     let (mut stream, _) = listener.accept().ok()?;
     stream.set_nodelay(true).ok()?;
     read_request(&stream)?;
@@ -257,9 +277,15 @@ fn read_request(stream: &TcpStream) -> Option<()> {
 fn model(format: &str, url: &str) -> Arc<dyn Model> {
     let key = Secret::new("test");
     match format {
-        "openai-chat" => Arc::new(OpenAiChat::builder("m").base_url(url).api_key(key).build().unwrap()),
-        "openai-responses" => Arc::new(OpenAiResponses::builder("m").base_url(url).api_key(key).build().unwrap()),
-        "anthropic" => Arc::new(Anthropic::builder("m").base_url(url).api_key(key).build().unwrap()),
+        "openai-chat" => {
+            Arc::new(OpenAiChat::builder("m").base_url(url).api_key(key).build().unwrap())
+        }
+        "openai-responses" => {
+            Arc::new(OpenAiResponses::builder("m").base_url(url).api_key(key).build().unwrap())
+        }
+        "anthropic" => {
+            Arc::new(Anthropic::builder("m").base_url(url).api_key(key).build().unwrap())
+        }
         _ => Arc::new(Gemini::builder("m").base_url(url).api_key(key).build().unwrap()),
     }
 }
@@ -271,8 +297,9 @@ async fn a_model_hands_on_a_piece_before_the_next_one_has_arrived() {
             let case = format!("{} {:?} {writes:?}", answer.format, answer.piece);
             let (url, seen) = serve(answer, writes);
             let mut stream = model(answer.format, &url).stream(ModelRequest::new("Hi").streamed());
-            let first =
-                tokio::time::timeout(HANGS, stream.next()).await.unwrap_or_else(|_| panic!("{case}: held back"));
+            let first = tokio::time::timeout(HANGS, stream.next())
+                .await
+                .unwrap_or_else(|_| panic!("{case}: held back"));
             let piece = match first.unwrap().unwrap_or_else(|error| panic!("{case}: {error}")) {
                 ModelEvent::Text(text) if text == "Hé" => Piece::Text,
                 ModelEvent::Reasoning(text) if text == "Hm" => Piece::Reasoning,
@@ -281,8 +308,10 @@ async fn a_model_hands_on_a_piece_before_the_next_one_has_arrived() {
             };
             assert_eq!(piece, answer.piece, "{case}");
             seen.send(()).unwrap();
-            let rest: Vec<_> =
-                stream.map(|event| event.unwrap_or_else(|error| panic!("{case}: {error}"))).collect().await;
+            let rest: Vec<_> = stream
+                .map(|event| event.unwrap_or_else(|error| panic!("{case}: {error}")))
+                .collect()
+                .await;
             assert!(matches!(rest.last(), Some(ModelEvent::Completed(_))), "{case}: {rest:?}");
         }
     }
@@ -295,14 +324,22 @@ async fn an_agent_shows_a_piece_before_the_next_one_has_arrived() {
         let mut run = Agent::new(model(answer.format, &url)).stream("Hi").unwrap();
         let delta = async {
             loop {
-                let event = within("the next event", run.next()).await.expect("a piece comes before the end");
+                let event = within("the next event", run.next())
+                    .await
+                    .expect("a piece comes before the end");
                 if let EventKind::ModelDelta(delta) = &event.kind {
                     return delta.clone();
                 }
             }
         };
-        let delta = tokio::time::timeout(HANGS, delta).await.unwrap_or_else(|_| panic!("{}: held back", answer.format));
-        assert!(matches!(&delta, ModelDelta::Text(text) if text == "Hé"), "{}: {delta:?}", answer.format);
+        let delta = tokio::time::timeout(HANGS, delta)
+            .await
+            .unwrap_or_else(|_| panic!("{}: held back", answer.format));
+        assert!(
+            matches!(&delta, ModelDelta::Text(text) if text == "Hé"),
+            "{}: {delta:?}",
+            answer.format
+        );
         seen.send(()).unwrap();
         assert_eq!(run.result().await.unwrap().output(), "Hé there", "{}", answer.format);
     }

@@ -13,7 +13,9 @@ use agentflow::message::Conversation;
 use agentflow::middleware::{Price, Prices, Scope, cost_tracker, token_budget};
 use agentflow::model::gemini::Gemini;
 use agentflow::model::openai_chat::OpenAiChat;
-use agentflow::model::{HttpSettings, ModelError, ModelErrorKind, ModelRequest, ModelResponse, Secret, Usage};
+use agentflow::model::{
+    HttpSettings, ModelError, ModelErrorKind, ModelRequest, ModelResponse, Secret, Usage,
+};
 use agentflow::store::{MemoryStore, Store};
 use agentflow::{Agent, Message, Model, Runtime, tool, tools};
 use agentflow_testing::{ScriptedModel, Turn};
@@ -32,23 +34,29 @@ impl Format {
     /// Builds a complete answer whose usage counts all have this value.
     fn counted(self, count: &Value) -> Value {
         match self {
-            Self::Chat => json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}],
+            Self::Chat => {
+                json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}],
                 "usage": {"prompt_tokens": count, "completion_tokens": count,
                     "prompt_tokens_details": {"cached_tokens": count, "cache_write_tokens": count},
-                    "completion_tokens_details": {"reasoning_tokens": count}}}),
+                    "completion_tokens_details": {"reasoning_tokens": count}}})
+            }
             Self::Responses => json!({"status": "completed",
                 "output": [{"type": "message", "content": [{"type": "output_text", "text": "x"}]}],
                 "usage": {"input_tokens": count, "output_tokens": count,
                     "input_tokens_details": {"cached_tokens": count, "cache_write_tokens": count},
                     "output_tokens_details": {"reasoning_tokens": count}}}),
-            Self::Anthropic => json!({"type": "message", "content": [{"type": "text", "text": "x"}],
+            Self::Anthropic => {
+                json!({"type": "message", "content": [{"type": "text", "text": "x"}],
                 "stop_reason": "end_turn", "usage": {"input_tokens": count, "output_tokens": count,
                     "cache_read_input_tokens": count, "cache_creation_input_tokens": count,
-                    "output_tokens_details": {"thinking_tokens": count}}}),
-            Self::Gemini => json!({"candidates": [{"content": {"parts": [{"text": "x"}]}, "finishReason": "STOP"}],
+                    "output_tokens_details": {"thinking_tokens": count}}})
+            }
+            Self::Gemini => {
+                json!({"candidates": [{"content": {"parts": [{"text": "x"}]}, "finishReason": "STOP"}],
                 "usageMetadata": {"promptTokenCount": count, "candidatesTokenCount": count,
                     "thoughtsTokenCount": count, "cachedContentTokenCount": count,
-                    "toolUsePromptTokenCount": count}}),
+                    "toolUsePromptTokenCount": count}})
+            }
         }
     }
 
@@ -57,12 +65,19 @@ impl Format {
         let text = "abcdefgh".repeat(512);
         let (start, more) = match self {
             Self::Chat => (None, json!({"choices": [{"delta": {"content": text}}]})),
-            Self::Responses => (None, json!({"type": "response.output_text.delta", "output_index": 0, "delta": text})),
+            Self::Responses => (
+                None,
+                json!({"type": "response.output_text.delta", "output_index": 0, "delta": text}),
+            ),
             Self::Anthropic => (
-                Some(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})),
+                Some(
+                    json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+                ),
                 json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}),
             ),
-            Self::Gemini => (None, json!({"candidates": [{"content": {"parts": [{"text": text}]}}]})),
+            Self::Gemini => {
+                (None, json!({"candidates": [{"content": {"parts": [{"text": text}]}}]}))
+            }
         };
         (start.map(event).unwrap_or_default(), event(more))
     }
@@ -86,13 +101,20 @@ impl Format {
     /// Returns the end of a stream.
     fn end(self) -> String {
         match self {
-            Self::Chat => event(json!({"choices": [{"delta": {}, "finish_reason": "stop"}]})) + "data: [DONE]\n\n",
-            Self::Responses => event(json!({"type": "response.completed", "response": {"status": "completed"}})),
+            Self::Chat => {
+                event(json!({"choices": [{"delta": {}, "finish_reason": "stop"}]}))
+                    + "data: [DONE]\n\n"
+            }
+            Self::Responses => {
+                event(json!({"type": "response.completed", "response": {"status": "completed"}}))
+            }
             Self::Anthropic => {
                 event(json!({"type": "message_start", "message": {"id": "m"}}))
                     + &event(json!({"type": "message_stop"}))
             }
-            Self::Gemini => event(json!({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})),
+            Self::Gemini => {
+                event(json!({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]}))
+            }
         }
     }
 
@@ -101,7 +123,9 @@ impl Format {
         let list = format!("[{}{{}}]", "{},".repeat(items - 1));
         match self {
             Self::Chat => {
-                format!(r#"{{"choices":[{{"message":{{"tool_calls":{list}}},"delta":{{"tool_calls":{list}}}}}]}}"#)
+                format!(
+                    r#"{{"choices":[{{"message":{{"tool_calls":{list}}},"delta":{{"tool_calls":{list}}}}}]}}"#
+                )
             }
             Self::Responses => format!(
                 r#"{{"type":"response.completed","status":"completed","output":{list},"response":{{"output":{list}}}}}"#
@@ -114,20 +138,29 @@ impl Format {
     /// Builds events with the key in fields that should be lists or objects.
     fn key_of_another_type(self, key: &str) -> Vec<String> {
         let fields: &[&str] = match self {
-            Self::Chat => &[r#""choices":KEY"#, r#""choices":[{"message":KEY}]"#, r#""choices":[{"delta":KEY}]"#],
-            Self::Responses => {
-                &[r#""output":KEY,"type":"response.completed","response":KEY"#, r#""output_index":KEY,"output":KEY"#]
-            }
-            Self::Anthropic => {
-                &[r#""type":"content_block_delta","delta":KEY"#, r#""type":"message_start","message":KEY"#]
-            }
+            Self::Chat => &[
+                r#""choices":KEY"#,
+                r#""choices":[{"message":KEY}]"#,
+                r#""choices":[{"delta":KEY}]"#,
+            ],
+            Self::Responses => &[
+                r#""output":KEY,"type":"response.completed","response":KEY"#,
+                r#""output_index":KEY,"output":KEY"#,
+            ],
+            Self::Anthropic => &[
+                r#""type":"content_block_delta","delta":KEY"#,
+                r#""type":"message_start","message":KEY"#,
+            ],
             Self::Gemini => &[
                 r#""candidates":KEY"#,
                 r#""candidates":[{"content":KEY}]"#,
                 r#""candidates":[{"content":{"parts":KEY}}]"#,
             ],
         };
-        fields.iter().map(|field| format!("{{{}}}", field.replace("KEY", &format!("\"{key}\"")))).collect()
+        fields
+            .iter()
+            .map(|field| format!("{{{}}}", field.replace("KEY", &format!("\"{key}\""))))
+            .collect()
     }
 }
 
@@ -206,7 +239,10 @@ fn endless(kind: &'static str, start: String, more: String) -> (Answer, Arc<Atom
     let written = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&written);
     let answer: Answer = Arc::new(move |stream| {
-        write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n{start}")?;
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n{start}"
+        )?;
         // Large writes, so that the server is not the bottleneck.
         let piece = more.repeat((64 * 1024 / more.len()).max(1));
         loop {
@@ -267,13 +303,19 @@ async fn a_lying_server_neither_overflows_a_run_nor_its_budget() {
     let call = || Turn::call("look_up", json!({"what": "x"})).usage(lie());
     let liar = || ScriptedModel::new([call(), call(), Turn::text("done").usage(lie())]);
     let prices = Prices::new().model("scripted", Price::per_million(1.0, 1.0));
-    let runtime = Runtime::builder().store(MemoryStore::new()).with(cost_tracker(prices).allow_unpriced()).build();
-    let result = Agent::new(liar()).tools(tools![look_up]).runtime(&runtime).run("Hi").await.unwrap();
+    let runtime = Runtime::builder()
+        .store(MemoryStore::new())
+        .with(cost_tracker(prices).allow_unpriced())
+        .build();
+    let result =
+        Agent::new(liar()).tools(tools![look_up]).runtime(&runtime).run("Hi").await.unwrap();
     assert_eq!((result.output().as_str(), result.usage().total_tokens()), ("done", u64::MAX));
     // Its journal must stay readable for a resume.
     let events = result.events();
     assert_eq!(Conversation::from_events(&events).len(), 6);
-    for (cut, scope) in (1..events.len()).flat_map(|cut| [(cut, Scope::Run), (cut, Scope::Invocation)]) {
+    for (cut, scope) in
+        (1..events.len()).flat_map(|cut| [(cut, Scope::Run), (cut, Scope::Invocation)])
+    {
         let store = MemoryStore::new();
         store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
         let runtime = Runtime::builder().store(store).with(token_budget(10).scope(scope)).build();
@@ -302,13 +344,18 @@ async fn an_answer_without_an_end_is_ended() {
     const LIMIT: u64 = 1024 * 1024;
     for format in Format::ALL {
         for streamed in [true, false] {
-            let (start, more) = if streamed { format.endless() } else { ("[".to_owned(), "{},".to_owned()) };
+            let (start, more) =
+                if streamed { format.endless() } else { ("[".to_owned(), "{},".to_owned()) };
             let kind = if streamed { "text/event-stream" } else { "application/json" };
             let (answer, written) = endless(kind, start, more);
             let (server, _) = serve(answer);
             let http = once().max_answer_bytes(LIMIT);
             let error = call(&*format.model_at(&server, http), streamed).await.unwrap_err();
-            assert_eq!(error.kind(), ModelErrorKind::AnswerTooLarge, "{format:?} {streamed}: {error}");
+            assert_eq!(
+                error.kind(),
+                ModelErrorKind::AnswerTooLarge,
+                "{format:?} {streamed}: {error}"
+            );
             assert!(error.message().contains("1048576") && !error.is_retryable(), "{error}");
             // Includes the bytes in socket buffers.
             let written = written.load(Ordering::SeqCst);
@@ -330,7 +377,9 @@ async fn an_answer_has_a_limit_by_default() {
 #[tokio::test]
 async fn an_answer_has_no_more_parts_than_it_may() {
     for format in Format::ALL {
-        let of = |calls: usize| (0..calls).map(|number| format.call(number)).collect::<String>() + &format.end();
+        let of = |calls: usize| {
+            (0..calls).map(|number| format.call(number)).collect::<String>() + &format.end()
+        };
         let (server, _) = serve(stream(of(MAX_PARTS)));
         let response = call(&*format.model_at(&server, once()), true).await.unwrap();
         assert_eq!(response.tool_calls().count(), MAX_PARTS, "{format:?}");
@@ -374,7 +423,8 @@ async fn no_text_of_an_error_is_long() {
 
 /// Collects all visible text of an error and its causes.
 fn shown(error: &ModelError) -> String {
-    let mut all = format!("{error} {error:?} {error:#?} {:?} {:?}\n", error.body(), error.provider_code());
+    let mut all =
+        format!("{error} {error:?} {error:#?} {:?} {:?}\n", error.body(), error.provider_code());
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         all.push_str(&format!("{error} {error:?} {error:#?}\n"));
@@ -390,14 +440,21 @@ async fn a_key_in_the_place_of_something_else_is_not_shown() {
     for format in Format::ALL {
         for key in [KEY, &escaped] {
             for body in format.key_of_another_type(key) {
-                for (answer, streamed) in [(document(body.clone()), false), (stream(format!("data: {body}\n\n")), true)]
+                for (answer, streamed) in
+                    [(document(body.clone()), false), (stream(format!("data: {body}\n\n")), true)]
                 {
                     let (server, _) = serve(answer);
-                    let error = call(&*format.model_at(&server, once()), streamed).await.unwrap_err();
+                    let error =
+                        call(&*format.model_at(&server, once()), streamed).await.unwrap_err();
                     let shown = shown(&error);
-                    assert!(!shown.contains(KEY) && !shown.contains(&escaped), "{format:?} {body}: {shown}");
+                    assert!(
+                        !shown.contains(KEY) && !shown.contains(&escaped),
+                        "{format:?} {body}: {shown}"
+                    );
                     let cause = std::error::Error::source(&error);
-                    caused += usize::from(cause.is_some_and(|cause| cause.to_string().contains("[hidden]")));
+                    caused += usize::from(
+                        cause.is_some_and(|cause| cause.to_string().contains("[hidden]")),
+                    );
                 }
             }
         }
@@ -418,10 +475,19 @@ async fn a_models_name_leads_nowhere_else() {
         ("m\r\nx-evil: 1", "models/m%0D%0Ax-evil%3A%201"),
         ("...", "models/..."),
     ] {
-        let model = Gemini::builder(name).base_url(&server).api_key(Secret::new(KEY)).http(once()).build().unwrap();
+        let model = Gemini::builder(name)
+            .base_url(&server)
+            .api_key(Secret::new(KEY))
+            .http(once())
+            .build()
+            .unwrap();
         call(&model, false).await.unwrap();
         let head = heads.lock().unwrap().pop().unwrap();
-        assert_eq!(head.lines().next(), Some(&*format!("POST /v1beta/{path}:generateContent HTTP/1.1")), "{name}");
+        assert_eq!(
+            head.lines().next(),
+            Some(&*format!("POST /v1beta/{path}:generateContent HTTP/1.1")),
+            "{name}"
+        );
         assert!(!head.contains("x-evil: 1"), "{head}");
     }
     for name in ["", "..", "models/../../v1beta/cachedContents/x", "/m", "m/", "a//b", "./m"] {
@@ -443,7 +509,8 @@ async fn calls_to_this_machine_take_no_proxy() {
         return;
     }
     let body = Format::Chat.counted(&json!(1)).to_string();
-    let ((server, heads), (proxy, proxied)) = (serve(document(body.clone())), serve(document(body)));
+    let ((server, heads), (proxy, proxied)) =
+        (serve(document(body.clone())), serve(document(body)));
     let test = test_as_process(module_path!(), "calls_to_this_machine_take_no_proxy")
         .env(SERVER, server)
         .envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, &proxy)))
@@ -470,8 +537,9 @@ impl<S: tracing::Subscriber> Layer<S> for Warnings {
     fn on_event(&self, event: &tracing::Event<'_>, _: LayerContext<'_, S>) {
         if *event.metadata().level() == tracing::Level::WARN {
             let mut text = String::new();
-            event
-                .record(&mut |field: &Field, value: &dyn Debug| text.push_str(&format!("{}={value:?} ", field.name())));
+            event.record(&mut |field: &Field, value: &dyn Debug| {
+                text.push_str(&format!("{}={value:?} ", field.name()));
+            });
             self.0.lock().unwrap().push(text);
         }
     }
@@ -482,8 +550,10 @@ async fn a_key_in_plain_text_is_warned_of_once_for_a_server() {
     let warnings = Warnings::default();
     let _guard = tracing::subscriber::set_default(Registry::default().with(warnings.clone()));
     let ask = async |url: &str, key: Option<&str>, header: Option<(&str, &str)>| {
-        let mut builder =
-            OpenAiChat::builder("m").base_url(url).http(once()).api_key_name("AGENTFLOW_TEST_NO_SUCH_KEY");
+        let mut builder = OpenAiChat::builder("m")
+            .base_url(url)
+            .http(once())
+            .api_key_name("AGENTFLOW_TEST_NO_SUCH_KEY");
         if let Some(key) = key {
             builder = builder.api_key(Secret::new(key));
         }
@@ -496,7 +566,10 @@ async fn a_key_in_plain_text_is_warned_of_once_for_a_server() {
     // The host does not exist. The warning is logged before the request is sent.
     let seen = ask("http://one.invalid:81/v1", Some(KEY), None).await;
     assert_eq!(seen.len(), 1, "{seen:?}");
-    assert!(seen[0].contains("one.invalid") && seen[0].contains("81") && seen[0].contains("http://"), "{seen:?}");
+    assert!(
+        seen[0].contains("one.invalid") && seen[0].contains("81") && seen[0].contains("http://"),
+        "{seen:?}"
+    );
     assert!(!seen[0].contains(KEY), "{seen:?}");
     for (url, key, header, expected) in [
         // The same server again, also for another of its models.
@@ -512,6 +585,9 @@ async fn a_key_in_plain_text_is_warned_of_once_for_a_server() {
     ] {
         let seen = ask(url, key, header).await;
         assert_eq!(seen.len(), expected, "{url}: {seen:?}");
-        assert!(seen.iter().all(|text| !text.contains(KEY) && !text.contains("pass-word")), "{seen:?}");
+        assert!(
+            seen.iter().all(|text| !text.contains(KEY) && !text.contains("pass-word")),
+            "{seen:?}"
+        );
     }
 }

@@ -56,8 +56,10 @@ impl Model for Held {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let wrong =
-            request.messages.last().is_some_and(|last| last.results().any(|result| !result.status.is_success()));
+        let wrong = request
+            .messages
+            .last()
+            .is_some_and(|last| last.results().any(|result| !result.status.is_success()));
         let (sent, turn) = (self.sent.clone(), self.model.stream(request));
         let held = async move {
             if wrong {
@@ -112,11 +114,14 @@ async fn live_run(session: &Session) -> Vec<Vec<Event>> {
 #[track_caller]
 fn check_order(messages: &[Arc<Message>]) {
     for pair in messages.windows(2) {
-        let answered = pair[0].results().any(|result| result.name == "final_answer" && result.status.is_success());
+        let answered = pair[0]
+            .results()
+            .any(|result| result.name == "final_answer" && result.status.is_success());
         assert!(!(answered && pair[1].role() == Role::User), "{messages:#?}");
     }
     let calls = messages.iter().flat_map(|message| message.tool_calls()).map(|call| &call.id);
-    let results = messages.iter().flat_map(|message| message.results()).map(|result| &result.call_id);
+    let results =
+        messages.iter().flat_map(|message| message.results()).map(|result| &result.call_id);
     assert_eq!(calls.collect::<Vec<_>>(), results.collect::<Vec<_>>());
 }
 
@@ -150,13 +155,17 @@ async fn every_prefix_of_a_live_run_is_a_request_that_providers_take() {
             check_order(request.messages.messages());
             Turn::calls([noted("resumed")])
         }));
-        let agent = Agent::new(scripted).instruct("Be kind.").output::<Note>().tools(tools![sess_lookup]);
+        let agent =
+            Agent::new(scripted).instruct("Be kind.").output::<Note>().tools(tools![sess_lookup]);
         let run = agent.runtime(&runtime).resume(&id()).await.unwrap();
         let sent = run.send_message("one more").await.is_ok();
         drop(run.close().await);
         let result = run.result().await.unwrap();
         check_order(result.conversation().messages());
-        assert_eq!(sent, result.conversation().messages().iter().any(|message| message.text() == "one more"));
+        assert_eq!(
+            sent,
+            result.conversation().messages().iter().any(|message| message.text() == "one more")
+        );
         // Another run continues the conversation of the prefix, with one of the four formats in
         // turn.
         for (conversation, what) in [
@@ -171,7 +180,11 @@ async fn every_prefix_of_a_live_run_is_a_request_that_providers_take() {
             let ended = agent.run(RunRequest::new(conversation).max_steps(1)).await;
             let body = replay.log_of(&key)[0]["body"].clone();
             let (calls, results) = calls_and_results(format, &body);
-            assert_eq!(calls, results.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), "{key}: {body:#}");
+            assert_eq!(
+                calls,
+                results.into_iter().map(|(id, _)| id).collect::<Vec<_>>(),
+                "{key}: {body:#}"
+            );
             assert!(ended.is_err(), "{key}");
             seen += 1;
         }

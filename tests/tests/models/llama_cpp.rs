@@ -25,7 +25,12 @@ struct Dialect {
 const DIALECTS: [Dialect; 3] = [
     Dialect { format: "openai-chat", path: "/v1", max_tokens: "max_tokens", at_limit: "length" },
     // The server reports every answer in this format as completed.
-    Dialect { format: "openai-responses", path: "/v1", max_tokens: "max_output_tokens", at_limit: "stop" },
+    Dialect {
+        format: "openai-responses",
+        path: "/v1",
+        max_tokens: "max_output_tokens",
+        at_limit: "stop",
+    },
     Dialect { format: "anthropic", path: "", max_tokens: "max_tokens", at_limit: "length" },
 ];
 
@@ -35,7 +40,13 @@ impl Server {
     fn agentwf(&self, command: &str, dialect: &Dialect, max_tokens: u32) -> Agentwf {
         let Dialect { format, path, max_tokens: name, .. } = dialect;
         Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host"))
-            .args([command, "--model", &format!("{format}/smollm2"), "--base-url", &format!("{}{path}", self.0.base())])
+            .args([
+                command,
+                "--model",
+                &format!("{format}/smollm2"),
+                "--base-url",
+                &format!("{}{path}", self.0.base()),
+            ])
             .args(["--setting", "temperature=0", "--setting", &format!("{name}={max_tokens}")])
             .deadline(PATIENCE)
     }
@@ -57,7 +68,11 @@ impl Server {
     fn wait_for_slots(&self, busy: usize, within: Duration) -> Duration {
         let began = Instant::now();
         while self.busy_slots() != busy {
-            assert!(began.elapsed() < within, "{} slots are busy after {within:?}, not {busy}", self.busy_slots());
+            assert!(
+                began.elapsed() < within,
+                "{} slots are busy after {within:?}, not {busy}",
+                self.busy_slots()
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         began.elapsed()
@@ -107,11 +122,19 @@ fn answers(server: &Server, dialect: &Dialect) {
         .map(|event| event["payload"]["text"].as_str().unwrap())
         .collect();
     assert!(pieces.len() > 3, "{format}: {pieces:?}");
-    assert_eq!(events.last().unwrap()["payload"]["agent"]["message"]["parts"][0]["text"], pieces.concat(), "{format}");
+    assert_eq!(
+        events.last().unwrap()["payload"]["agent"]["message"]["parts"][0]["text"],
+        pieces.concat(),
+        "{format}"
+    );
 
     // The server's refusal of a request is returned as an error.
     let refused = server.call(dialect).args(["--setting", r#"temperature="hot""#]).run();
-    assert_eq!((refused.code, &refused.line()["error"]["kind"]), (Some(1), &"bad_request".into()), "{refused:#?}");
+    assert_eq!(
+        (refused.code, &refused.line()["error"]["kind"]),
+        (Some(1), &"bad_request".into()),
+        "{refused:#?}"
+    );
 }
 
 /// Interrupts an answer. The server stops generating at once.

@@ -38,12 +38,18 @@ async fn describe(cx: &Context, country: String) -> agentflow::Result<Country>;
 #[tokio::test]
 async fn the_server_keeps_a_small_model_to_the_return_type() {
     let Some(server) = LlamaServer::start() else { return };
-    let model = OpenAiChat::builder("smollm2").base_url(format!("{}/v1", server.base())).build().expect("a model");
+    let model = OpenAiChat::builder("smollm2")
+        .base_url(format!("{}/v1", server.base()))
+        .build()
+        .expect("a model");
     let runtime = Runtime::builder().model(model).build();
-    let answer = tokio::time::timeout(Duration::from_secs(240), describe(&runtime.context(), "France".into()))
-        .await
-        .expect("an answer in time")
-        .expect("an answer that fits");
+    let answer = tokio::time::timeout(
+        Duration::from_secs(240),
+        describe(&runtime.context(), "France".into()),
+    )
+    .await
+    .expect("an answer in time")
+    .expect("an answer that fits");
     assert!(answer.capital.contains("Paris"), "{answer:?}");
     assert!((1..=9).contains(&answer.confidence), "{answer:?}");
 }

@@ -17,12 +17,18 @@ const PATIENCE: Duration = Duration::from_secs(240);
 const NINTH: &str = "Throw away the old letters.";
 
 fn host(args: &[&str], folder: &Path) -> Agentwf {
-    Agentwf::new(env!("CARGO_BIN_EXE_local-chat")).args(args).args(["--store"]).args([folder.join("chat.db")])
+    Agentwf::new(env!("CARGO_BIN_EXE_local-chat"))
+        .args(args)
+        .args(["--store"])
+        .args([folder.join("chat.db")])
 }
 
 fn chat(server: &LlamaServer, folder: &Path) -> Child {
     let base = format!("{}/v1", server.base());
-    let chat = host(&["chat", "--agent", "local", "--session", "ada-1", "--caller", "ada", "--history", "0"], folder);
+    let chat = host(
+        &["chat", "--agent", "local", "--session", "ada-1", "--caller", "ada", "--history", "0"],
+        folder,
+    );
     chat.env("AGENTFLOW_LOCAL", &base).start_with(Stdio::piped())
 }
 
@@ -30,16 +36,15 @@ fn chat(server: &LlamaServer, folder: &Path) -> Child {
 fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     let Some(server) = LlamaServer::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let questions: Vec<String> =
-        (1..=20)
-            .map(|turn| {
-                if turn == 9 {
-                    NINTH.to_owned()
-                } else {
-                    format!("Tell me a word that rhymes with cat, number {turn}.")
-                }
-            })
-            .collect();
+    let questions: Vec<String> = (1..=20)
+        .map(|turn| {
+            if turn == 9 {
+                NINTH.to_owned()
+            } else {
+                format!("Tell me a word that rhymes with cat, number {turn}.")
+            }
+        })
+        .collect();
     let mut first = chat(&server, folder.path());
     first.stdin.as_mut().unwrap().write_all((questions[..9].join("\n") + "\n").as_bytes()).unwrap();
     // Standard input stays open, so the process waits for the answer.
@@ -61,9 +66,14 @@ fn a_chat_of_twenty_turns_is_killed_in_a_question_and_continued() {
     let exported = host(&["sessions", "export", "ada-1"], folder.path()).run();
     let session = exported.line();
     let runs = session["runs"].as_array().expect("a list of runs");
-    let asked = |run: &serde_json::Value| run["messages"][0]["parts"][0]["text"].as_str().map(ToOwned::to_owned);
+    let asked = |run: &serde_json::Value| {
+        run["messages"][0]["parts"][0]["text"].as_str().map(ToOwned::to_owned)
+    };
     assert_eq!(runs.iter().filter_map(asked).collect::<Vec<_>>(), questions);
     assert!(runs.iter().all(|run| run["status"] == "success"), "{session:#}");
     let thrown = exported.stdout.matches("thrown away: ").count();
-    assert!(thrown >= 1 && runs[8].to_string().matches("thrown away: ").count() == thrown, "{session:#}");
+    assert!(
+        thrown >= 1 && runs[8].to_string().matches("thrown away: ").count() == thrown,
+        "{session:#}"
+    );
 }

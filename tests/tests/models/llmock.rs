@@ -28,7 +28,9 @@ impl Server {
 
     /// Sets the behavior for the next requests.
     fn will(&self, behaviors: Value) {
-        let answer = post(&format!("{}/_llmock/scenario", self.base), &json!({"behaviors": behaviors})).unwrap();
+        let answer =
+            post(&format!("{}/_llmock/scenario", self.base), &json!({"behaviors": behaviors}))
+                .unwrap();
         assert!(answer.status < 300, "{answer:?}");
     }
 
@@ -145,12 +147,15 @@ fn judged(model: &'static str, path: &'static str, after: u32) {
 
     // If the model calls an unknown tool or writes invalid JSON, it receives an error and
     // continues.
-    for (fault, status) in [("unknown_tool", "not_found"), ("malformed_arguments", "invalid_arguments")] {
+    for (fault, status) in
+        [("unknown_tool", "not_found"), ("malformed_arguments", "invalid_arguments")]
+    {
         server.will(json!([{"type": "tool_fault", "kind": fault}]));
         let ended = server.run(&format!("The weather in Oslo, with {fault}?")).run();
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         let events = ended.lines();
-        let refused: Vec<_> = events.iter().filter(|event| event["name"] == "tool.failed").collect();
+        let refused: Vec<_> =
+            events.iter().filter(|event| event["name"] == "tool.failed").collect();
         assert_eq!(refused.len(), 1, "{events:#?}");
         assert_eq!(refused[0]["payload"]["result"]["status"], status);
         assert_eq!(events.last().unwrap()["name"], "run.completed");

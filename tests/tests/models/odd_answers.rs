@@ -91,7 +91,9 @@ impl Row {
         let (default_type, body) = match (&self.document, &self.body, &self.events, &self.stream) {
             (Some(document), None, None, None) => ("application/json", document.to_string()),
             (None, Some(body), None, None) => ("application/json", body.clone()),
-            (None, None, Some(events), None) => ("text/event-stream", events.iter().map(event).collect()),
+            (None, None, Some(events), None) => {
+                ("text/event-stream", events.iter().map(event).collect())
+            }
             (None, None, None, Some(stream)) => ("text/event-stream", stream.clone()),
             _ => panic!("the row `{}` needs exactly one reply", self.name),
         };
@@ -140,7 +142,9 @@ impl ExpectedError {
     fn problems(&self, error: &ModelError) -> Vec<String> {
         let message = self.message.as_deref().unwrap_or_default();
         let retryable = self.retryable.unwrap_or_else(|| error.is_retryable());
-        if error.kind().as_str() == self.kind && error.message().contains(message) && error.is_retryable() == retryable
+        if error.kind().as_str() == self.kind
+            && error.message().contains(message)
+            && error.is_retryable() == retryable
         {
             return Vec::new();
         }
@@ -165,7 +169,11 @@ impl Expected {
         compare("text", json!(self.text), json!(response.text()));
         compare("reasoning", json!(self.reasoning), json!(response.message.reasoning()));
         compare("media", json!(self.media), json!(media(response)));
-        compare("stop reason", json!(self.stop.as_deref().unwrap_or("stop")), json!(response.stop_reason.as_str()));
+        compare(
+            "stop reason",
+            json!(self.stop.as_deref().unwrap_or("stop")),
+            json!(response.stop_reason.as_str()),
+        );
         let usage = serde_json::to_value(&response.usage).unwrap();
         for (name, count) in self.usage.iter().flat_map(|usage| usage.as_object().unwrap()) {
             compare(name, count.clone(), usage[name].clone());
@@ -214,9 +222,11 @@ fn media(response: &ModelResponse) -> Vec<&str> {
 
 fn rows(file: &str) -> Vec<Row> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/odd_answers").join(file);
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let rows = text.lines().enumerate().map(|(at, line)| {
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("{file}, line {}: {error}", at + 1))
+        serde_json::from_str(line)
+            .unwrap_or_else(|error| panic!("{file}, line {}: {error}", at + 1))
     });
     rows.collect()
 }

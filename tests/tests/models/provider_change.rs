@@ -53,9 +53,15 @@ pub(super) fn turns(format: &str) -> [&'static str; 2] {
 pub(super) fn model(replay: &Replay, format: &str, name: &str, key: &str) -> Arc<dyn Model> {
     let (openai, root, secret) = (replay.base_url(key), replay.root_url(key), Secret::new("test"));
     match format {
-        CHAT => Arc::new(OpenAiChat::builder(name).base_url(openai).api_key(secret).build().unwrap()),
-        RESPONSES => Arc::new(OpenAiResponses::builder(name).base_url(openai).api_key(secret).build().unwrap()),
-        ANTHROPIC => Arc::new(Anthropic::builder(name).base_url(root).api_key(secret).build().unwrap()),
+        CHAT => {
+            Arc::new(OpenAiChat::builder(name).base_url(openai).api_key(secret).build().unwrap())
+        }
+        RESPONSES => Arc::new(
+            OpenAiResponses::builder(name).base_url(openai).api_key(secret).build().unwrap(),
+        ),
+        ANTHROPIC => {
+            Arc::new(Anthropic::builder(name).base_url(root).api_key(secret).build().unwrap())
+        }
         _ => Arc::new(Gemini::builder(name).base_url(root).api_key(secret).build().unwrap()),
     }
 }
@@ -73,7 +79,14 @@ impl Talk {
 
     /// Requests the next turn from a model. Returns the request that its server received, and the
     /// answer.
-    async fn ask(&self, replay: &Replay, format: &str, name: &str, case: &str, session: &str) -> (Value, Arc<Message>) {
+    async fn ask(
+        &self,
+        replay: &Replay,
+        format: &str,
+        name: &str,
+        case: &str,
+        session: &str,
+    ) -> (Value, Arc<Message>) {
         let key = format!("{case}~{session}");
         let tools: ToolManifest = ["lookup", "read_file"]
             .map(|name| ToolDefinition::new(name, "", json!({"type": "object"})))
@@ -81,7 +94,8 @@ impl Talk {
             .collect();
         let request = ModelRequest::new(self.conversation.clone()).tools(tools);
         let answer = model(replay, format, name, &key).call(request).await;
-        let answer = answer.unwrap_or_else(|error| panic!("{session}: {format} does not answer: {error}"));
+        let answer =
+            answer.unwrap_or_else(|error| panic!("{session}: {format} does not answer: {error}"));
         (replay.log_of(&key)[0]["body"].clone(), answer.message)
     }
 
@@ -107,7 +121,10 @@ impl Talk {
 }
 
 /// Returns the calls of a request, and its results with the id and text of each.
-pub(super) fn calls_and_results(format: &str, body: &Value) -> (Vec<String>, Vec<(String, String)>) {
+pub(super) fn calls_and_results(
+    format: &str,
+    body: &Value,
+) -> (Vec<String>, Vec<(String, String)>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let entries = match format {
@@ -118,21 +135,31 @@ pub(super) fn calls_and_results(format: &str, body: &Value) -> (Vec<String>, Vec
     for entry in entries.as_array().unwrap() {
         match format {
             CHAT => {
-                calls.extend(entry["tool_calls"].as_array().into_iter().flatten().map(|call| text(&call["id"])));
+                calls.extend(
+                    entry["tool_calls"]
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .map(|call| text(&call["id"])),
+                );
                 if entry["role"] == "tool" {
                     results.push((text(&entry["tool_call_id"]), text(&entry["content"])));
                 }
             }
             RESPONSES => match entry["type"].as_str().unwrap() {
                 "function_call" => calls.push(text(&entry["call_id"])),
-                "function_call_output" => results.push((text(&entry["call_id"]), text(&entry["output"]))),
+                "function_call_output" => {
+                    results.push((text(&entry["call_id"]), text(&entry["output"])));
+                }
                 _ => {}
             },
             ANTHROPIC => {
                 for block in entry["content"].as_array().unwrap() {
                     match block["type"].as_str().unwrap() {
                         "tool_use" => calls.push(text(&block["id"])),
-                        "tool_result" => results.push((text(&block["tool_use_id"]), text(&block["content"]))),
+                        "tool_result" => {
+                            results.push((text(&block["tool_use_id"]), text(&block["content"])));
+                        }
                         _ => {}
                     }
                 }
@@ -220,7 +247,10 @@ fn assert_without(pair: &str, body: &Value, thoughts: &[String]) {
     let mut said = Vec::new();
     texts(body, &mut said);
     for thought in thoughts {
-        assert!(!said.iter().any(|text| text.contains(thought)), "{pair}: {thought:?} was sent: {body:#}");
+        assert!(
+            !said.iter().any(|text| text.contains(thought)),
+            "{pair}: {thought:?} was sent: {body:#}"
+        );
     }
 }
 
@@ -242,7 +272,8 @@ async fn a_conversation_continues_with_another_provider_and_back() {
         let pair = format!("{one}-{other}");
         let mut talk = Talk::new();
         for (at, case) in turns(one).into_iter().enumerate() {
-            let (_, answer) = talk.ask(&replay, one, one_model, case, &format!("{pair}-{at}")).await;
+            let (_, answer) =
+                talk.ask(&replay, one, one_model, case, &format!("{pair}-{at}")).await;
             talk.take(answer);
         }
         let thoughts_of_one = thoughts(talk.conversation.messages());

@@ -40,7 +40,12 @@ impl Format {
         macro_rules! model {
             ($builder:expr) => {
                 Arc::new(
-                    $builder.base_url(format!("{server}/v1")).http(http).api_key(Secret::new(KEY)).build().unwrap(),
+                    $builder
+                        .base_url(format!("{server}/v1"))
+                        .http(http)
+                        .api_key(Secret::new(KEY))
+                        .build()
+                        .unwrap(),
                 )
             };
         }
@@ -91,7 +96,12 @@ impl Reply {
 
     /// Creates a reply with any content type and any body.
     pub(super) fn new(content_type: impl Into<String>, body: impl Into<String>) -> Self {
-        Self { status: 200, content_type: content_type.into(), body: body.into(), after: After::Close }
+        Self {
+            status: 200,
+            content_type: content_type.into(),
+            body: body.into(),
+            after: After::Close,
+        }
     }
 
     /// Sets the status.
@@ -108,7 +118,10 @@ impl Reply {
 
     fn send(&self, stream: &mut TcpStream) -> std::io::Result<()> {
         let Self { status, content_type, body, .. } = self;
-        write!(stream, "HTTP/1.1 {status} -\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n{body}")?;
+        write!(
+            stream,
+            "HTTP/1.1 {status} -\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n{body}"
+        )?;
         match self.after {
             After::Close => Ok(()),
             // The client sends no more data, so this returns when it closes the connection.
@@ -152,7 +165,12 @@ impl ScriptedServer {
     /// Returns the bodies of the requests so far.
     pub(super) fn requests(&self) -> Vec<Value> {
         let bodies = self.bodies.lock().unwrap();
-        bodies.iter().map(|body| serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))).collect()
+        bodies
+            .iter()
+            .map(|body| {
+                serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+            })
+            .collect()
     }
 }
 

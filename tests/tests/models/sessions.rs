@@ -51,10 +51,13 @@ const RUNS: [&str; 3] = ["one", "two", "three"];
 async fn session() -> Vec<Vec<Event>> {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
-    let ask = |run: &str| RunRequest::new(format!("question {run}")).session("s").run_id(RunId::new(run));
-    let agent =
-        |turns: Vec<Turn>| Agent::new(ByTool(ScriptedModel::new(turns))).tools(tools![sess_lookup]).runtime(&runtime);
-    let both = Turn::calls([("sess_lookup", json!({"what": "a"})), ("sess_lookup", json!({"what": "b"}))]);
+    let ask =
+        |run: &str| RunRequest::new(format!("question {run}")).session("s").run_id(RunId::new(run));
+    let agent = |turns: Vec<Turn>| {
+        Agent::new(ByTool(ScriptedModel::new(turns))).tools(tools![sess_lookup]).runtime(&runtime)
+    };
+    let both =
+        Turn::calls([("sess_lookup", json!({"what": "a"})), ("sess_lookup", json!({"what": "b"}))]);
     agent(vec![both, Turn::text("found both")]).run(ask(RUNS[0])).await.unwrap();
     let wrong = Turn::call("final_answer", json!({"words": 1}));
     let right = Turn::call("final_answer", json!({"text": "noted"}));
@@ -120,10 +123,12 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
             (GEMINI, "gemini-2.5-flash"),
         ] {
             let window = SessionWindow::default().runs(2).tokens(300);
-            let [all, some] = [SessionWindow::default(), window].map(|window| Session::from("s").window(window));
+            let [all, some] =
+                [SessionWindow::default(), window].map(|window| Session::from("s").window(window));
             // A second model summarizes the turns that do not fit.
-            let summed_up =
-                Session::from("s").window(window.runs(1)).summarized(Summary::default().model("house/small"));
+            let summed_up = Session::from("s")
+                .window(window.runs(1))
+                .summarized(Summary::default().model("house/small"));
             let sessions = [(all, "all"), (some, "some"), (summed_up, "summed-up")];
             // Summaries are made between runs, so it is enough to test some prefixes of a run with
             // one.
@@ -131,8 +136,10 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
                 let key = format!("{}~{format}-{events}-{resumed}-{what}", turns(format)[0]);
                 // The agent that continues may have no tools.
                 let tools = if resumed { tools![] } else { tools![sess_lookup] };
-                let agent =
-                    Agent::new(model(&replay, format, name, &key)).tools(tools).instruct("Be kind.").runtime(&runtime);
+                let agent = Agent::new(model(&replay, format, name, &key))
+                    .tools(tools)
+                    .instruct("Be kind.")
+                    .runtime(&runtime);
                 let next = RunRequest::new("next").session(session).max_steps(1);
                 // The run is limited to one turn, so it adds no answer to the session.
                 let ended = agent.run(next).await;
@@ -156,7 +163,10 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
 
 /// Returns the last text of a request's conversation.
 fn text_of(body: &Value) -> String {
-    let entries = [&body["messages"], &body["input"], &body["contents"]].into_iter().find_map(Value::as_array).unwrap();
+    let entries = [&body["messages"], &body["input"], &body["contents"]]
+        .into_iter()
+        .find_map(Value::as_array)
+        .unwrap();
     let last = entries.last().unwrap();
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
     let content = if last["content"].is_null() { &last["parts"] } else { &last["content"] };

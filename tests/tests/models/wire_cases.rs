@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::sync::Arc;
 
-use agentflow_tests::{Agentwf, Ended, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
+use agentflow_tests::{
+    Agentwf, Ended, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -19,7 +21,14 @@ fn agentwf() -> Agentwf {
 fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
     let recorded = &turn.request;
     let name = recorded["model"].as_str().unwrap_or("some-model");
-    let mut call = agentwf().args(["call", "--json", "--base-url", url, "--model", &format!("openai-chat/{name}")]);
+    let mut call = agentwf().args([
+        "call",
+        "--json",
+        "--base-url",
+        url,
+        "--model",
+        &format!("openai-chat/{name}"),
+    ]);
     for tool in recorded["tools"].as_array().into_iter().flatten() {
         let mut file = tempfile::Builder::new().suffix(".json").tempfile_in(files).unwrap();
         file.write_all(tool.to_string().as_bytes()).unwrap();
@@ -73,7 +82,12 @@ fn expected(case: &WireCase, turn: &WireTurn) -> Value {
 }
 
 /// Makes a separate call for each turn of a case in one format.
-fn turn_by_turn(replay: &Replay, case: &WireCase, variant: &str, streamed: bool) -> Result<(), String> {
+fn turn_by_turn(
+    replay: &Replay,
+    case: &WireCase,
+    variant: &str,
+    streamed: bool,
+) -> Result<(), String> {
     let files = TempDir::new().unwrap();
     let key = format!("{}{variant}~{}", case.id, if streamed { "streamed" } else { "whole" });
     for (at, turn) in case.turns.iter().enumerate() {
@@ -123,7 +137,10 @@ fn every_answer_is_read_as_the_official_sdk_reads_it() {
 fn a_conversation_continues_with_results() {
     let (Some(cases), Some(replay)) = (wire_cases("oai-"), Replay::start()) else { return };
     let mut conversations = 0;
-    for case in cases.iter().filter(|case| case.turns.len() > 1 && case.turns.iter().all(|turn| turn.status == 200)) {
+    for case in cases
+        .iter()
+        .filter(|case| case.turns.len() > 1 && case.turns.iter().all(|turn| turn.status == 200))
+    {
         let calls = |turn: &WireTurn| turn.expected["tool_calls"].as_array().map_or(0, Vec::len);
         // A conversation continues after a turn with tool calls.
         let turns = 1 + case.turns.iter().take_while(|turn| calls(turn) > 0).count();
@@ -132,7 +149,8 @@ fn a_conversation_continues_with_results() {
         }
         conversations += 1;
         let files = TempDir::new().unwrap();
-        let mut call = call(&case.turns[0], &replay.base_url(&case.id), &files).args(["--turns", "5"]);
+        let mut call =
+            call(&case.turns[0], &replay.base_url(&case.id), &files).args(["--turns", "5"]);
         if case.turns[0].streamed {
             call = call.args(["--stream"]);
         }
@@ -145,7 +163,8 @@ fn a_conversation_continues_with_results() {
         }
         // The second request contains the calls unchanged, and one result for each.
         let sent = replay.log_of(&case.id)[1]["body"]["messages"].clone();
-        let roles: Vec<_> = sent.as_array().unwrap().iter().map(|message| message["role"].clone()).collect();
+        let roles: Vec<_> =
+            sent.as_array().unwrap().iter().map(|message| message["role"].clone()).collect();
         let results = vec![json!("tool"); calls(&case.turns[0])];
         assert_eq!(roles[..2], [json!("user"), json!("assistant")], "{sent}");
         assert_eq!(roles[2..], results, "{sent}");
@@ -160,7 +179,11 @@ fn a_conversation_continues_with_results() {
 /// Returns the position of the stop reason. Shorter answers are incomplete.
 fn whole_from(body: &[u8]) -> usize {
     let reason = br#""finish_reason""#;
-    let stops = body.windows(reason.len()).enumerate().filter(|(_, window)| window == reason).map(|(at, _)| at);
+    let stops = body
+        .windows(reason.len())
+        .enumerate()
+        .filter(|(_, window)| window == reason)
+        .map(|(at, _)| at);
     stops
         .map(|at| at + reason.len())
         .find(|at| !body[at + 1..].trim_ascii_start().starts_with(b"null"))
@@ -182,7 +205,10 @@ fn half_an_answer_is_an_error() {
         Broken { option: "stall", kind: "timeout" },
     ];
     let mut jobs = Vec::new();
-    for case in cases.into_iter().filter(|case| case.turns[0].status == 200 && case.turns[0].provider == CHAT) {
+    for case in cases
+        .into_iter()
+        .filter(|case| case.turns[0].status == 200 && case.turns[0].provider == CHAT)
+    {
         let whole = if case.turns[0].streamed {
             whole_from(&case.turns[0].body)
         } else {
@@ -223,7 +249,9 @@ fn half_an_answer_is_an_error() {
 
 #[test]
 fn a_refused_call_is_retried_when_the_provider_says() {
-    let (Some(cases), Some(replay)) = (wire_cases("oai-tools-loop-stream"), Replay::start()) else { return };
+    let (Some(cases), Some(replay)) = (wire_cases("oai-tools-loop-stream"), Replay::start()) else {
+        return;
+    };
     let files = TempDir::new().unwrap();
     let (case, turn) = (&cases[0], &cases[0].turns[0]);
     for streamed in [true, false] {
@@ -235,16 +263,22 @@ fn a_refused_call_is_retried_when_the_provider_says() {
         let ended = ask(call);
         let expected = expected(case, turn);
         assert_eq!(relevant(&ended.line(), &expected), expected, "{ended:#?}");
-        let times: Vec<f64> = replay.log_of(&key).iter().map(|entry| entry["at"].as_f64().unwrap()).collect();
+        let times: Vec<f64> =
+            replay.log_of(&key).iter().map(|entry| entry["at"].as_f64().unwrap()).collect();
         assert_eq!(times.len(), 2, "one call and one retry");
         let waited = times[1] - times[0];
-        assert!((2.0..4.0).contains(&waited), "the provider said 2 s, the retry came after {waited} s");
+        assert!(
+            (2.0..4.0).contains(&waited),
+            "the provider said 2 s, the retry came after {waited} s"
+        );
     }
 }
 
 #[test]
 fn a_refused_call_is_an_error_in_the_end() {
-    let (Some(cases), Some(replay)) = (wire_cases("oai-tools-loop-stream"), Replay::start()) else { return };
+    let (Some(cases), Some(replay)) = (wire_cases("oai-tools-loop-stream"), Replay::start()) else {
+        return;
+    };
     let files = TempDir::new().unwrap();
     let turn = &cases[0].turns[0];
     for (options, kind, requests) in [
@@ -255,7 +289,11 @@ fn a_refused_call_is_an_error_in_the_end() {
     ] {
         let key = format!("{}@{options}", cases[0].id);
         let ended = ask(call(turn, &replay.base_url(&key), &files).args(["--max-retries", "1"]));
-        assert_eq!((ended.code, &ended.line()["error"]["kind"]), (Some(1), &json!(kind)), "{ended:#?}");
+        assert_eq!(
+            (ended.code, &ended.line()["error"]["kind"]),
+            (Some(1), &json!(kind)),
+            "{ended:#?}"
+        );
         assert_eq!(replay.log_of(&key).len(), requests, "{key}");
     }
 }

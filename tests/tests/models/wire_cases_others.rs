@@ -8,14 +8,21 @@ use agentflow::model::anthropic::Anthropic;
 use agentflow::model::gemini::Gemini;
 use agentflow::model::{ModelErrorKind, ModelRequest, Secret};
 use agentflow::{Message, Model};
-use agentflow_tests::{Agentwf, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
+use agentflow_tests::{
+    Agentwf, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Builds a call with the model and the tools of a recorded request.
 fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
     let name = turn.request["model"].as_str().unwrap_or("some-model");
-    let mut call = Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(["call", "--json", "--base-url", url]);
+    let mut call = Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args([
+        "call",
+        "--json",
+        "--base-url",
+        url,
+    ]);
     call = call.args(["--model", &format!("{}/{name}", turn.provider)]);
     let tools = turn.request["tools"].as_array().into_iter().flatten();
     let functions = tools.flat_map(|tool| match tool["functionDeclarations"].as_array() {
@@ -27,10 +34,14 @@ fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
         if tool["type"].is_string() && tool["type"] != "custom" {
             continue;
         }
-        let schema = ["input_schema", "parameters", "parametersJsonSchema"].iter().find_map(|key| tool.get(key));
-        let schema = schema.map_or_else(|| json!({"type": "object", "properties": {}}), lower_types);
+        let schema = ["input_schema", "parameters", "parametersJsonSchema"]
+            .iter()
+            .find_map(|key| tool.get(key));
+        let schema =
+            schema.map_or_else(|| json!({"type": "object", "properties": {}}), lower_types);
         let path = files.path().join(format!("{at}.json"));
-        std::fs::write(&path, json!({"name": tool["name"], "parameters": schema}).to_string()).unwrap();
+        std::fs::write(&path, json!({"name": tool["name"], "parameters": schema}).to_string())
+            .unwrap();
         call = call.args(["--tool", path.to_str().unwrap()]);
     }
     if turn.streamed { call.args(["--stream"]) } else { call }
@@ -117,11 +128,15 @@ fn printed_as(printed: &Value, expected: &Value) -> Value {
     printed["input"] = json!(count(&printed["usage"]["input_tokens"]));
     printed["output"] = json!(count(&printed["usage"]["output_tokens"]));
     // The adapter generates the ids that Gemini leaves out.
-    let with_ids =
-        expected["tool_calls"].as_array().is_some_and(|calls| calls.iter().all(|call| call.get("id").is_some()));
+    let with_ids = expected["tool_calls"]
+        .as_array()
+        .is_some_and(|calls| calls.iter().all(|call| call.get("id").is_some()));
     if let Some(calls) = printed["tool_calls"].as_array_mut().filter(|_| !with_ids) {
         for call in calls {
-            assert!(call["id"].as_str().is_some_and(|id| !id.is_empty()), "a call without an id: {call}");
+            assert!(
+                call["id"].as_str().is_some_and(|id| !id.is_empty()),
+                "a call without an id: {call}"
+            );
             call.as_object_mut().unwrap().remove("id");
         }
     }
@@ -129,7 +144,12 @@ fn printed_as(printed: &Value, expected: &Value) -> Value {
 }
 
 /// Makes a separate call for each turn of a case in one format.
-fn turn_by_turn(replay: &Replay, format: &str, case: &WireCase, variant: &str) -> Result<(), String> {
+fn turn_by_turn(
+    replay: &Replay,
+    format: &str,
+    case: &WireCase,
+    variant: &str,
+) -> Result<(), String> {
     let files = TempDir::new().unwrap();
     let key = format!("{}{variant}~{format}", case.id);
     for (at, turn) in case.turns.iter().enumerate() {
@@ -152,7 +172,10 @@ fn every_answer(format: &'static str) {
     cases.retain(|case| case.turns.iter().any(|turn| turn.provider == format));
     assert!(cases.len() > 5, "only {} cases", cases.len());
     let validator = sdk_types();
-    let jobs = cases.into_iter().flat_map(|case| VARIANTS.map(|variant| (case.clone(), variant))).collect();
+    let jobs = cases
+        .into_iter()
+        .flat_map(|case| VARIANTS.map(|variant| (case.clone(), variant)))
+        .collect();
     let replay = Arc::new(replay);
     let server = Arc::clone(&replay);
     run_all(jobs, move |(case, variant)| turn_by_turn(&server, format, case, variant));
@@ -174,7 +197,9 @@ fn every_answer_of_gemini_is_read_as_its_sdk_reads_it() {
 fn model(format: &str, url: &str) -> Arc<dyn Model> {
     let key = Secret::new("test");
     match format {
-        "anthropic" => Arc::new(Anthropic::builder("some-model").base_url(url).api_key(key).build().unwrap()),
+        "anthropic" => {
+            Arc::new(Anthropic::builder("some-model").base_url(url).api_key(key).build().unwrap())
+        }
         _ => Arc::new(Gemini::builder("some-model").base_url(url).api_key(key).build().unwrap()),
     }
 }
@@ -184,11 +209,20 @@ fn model(format: &str, url: &str) -> Arc<dyn Model> {
 async fn second_request(replay: &Replay, case: &WireCase) -> Value {
     let url = replay.root_url(&case.id);
     let mut conversation = Conversation::from("Go on.");
-    let first = model(&case.turns[0].provider, &url).call(ModelRequest::new(conversation.clone())).await.unwrap();
-    let results: Vec<_> =
-        first.tool_calls().map(|call| Arc::new(ToolResult::new(call, ToolStatus::Success, "\"ok\""))).collect();
+    let first = model(&case.turns[0].provider, &url)
+        .call(ModelRequest::new(conversation.clone()))
+        .await
+        .unwrap();
+    let results: Vec<_> = first
+        .tool_calls()
+        .map(|call| Arc::new(ToolResult::new(call, ToolStatus::Success, "\"ok\"")))
+        .collect();
     conversation.push(Arc::clone(&first.message));
-    conversation.push(if results.is_empty() { Message::user("And now?") } else { Message::tool_results(results) });
+    conversation.push(if results.is_empty() {
+        Message::user("And now?")
+    } else {
+        Message::tool_results(results)
+    });
     let second = model(&case.turns[1].provider, &url).call(ModelRequest::new(conversation)).await;
     assert!(second.is_ok(), "{}: {second:?}", case.id);
     replay.log_of(&case.id)[1]["body"].clone()
@@ -206,7 +240,10 @@ async fn what_a_provider_made_goes_back_to_it_as_it_was() {
     for id in ["gem-tool-error", "gem-thinking-sync"] {
         let recorded: Value = serde_json::from_slice(&case(id).turns[0].body).unwrap();
         let sent = second_request(&replay, case(id)).await;
-        assert_eq!(sent["contents"][1]["parts"], recorded["candidates"][0]["content"]["parts"], "{id}");
+        assert_eq!(
+            sent["contents"][1]["parts"], recorded["candidates"][0]["content"]["parts"],
+            "{id}"
+        );
     }
     // From Anthropic to Gemini: the call and its result are sent, the other provider's reasoning is
     // not.
@@ -222,14 +259,20 @@ async fn what_a_provider_made_goes_back_to_it_as_it_was() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_whole_only_by_the_providers_own_sign() {
     let (Some(cases), Some(replay)) = (wire_cases(""), Replay::start()) else { return };
-    for (id, sign) in [("ant-tools-loop-stream", "event: message_delta"), ("gem-tools-loop-stream", "finishReason")] {
+    for (id, sign) in [
+        ("ant-tools-loop-stream", "event: message_delta"),
+        ("gem-tools-loop-stream", "finishReason"),
+    ] {
         let turn = &cases.iter().find(|case| case.id == id).unwrap().turns[0];
         let body = String::from_utf8(turn.body.clone()).unwrap();
         let signed = body.find(sign).unwrap();
-        for (option, kind) in [("end", ModelErrorKind::Truncated), ("cut", ModelErrorKind::Transport)] {
+        for (option, kind) in
+            [("end", ModelErrorKind::Truncated), ("cut", ModelErrorKind::Transport)]
+        {
             for at in [signed, signed / 2, signed / 5] {
                 let url = replay.root_url(&format!("{id}@{option}={at}"));
-                let answer = model(&turn.provider, &url).call(ModelRequest::new("Go on.").streamed()).await;
+                let answer =
+                    model(&turn.provider, &url).call(ModelRequest::new("Go on.").streamed()).await;
                 let error = answer.expect_err("half an answer");
                 assert_eq!(error.kind(), kind, "{id}@{option}={at}: {error}");
             }
@@ -242,8 +285,16 @@ fn no_key_is_shown() {
     let (ant, gem) = (Anthropic::builder("m"), Gemini::builder("m"));
     let shown = format!(
         "{:?} {:?}",
-        ant.base_url("http://h?key=sk-1").api_key(Secret::new("sk-2")).header("x-a", "sk-3").build().unwrap(),
-        gem.base_url("http://h?key=sk-4").api_key(Secret::new("sk-5")).header("x-a", "sk-6").build().unwrap()
+        ant.base_url("http://h?key=sk-1")
+            .api_key(Secret::new("sk-2"))
+            .header("x-a", "sk-3")
+            .build()
+            .unwrap(),
+        gem.base_url("http://h?key=sk-4")
+            .api_key(Secret::new("sk-5"))
+            .header("x-a", "sk-6")
+            .build()
+            .unwrap()
     );
     assert!(!shown.contains("sk-"), "{shown}");
     let shown = format!(

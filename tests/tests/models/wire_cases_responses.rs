@@ -8,7 +8,9 @@ use agentflow::model::openai_chat::OpenAiChat;
 use agentflow::model::openai_responses::OpenAiResponses;
 use agentflow::model::{ModelRequest, OutputMode, OutputSchema};
 use agentflow::tool::ToolDefinition;
-use agentflow_tests::{Agentwf, Ended, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases};
+use agentflow_tests::{
+    Agentwf, Ended, Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, sdk_types, wire_cases,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -17,7 +19,12 @@ const RESPONSES: &str = "openai-responses";
 /// Builds a call with the model and the tools of a recorded request.
 fn call(turn: &WireTurn, url: &str, files: &TempDir) -> Agentwf {
     let name = turn.request["model"].as_str().unwrap_or("some-model");
-    let mut call = Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args(["call", "--json", "--base-url", url]);
+    let mut call = Agentwf::new(env!("CARGO_BIN_EXE_agentwf-host")).args([
+        "call",
+        "--json",
+        "--base-url",
+        url,
+    ]);
     call = call.args(["--model", &format!("{RESPONSES}/{name}")]);
     for (at, tool) in turn.request["tools"].as_array().into_iter().flatten().enumerate() {
         if tool["type"] == "function" {
@@ -125,14 +132,16 @@ fn a_conversation_continues_with_reasoning_and_results_in_place() {
     let (Some(cases), Some(replay)) = (cases(), Replay::start()) else { return };
     let files = TempDir::new().unwrap();
     let mut conversations = 0;
-    for case in cases.iter().filter(|case| case.turns.iter().all(|turn| turn.provider == RESPONSES)) {
+    for case in cases.iter().filter(|case| case.turns.iter().all(|turn| turn.provider == RESPONSES))
+    {
         let calls = |turn: &WireTurn| turn.expected["tool_calls"].as_array().map_or(0, Vec::len);
         let turns = 1 + case.turns.iter().take_while(|turn| calls(turn) > 0).count();
         if turns < 2 || turns > case.turns.len() {
             continue;
         }
         conversations += 1;
-        let ended = ask(call(&case.turns[0], &replay.base_url(&case.id), &files).args(["--turns", &turns.to_string()]));
+        let ended = ask(call(&case.turns[0], &replay.base_url(&case.id), &files)
+            .args(["--turns", &turns.to_string()]));
         let printed = ended.lines();
         assert_eq!((ended.code, printed.len()), (Some(0), turns), "{}: {ended:#?}", case.id);
         for (turn, printed) in case.turns.iter().zip(&printed) {
@@ -153,11 +162,17 @@ fn a_conversation_continues_with_reasoning_and_results_in_place() {
                 }
             }
         }
-        for (result, call) in
-            sent[1 + output.len()..].iter().zip(output.iter().filter(|item| item["call_id"].is_string()))
+        for (result, call) in sent[1 + output.len()..]
+            .iter()
+            .zip(output.iter().filter(|item| item["call_id"].is_string()))
         {
             let kind = format!("{}_output", call["type"].as_str().unwrap());
-            assert_eq!(*result, json!({"type": kind, "call_id": call["call_id"], "output": "ok"}), "{}", case.id);
+            assert_eq!(
+                *result,
+                json!({"type": kind, "call_id": call["call_id"], "output": "ok"}),
+                "{}",
+                case.id
+            );
         }
     }
     assert!(conversations >= 4, "only {conversations} conversations were found");
@@ -170,8 +185,10 @@ fn a_conversation_continues_with_reasoning_and_results_in_place() {
 fn output(turn: &WireTurn) -> Vec<Value> {
     let body = String::from_utf8(turn.body.clone()).unwrap();
     let whole: Value = if turn.streamed {
-        let mut last =
-            body.lines().filter_map(|line| line.strip_prefix("data:")).filter(|data| data.trim().starts_with('{'));
+        let mut last = body
+            .lines()
+            .filter_map(|line| line.strip_prefix("data:"))
+            .filter(|data| data.trim().starts_with('{'));
         serde_json::from_str::<Value>(last.next_back().unwrap()).unwrap()["response"].take()
     } else {
         serde_json::from_str(&body).unwrap()
@@ -183,14 +200,21 @@ fn output(turn: &WireTurn) -> Vec<Value> {
 fn half_an_answer_is_an_error() {
     let (Some(cases), Some(replay)) = (cases(), Replay::start()) else { return };
     let mut jobs = Vec::new();
-    for case in cases.into_iter().filter(|case| case.turns[0].status == 200 && case.turns[0].provider == RESPONSES) {
+    for case in cases
+        .into_iter()
+        .filter(|case| case.turns[0].status == 200 && case.turns[0].provider == RESPONSES)
+    {
         let turn = &case.turns[0];
         if turn.expected["stream_error"].is_string() {
             continue;
         }
         // A stream is complete with its last event, a document with its last brace.
         let body = turn.body.trim_ascii_end();
-        let whole = if turn.streamed { body.iter().rposition(|byte| *byte == b'{').unwrap() } else { body.len() };
+        let whole = if turn.streamed {
+            body.iter().rposition(|byte| *byte == b'{').unwrap()
+        } else {
+            body.len()
+        };
         for (option, kind) in [("end", "truncated"), ("cut", "transport"), ("stall", "timeout")] {
             jobs.extend([1, whole / 2, whole - 1].map(|at| (case.clone(), option, kind, at)));
         }
@@ -200,7 +224,8 @@ fn half_an_answer_is_an_error() {
     run_all(jobs, move |(case, option, kind, at)| {
         let files = TempDir::new().unwrap();
         let key = format!("{}@{option}={at}", case.id);
-        let limits = ["--max-retries", "0", "--first-byte-timeout", "2s", "--idle-timeout", "300ms"];
+        let limits =
+            ["--max-retries", "0", "--first-byte-timeout", "2s", "--idle-timeout", "300ms"];
         let ended = ask(call(&case.turns[0], &server.base_url(&key), &files).args(limits));
         let error = ended.line()["error"].clone();
         if error["kind"] == *kind && error["retryable"] == true && ended.code == Some(1) {
@@ -218,39 +243,53 @@ async fn a_typed_answer_is_asked_for_as_it_was_recorded() {
     let mut typed = 0;
     for case in cases.iter().filter(|case| case.id.contains("-structured-")) {
         let turn = &case.turns[0];
-        let (name, url) = (turn.request["model"].as_str().unwrap_or_default(), replay.base_url(&case.id));
+        let (name, url) =
+            (turn.request["model"].as_str().unwrap_or_default(), replay.base_url(&case.id));
         let native = OutputMode::Native;
         let (model, field): (Box<dyn Model>, _) = match turn.provider.as_str() {
             RESPONSES => {
-                let model = OpenAiResponses::builder(name).base_url(url).output_mode(native).build().unwrap();
+                let model = OpenAiResponses::builder(name)
+                    .base_url(url)
+                    .output_mode(native)
+                    .build()
+                    .unwrap();
                 (Box::new(model), "/text/format")
             }
             "openai-chat" => {
-                let model = OpenAiChat::builder(name).base_url(url).output_mode(native).build().unwrap();
+                let model =
+                    OpenAiChat::builder(name).base_url(url).output_mode(native).build().unwrap();
                 (Box::new(model), "/response_format/json_schema")
             }
             _ => continue,
         };
         typed += 1;
         let recorded = turn.request.pointer(field).expect("a typed request");
-        let schema = OutputSchema::new(recorded["name"].as_str().unwrap(), recorded["schema"].clone());
+        let schema =
+            OutputSchema::new(recorded["name"].as_str().unwrap(), recorded["schema"].clone());
         let tools: Vec<ToolDefinition> = turn.request["tools"]
             .as_array()
             .into_iter()
             .flatten()
             .map(|tool| tool.get("function").unwrap_or(tool))
-            .map(|tool| ToolDefinition::new(tool["name"].as_str().unwrap(), "", tool["parameters"].clone()))
+            .map(|tool| {
+                ToolDefinition::new(tool["name"].as_str().unwrap(), "", tool["parameters"].clone())
+            })
             .collect();
         assert_eq!(model.output_mode(&schema, !tools.is_empty()), Ok(native), "{}", case.id);
-        let mut request =
-            ModelRequest::new("Answer.").tools(tools.into_iter().collect::<agentflow::tool::ToolManifest>());
+        let mut request = ModelRequest::new("Answer.")
+            .tools(tools.into_iter().collect::<agentflow::tool::ToolManifest>());
         request.stream = turn.streamed;
         request.output = Some(Arc::new(schema));
         let response = model.call(request).await.unwrap();
         assert_eq!(response.text(), turn.expected["text"].as_str().unwrap(), "{}", case.id);
         let body = replay.log_of(&case.id)[0]["body"].clone();
         let sent = body.pointer(field).expect("a typed request");
-        assert_eq!((&sent["schema"], &sent["strict"]), (&recorded["schema"], &json!(true)), "{}", case.id);
+        assert_eq!(
+            (&sent["schema"], &sent["strict"]),
+            (&recorded["schema"], &json!(true)),
+            "{}",
+            case.id
+        );
         assert_eq!(sent["name"], recorded["name"], "{}", case.id);
     }
     assert!(typed >= 4, "only {typed} typed requests were found");

@@ -108,5 +108,8 @@ fn names_of_other_frameworks_are_found_by_a_search() {
         }
     }
     let missing: Vec<_> = NAMES.iter().filter(|name| !found.contains(**name)).collect();
-    assert!(missing.is_empty(), "add `#[doc(alias = ..)]` to the item that has this role: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "add `#[doc(alias = ..)]` to the item that has this role: {missing:?}"
+    );
 }

@@ -32,18 +32,34 @@ const OWN_LIMIT: &str = r"elapsed\(\)|\bin_time\(|\bwithin\(|\btimeout\(";
 /// Allowed waits outside of the tests themselves, each with the reason. The text is part of the
 /// line.
 const ALLOWED: [(&str, &str, &str); 17] = [
-    ("src/elsewhere.rs", "self.said.lock().await.recv()", "a worker is told to stop by the run, or never"),
+    (
+        "src/elsewhere.rs",
+        "self.said.lock().await.recv()",
+        "a worker is told to stop by the run, or never",
+    ),
     ("src/wire_cases.rs", "worker.join()", "each job has a limit"),
-    ("generated/campaign.rs", "child.wait_with_output()", "each program ends itself after its patience"),
+    (
+        "generated/campaign.rs",
+        "child.wait_with_output()",
+        "each program ends itself after its patience",
+    ),
     ("generated/kit/play.rs", "loop {", "it ends itself after its patience"),
     ("generated/kit/play.rs", "events.next()", "its caller gives up after its patience"),
     ("support/mod.rs", "while matches!", "a server that ends when its client has gone"),
     ("stores/sqlite_processes.rs", "loop {", "it is waited for with a limit"),
-    ("hostile_input/check.rs", "stream.next()", "the model has limits, and fuzz targets share the file"),
+    (
+        "hostile_input/check.rs",
+        "stream.next()",
+        "the model has limits, and fuzz targets share the file",
+    ),
     ("http_requests.rs", "while stream.write_all", "a server that ends when its client has gone"),
     ("kill/forms.rs", "while round.kills", "it kills something each time"),
     ("runs/stories.rs", "loop {", "a person who answers until the run has ended"),
-    ("runs/unpolled_calls.rs", "loop {", "an operator who cancels until the run has ended, which has a limit"),
+    (
+        "runs/unpolled_calls.rs",
+        "loop {",
+        "an operator who cancels until the run has ended, which has a limit",
+    ),
     ("versions/resumed.rs", "loop {", "a person who agrees until the run has ended"),
     ("stores/sqlite_processes.rs", "start.wait()", "threads that begin at the same time"),
     ("stores/sqlite_processes.rs", "thread.join()", "they open a store, which has a limit"),
@@ -59,7 +75,8 @@ fn root() -> PathBuf {
 /// messages are excluded because they do not run, and programs in `bin` because tests end the
 /// programs they start.
 fn files() -> Vec<PathBuf> {
-    let folders = ["tests/tests", "tests/src", "tests/include", "examples/tests", "agentflow/tests"];
+    let folders =
+        ["tests/tests", "tests/src", "tests/include", "examples/tests", "agentflow/tests"];
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
     let mut files = Vec::new();
     while let Some(folder) = open.pop() {
@@ -95,7 +112,8 @@ fn block<'t>(lines: &[&'t str], at: usize) -> Vec<&'t str> {
     let indent = lines[at].len() - lines[at].trim_start().len();
     let close = format!("{}}}", " ".repeat(indent));
     let is_open = lines[at].trim_end().ends_with('{');
-    let length = lines[at + 1..].iter().position(|line| line.starts_with(&close)).filter(|_| is_open);
+    let length =
+        lines[at + 1..].iter().position(|line| line.starts_with(&close)).filter(|_| is_open);
     lines[at..=at + length.map_or(0, |length| length + 1)].to_vec()
 }
 
@@ -123,7 +141,8 @@ fn bare_waits(text: &str) -> Vec<(usize, String)> {
         let block = if head.is_match(line) { block(&lines, at) } else { Vec::new() };
         let text = block.join("\n");
         let is_service = line.contains("while let ");
-        let looks_again = looks.is_match(&text) || text.trim_end().ends_with("{}") && line.contains(".await");
+        let looks_again =
+            looks.is_match(&text) || text.trim_end().ends_with("{}") && line.contains(".await");
         if looks_again && !is_service && !is_limited(start) && !own_limit.is_match(&text) {
             found.push((at + 1, line.trim().to_owned()));
         }
@@ -139,14 +158,22 @@ fn waits_have_a_limit() {
     for path in files() {
         let text = std::fs::read_to_string(&path).unwrap();
         for (line, wait) in bare_waits(&text) {
-            match ALLOWED.iter().position(|(file, text, _)| path.ends_with(file) && wait.contains(text)) {
+            match ALLOWED
+                .iter()
+                .position(|(file, text, _)| path.ends_with(file) && wait.contains(text))
+            {
                 Some(allowed) => used[allowed] = true,
                 None => bare.push(format!("{}:{line}: {wait}", path.display())),
             }
         }
     }
-    assert!(bare.is_empty(), "wait with `within` or `wait_until` of agentflow-testing:\n{}", bare.join("\n"));
-    let unused: Vec<_> = ALLOWED.iter().zip(used).filter(|(_, used)| !used).map(|(allowed, _)| allowed).collect();
+    assert!(
+        bare.is_empty(),
+        "wait with `within` or `wait_until` of agentflow-testing:\n{}",
+        bare.join("\n")
+    );
+    let unused: Vec<_> =
+        ALLOWED.iter().zip(used).filter(|(_, used)| !used).map(|(allowed, _)| allowed).collect();
     assert!(unused.is_empty(), "these waits are there no more: {unused:#?}");
 }
 

@@ -36,24 +36,35 @@ fn the_client_of_servers_of_tools_keeps_to_its_budget() {
 #[test]
 #[expect(clippy::print_stdout, reason = "the count is worth seeing")]
 fn the_client_adds_few_crates() {
-    let of = |features: &str| crates(&workspace(), &["-p", "agentflow-sdk", "--features", features]);
+    let of =
+        |features: &str| crates(&workspace(), &["-p", "agentflow-sdk", "--features", features]);
     let with = of("mcp,mcp-http");
     for (base, budget) in [("dynamic", MCP_HTTP), ("openai-chat", MCP_HTTP_WITH_SCHEMAS)] {
         let before = of(base);
         let added: Vec<&str> = with.difference(&before).map(String::as_str).collect();
         println!("mcp-http adds {} crates of {budget} to the default with `{base}`", added.len());
         assert!(before.is_subset(&with), "this is not a list: {with:?}");
-        assert!(added.len() <= budget, "it adds {} crates, the budget is {budget}:\n{}", added.len(), added.join("\n"));
+        assert!(
+            added.len() <= budget,
+            "it adds {} crates, the budget is {budget}:\n{}",
+            added.len(),
+            added.join("\n")
+        );
     }
 }
 
 #[test]
 fn agents_of_other_programs_keep_to_their_budget() {
     let of = |features: &str| {
-        crates(&workspace(), &["-p", "agentflow-sdk", "--no-default-features", "--features", features])
+        crates(
+            &workspace(),
+            &["-p", "agentflow-sdk", "--no-default-features", "--features", features],
+        )
     };
-    let given: BTreeSet<String> = of("http,dynamic").into_iter().chain(crates(&workspace(), &["-p", "axum"])).collect();
-    let mut more: BTreeSet<String> = of("a2a-client,a2a-push").difference(&given).cloned().collect();
+    let given: BTreeSet<String> =
+        of("http,dynamic").into_iter().chain(crates(&workspace(), &["-p", "axum"])).collect();
+    let mut more: BTreeSet<String> =
+        of("a2a-client,a2a-push").difference(&given).cloned().collect();
     // The package itself is in both lists.
     more.insert(format!("agentflow-sdk v{}", env!("CARGO_PKG_VERSION")));
     check("a2a", A2A, &more);
@@ -110,6 +121,13 @@ fn crates(folder: &Path, options: &[&str]) -> BTreeSet<String> {
 fn check(what: &str, budget: usize, crates: &BTreeSet<String>) {
     println!("{what}: {} crates of {budget}", crates.len());
     let list = crates.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
-    assert!(crates.contains(&format!("agentflow-sdk v{}", env!("CARGO_PKG_VERSION"))), "this is not a list:\n{list}");
-    assert!(crates.len() <= budget, "{what} has {} crates, its budget is {budget}:\n{list}", crates.len());
+    assert!(
+        crates.contains(&format!("agentflow-sdk v{}", env!("CARGO_PKG_VERSION"))),
+        "this is not a list:\n{list}"
+    );
+    assert!(
+        crates.len() <= budget,
+        "{what} has {} crates, its budget is {budget}:\n{list}",
+        crates.len()
+    );
 }

@@ -27,7 +27,8 @@ fn known_to_cargo() -> BTreeSet<String> {
     let packages = metadata["packages"].as_array().unwrap();
     let published: Vec<&Value> =
         packages.iter().filter(|package| package["publish"] != serde_json::json!([])).collect();
-    let names: BTreeSet<&str> = published.iter().filter_map(|package| package["name"].as_str()).collect();
+    let names: BTreeSet<&str> =
+        published.iter().filter_map(|package| package["name"].as_str()).collect();
     let mut arrows = BTreeSet::new();
     for package in &published {
         for dependency in package["dependencies"].as_array().unwrap() {

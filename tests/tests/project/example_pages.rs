@@ -9,22 +9,35 @@ use super::listed_examples::{examples, programs};
 
 /// Returns the links of a page to files of the repository.
 fn links(page: &str) -> Vec<&str> {
-    let ends = page.match_indices("](").filter_map(|(at, begin)| page[at + begin.len()..].split_once(')'));
+    let ends =
+        page.match_indices("](").filter_map(|(at, begin)| page[at + begin.len()..].split_once(')'));
     ends.map(|(link, _)| link).filter(|link| !link.contains("://")).collect()
 }
 
 #[test]
 fn every_program_has_a_page() {
-    let entries = fs::read_dir(examples().join("pages")).unwrap().map(|entry| entry.unwrap().path());
-    let names: BTreeSet<String> = entries.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
-    assert_eq!(names, programs(), "a program without a page in examples/pages, or a page without a program");
+    let entries =
+        fs::read_dir(examples().join("pages")).unwrap().map(|entry| entry.unwrap().path());
+    let names: BTreeSet<String> =
+        entries.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    assert_eq!(
+        names,
+        programs(),
+        "a program without a page in examples/pages, or a page without a program"
+    );
     let readme = fs::read_to_string(examples().join("README.md")).unwrap();
     for name in names {
         let row = readme.lines().find(|line| line.starts_with(&format!("| [`{name}`]"))).unwrap();
-        assert!(row.contains(&format!("[page](pages/{name}.md)")), "the row of `{name}` does not lead to its page");
+        assert!(
+            row.contains(&format!("[page](pages/{name}.md)")),
+            "the row of `{name}` does not lead to its page"
+        );
         let page = fs::read_to_string(examples().join(format!("pages/{name}.md"))).unwrap();
         assert!(page.starts_with(&format!("# {name}\n")), "{name}");
-        assert!(page.contains(&format!("cargo run -p agentflow-examples --bin {name}")), "{name} has no command");
+        assert!(
+            page.contains(&format!("cargo run -p agentflow-examples --bin {name}")),
+            "{name} has no command"
+        );
         for link in links(&page) {
             let leads = examples().join("pages").join(link);
             assert!(leads.is_file(), "the page of `{name}` leads nowhere: {link}");
@@ -35,7 +48,11 @@ fn every_program_has_a_page() {
         for file in files.filter(|path| path.is_file()) {
             let file = file.strip_prefix(examples()).map(Path::to_path_buf).unwrap();
             let link = format!("](../{})", file.display());
-            assert!(page.contains(&link), "the page of `{name}` does not say what {} is", file.display());
+            assert!(
+                page.contains(&link),
+                "the page of `{name}` does not say what {} is",
+                file.display()
+            );
         }
     }
 }

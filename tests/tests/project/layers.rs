@@ -29,7 +29,8 @@ const CRATES: [(&str, &[&str]); 10] = [
 const SINGLE_ROOMS: [&str; 1] = ["crates/cli/src"];
 
 /// Rooms of `agentflow-schema`.
-const SCHEMA: &[&str] = &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
+const SCHEMA: &[&str] =
+    &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
 
 /// Rooms of `agentflow-http`.
 const HTTP: &[&str] = &[
@@ -98,15 +99,31 @@ const CORE: &[&str] = &[
 ];
 
 /// Rooms of `agentflow-models`.
-const MODELS: &[&str] =
-    &["loose", "http", "sent_call", "assembly", "openai", "anthropic", "gemini", "decoder_tests", "lib"];
+const MODELS: &[&str] = &[
+    "loose",
+    "http",
+    "sent_call",
+    "assembly",
+    "openai",
+    "anthropic",
+    "gemini",
+    "decoder_tests",
+    "lib",
+];
 
 /// Rooms of `agentflow-sqlite`.
 const SQLITE: &[&str] = &["private_file", "store", "memory", "lib"];
 
 /// Rooms of `agentflow-views`.
-const VIEWS: &[&str] =
-    &["screen_event", "agent_event", "task_chunk", "task_request", "task_result", "process_request", "lib"];
+const VIEWS: &[&str] = &[
+    "screen_event",
+    "agent_event",
+    "task_chunk",
+    "task_request",
+    "task_result",
+    "process_request",
+    "lib",
+];
 
 /// Rooms of `agentflow-tools`. `private` is the file of its hidden module `__private`.
 const TOOLS: &[&str] = &[
@@ -160,7 +177,10 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
 fn code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Returns the paths that follow a prefix such as `crate::`, split into their parts.
@@ -214,10 +234,15 @@ fn check_rooms(source: &Path, rooms: &[&str]) {
             wrong.insert(format!("`{room}` is a room that the list does not have"));
             continue;
         };
-        for to in named(&code(path), "crate::").into_iter().filter_map(|parts| parts.into_iter().next()) {
+        for to in
+            named(&code(path), "crate::").into_iter().filter_map(|parts| parts.into_iter().next())
+        {
             match place(&to) {
                 Some(other) if other > own => {
-                    wrong.insert(format!("{}: `{room}` imports from `{to}`, which stands below it", path.display()));
+                    wrong.insert(format!(
+                        "{}: `{room}` imports from `{to}`, which stands below it",
+                        path.display()
+                    ));
                 }
                 _ => {}
             }
@@ -244,20 +269,24 @@ fn check_circles(source: &Path, is_single_room: bool) {
     // Maps each file to its module path, such as `workflow::driver::task`.
     let module = |path: &Path| {
         let within = path.strip_prefix(source).unwrap().with_extension("");
-        let mut parts: Vec<String> = within.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let mut parts: Vec<String> =
+            within.iter().map(|part| part.to_string_lossy().into_owned()).collect();
         if parts.last().is_some_and(|last| last == "mod") {
             parts.pop();
         }
         parts
     };
-    let modules: BTreeMap<Vec<String>, &PathBuf> = all.iter().map(|path| (module(path), path)).collect();
+    let modules: BTreeMap<Vec<String>, &PathBuf> =
+        all.iter().map(|path| (module(path), path)).collect();
     let mut arrows: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> = BTreeMap::new();
     for (of, path) in &modules {
         let code = code(path);
         let mut named_here: Vec<Vec<String>> = named(&code, "crate::");
         for (begin, up) in [("self::", 0), ("super::super::", 2), ("super::", 1)] {
             let above: Vec<String> = of[..of.len().saturating_sub(up)].to_vec();
-            named_here.extend(named(&code, begin).into_iter().map(|parts| [above.clone(), parts].concat()));
+            named_here.extend(
+                named(&code, begin).into_iter().map(|parts| [above.clone(), parts].concat()),
+            );
         }
         for mut to in named_here {
             while !to.is_empty() && !modules.contains_key(&to) {
@@ -265,7 +294,9 @@ fn check_circles(source: &Path, is_single_room: bool) {
             }
             // A folder's own module file re-exports names, so its imports from below do not count
             // as dependencies.
-            let is_door = |folder: &Vec<String>, file: &Vec<String>| file.starts_with(folder) && file != folder;
+            let is_door = |folder: &Vec<String>, file: &Vec<String>| {
+                file.starts_with(folder) && file != folder
+            };
             if let Some((to, _)) = modules.get_key_value(&to)
                 && to != of
                 && !to.is_empty()
@@ -288,10 +319,17 @@ fn check_circles(source: &Path, is_single_room: bool) {
     };
     let reached: BTreeMap<_, _> = modules.keys().map(|of| (of, reach(of))).collect();
     for (of, to) in &reached {
-        let circle: Vec<String> =
-            to.iter().filter(|other| reached[**other].contains(*of)).map(|other| other.join("::")).collect();
-        let rooms: BTreeSet<&str> = circle.iter().map(|file| file.split("::").next().unwrap_or_default()).collect();
-        assert!(is_single_room || rooms.len() <= 1, "files of several rooms import each other: {circle:?}");
+        let circle: Vec<String> = to
+            .iter()
+            .filter(|other| reached[**other].contains(*of))
+            .map(|other| other.join("::"))
+            .collect();
+        let rooms: BTreeSet<&str> =
+            circle.iter().map(|file| file.split("::").next().unwrap_or_default()).collect();
+        assert!(
+            is_single_room || rooms.len() <= 1,
+            "files of several rooms import each other: {circle:?}"
+        );
         assert!(circle.len() <= CIRCLE, "{} files import each other: {circle:?}", circle.len());
     }
 }

@@ -11,7 +11,8 @@ pub(crate) fn examples() -> PathBuf {
 
 /// Returns the programs as cargo finds them: a file, or a folder with a `main.rs`.
 pub(crate) fn programs() -> BTreeSet<String> {
-    let entries = fs::read_dir(examples().join("src/bin")).unwrap().map(|entry| entry.unwrap().path());
+    let entries =
+        fs::read_dir(examples().join("src/bin")).unwrap().map(|entry| entry.unwrap().path());
     let is_program = |path: &PathBuf| match path.is_dir() {
         true => path.join("main.rs").is_file(),
         false => path.extension().is_some_and(|kind| kind == "rs"),
@@ -40,19 +41,29 @@ fn started(test: &str) -> BTreeSet<String> {
 fn every_program_has_a_row() {
     let rows = rows(&fs::read_to_string(examples().join("README.md")).unwrap());
     let names: BTreeSet<String> = rows.iter().map(|(name, _)| name.clone()).collect();
-    assert_eq!(names, programs(), "a program without a row in examples/README.md, or a row without a program");
+    assert_eq!(
+        names,
+        programs(),
+        "a program without a row in examples/README.md, or a row without a program"
+    );
     assert_eq!(names.len(), rows.len(), "a program has two rows in examples/README.md");
     for (name, link) in &rows {
         let own = [format!("src/bin/{name}.rs"), format!("src/bin/{name}/main.rs")];
         assert!(own.contains(link), "the row of `{name}` in examples/README.md leads to {link}");
-        assert!(examples().join(link).is_file(), "the row of `{name}` in examples/README.md leads nowhere: {link}");
+        assert!(
+            examples().join(link).is_file(),
+            "the row of `{name}` in examples/README.md leads nowhere: {link}"
+        );
     }
 }
 
 #[test]
 fn every_program_is_started_by_a_test() {
-    let tests = fs::read_dir(examples().join("tests/programs")).unwrap().map(|entry| entry.unwrap().path());
-    let texts = tests.filter(|path| path.extension().is_some_and(|kind| kind == "rs")).map(fs::read_to_string);
+    let tests =
+        fs::read_dir(examples().join("tests/programs")).unwrap().map(|entry| entry.unwrap().path());
+    let texts = tests
+        .filter(|path| path.extension().is_some_and(|kind| kind == "rs"))
+        .map(fs::read_to_string);
     let tested: BTreeSet<String> = texts.flat_map(|text| started(&text.unwrap())).collect();
     assert_eq!(tested, programs(), "a program that no file of examples/tests/programs starts");
 }

@@ -24,13 +24,15 @@ fn rows(section: &str) -> BTreeSet<String> {
 
 /// Returns the modules of the library: its own, and re-exported modules of other crates.
 fn public_modules(lib: &str) -> BTreeSet<String> {
-    let own = lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.split([';', ' ']).next());
+    let own =
+        lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.split([';', ' ']).next());
     let mut modules: BTreeSet<String> = own.map(str::to_owned).collect();
     for shown in lib.split("#[doc(inline)]\npub use ").skip(1) {
         let shown = shown.split(';').next().unwrap_or_default();
         // A re-exported crate is a module under another name.
         let (_, names) = shown.split_once("::").or_else(|| shown.split_once(" as ")).unwrap();
-        let names = names.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty());
+        let names =
+            names.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty());
         modules.extend(names.map(str::to_owned));
     }
     modules

@@ -41,7 +41,11 @@ const PHRASES: [Phrase; 22] = [
         ALWAYS,
         "continue, run",
     ),
-    phrase(r"\b(what|whatever|how) ([a-z`']+ ){1,4}(comes?|came) to\b", ALWAYS, "the result, the outcome"),
+    phrase(
+        r"\b(what|whatever|how) ([a-z`']+ ){1,4}(comes?|came) to\b",
+        ALWAYS,
+        "the result, the outcome",
+    ),
     phrase(
         r"\b(come|comes|came|coming) to (its|their|the same|an|the) (end|result|outcome)s?\b",
         ALWAYS,
@@ -70,7 +74,11 @@ const PHRASES: [Phrase; 22] = [
         "is retried",
     ),
     phrase(r"\bwork(s|ed|ing)? ([a-z]+ )?out\b", ALWAYS, "computed"),
-    phrase(r"\b(take|takes|taken|taking|took) ([a-z']+ ){0,3}apart\b", ALWAYS, "destructured; split"),
+    phrase(
+        r"\b(take|takes|taken|taking|took) ([a-z']+ ){0,3}apart\b",
+        ALWAYS,
+        "destructured; split",
+    ),
     phrase(
         r"\b[a-z]+ (is|are|was|were|be) none\b",
         r"\bthere (is|are|was|were|may be|can be|be|to be) none\b",
@@ -85,18 +93,31 @@ const PHRASES: [Phrase; 22] = [
     phrase(r"\b(see there|as there)([.,;:)]|$)", ALWAYS, "name the item and link it"),
     phrase(r"\btakes? (it|them|this) away\b", ALWAYS, "remove it"),
     phrase(r"\bwrite `[^`]+` behind\b", ALWAYS, "add .. after"),
-    phrase(r"\bwho may write\b", ALWAYS, "writers are fenced by an epoch; which writer has the run"),
+    phrase(
+        r"\bwho may write\b",
+        ALWAYS,
+        "writers are fenced by an epoch; which writer has the run",
+    ),
     phrase(r"\btakes? no (word|wish)", ALWAYS, "no longer accepts requests"),
     phrase(r"\b(returned|given back) is\b", ALWAYS, "returns .."),
 ];
 
 /// Files in which the phrases are allowed, and why.
-const ALLOWED: [(&str, &str); 2] =
-    [("docs/words.md", "the page that lists the phrases"), ("tests/tests/project/words.rs", "this file")];
+const ALLOWED: [(&str, &str); 2] = [
+    ("docs/words.md", "the page that lists the phrases"),
+    ("tests/tests/project/words.rs", "this file"),
+];
 
 /// Folders with generated or third-party text.
-const SKIPPED: [&str; 7] =
-    ["target", ".git", "tests/tests/ui", "tests/include/tests/ui", "tests/fixtures/wire", "fuzz/corpus", "fuzz/target"];
+const SKIPPED: [&str; 7] = [
+    "target",
+    ".git",
+    "tests/tests/ui",
+    "tests/include/tests/ui",
+    "tests/fixtures/wire",
+    "fuzz/corpus",
+    "fuzz/target",
+];
 
 fn texts(folder: &Path, root: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -106,7 +127,10 @@ fn texts(folder: &Path, root: &Path, found: &mut Vec<PathBuf>) {
             if !SKIPPED.iter().any(|skipped| within.ends_with(skipped)) {
                 texts(&path, root, found);
             }
-        } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "md" || kind == "toml") {
+        } else if path
+            .extension()
+            .is_some_and(|kind| kind == "rs" || kind == "md" || kind == "toml")
+        {
             found.push(path);
         }
     }
@@ -117,9 +141,15 @@ fn flat(text: &str) -> (String, Vec<(usize, usize)>) {
     let (mut words, mut lines) = (String::with_capacity(text.len()), Vec::new());
     for (number, line) in text.lines().enumerate() {
         let line = line.trim_start();
-        let line = line.strip_prefix("//").map_or(line, |comment| comment.trim_start_matches(['/', '!']).trim_start());
+        let line = line
+            .strip_prefix("//")
+            .map_or(line, |comment| comment.trim_start_matches(['/', '!']).trim_start());
         lines.push((words.len(), number + 1));
-        words.extend(line.trim_end_matches('\\').chars().map(|c| if c == '_' { ' ' } else { c.to_ascii_lowercase() }));
+        words.extend(
+            line.trim_end_matches('\\')
+                .chars()
+                .map(|c| if c == '_' { ' ' } else { c.to_ascii_lowercase() }),
+        );
         if !words.ends_with(' ') {
             words.push(' ');
         }
@@ -143,7 +173,10 @@ fn the_words_are_those_of_the_page() {
     texts(&root, &root, &mut files);
     files.sort();
     assert!(files.len() > 300, "only {} files were found", files.len());
-    let phrases: Vec<_> = PHRASES.iter().map(|phrase| (regex(phrase.not), regex(phrase.unless), phrase.say)).collect();
+    let phrases: Vec<_> = PHRASES
+        .iter()
+        .map(|phrase| (regex(phrase.not), regex(phrase.unless), phrase.say))
+        .collect();
     let mut report = String::new();
     for path in files {
         let name = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
@@ -153,10 +186,16 @@ fn the_words_are_those_of_the_page() {
         let (words, lines) = flat(&std::fs::read_to_string(&path).unwrap());
         for (not, unless, say) in &phrases {
             for found in not.find_iter(&words) {
-                let is_fine = |fine: regex::Match| fine.start() <= found.end() && found.start() <= fine.end();
+                let is_fine =
+                    |fine: regex::Match| fine.start() <= found.end() && found.start() <= fine.end();
                 if !unless.find_iter(&words).any(is_fine) {
                     let at = line_of(&lines, found.start());
-                    writeln!(report, "{name}:{at}: \"{}\"; say instead: {say}", found.as_str().trim()).unwrap();
+                    writeln!(
+                        report,
+                        "{name}:{at}: \"{}\"; say instead: {say}",
+                        found.as_str().trim()
+                    )
+                    .unwrap();
                 }
             }
         }
@@ -166,9 +205,13 @@ fn the_words_are_those_of_the_page() {
 
 #[test]
 fn a_phrase_is_found_over_the_end_of_a_line_and_in_a_name() {
-    let (words, lines) = flat("fn a() {}\n    /// It was taken\n    /// up by\nfn is_taken_up() {}\n");
-    let found: Vec<usize> =
-        Regex::new(PHRASES[0].not).unwrap().find_iter(&words).map(|at| line_of(&lines, at.start())).collect();
+    let (words, lines) =
+        flat("fn a() {}\n    /// It was taken\n    /// up by\nfn is_taken_up() {}\n");
+    let found: Vec<usize> = Regex::new(PHRASES[0].not)
+        .unwrap()
+        .find_iter(&words)
+        .map(|at| line_of(&lines, at.start()))
+        .collect();
     assert_eq!(found, [2, 4]);
 }
 
@@ -202,10 +245,16 @@ fn no_two_files_of_a_crate_share_a_name_and_no_two_public_types() {
         for path in files {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             let text = std::fs::read_to_string(&path).unwrap();
-            let hidden = path.iter().any(|part| part == "__private") || folder == "agentflow-macros/src";
+            let hidden =
+                path.iter().any(|part| part == "__private") || folder == "agentflow-macros/src";
             for found in public.captures_iter(&text).filter(|_| !hidden) {
                 if let Some(other) = types.insert(found[1].to_owned(), path.clone()) {
-                    twice.push(format!("`{}`: {} and {}", &found[1], other.display(), path.display()));
+                    twice.push(format!(
+                        "`{}`: {} and {}",
+                        &found[1],
+                        other.display(),
+                        path.display()
+                    ));
                 }
             }
             if !STAGES.contains(&&*name)

@@ -77,5 +77,8 @@ pub(crate) fn root() -> PathBuf {
 /// When no library has it.
 pub(crate) fn library_file(file: &str) -> PathBuf {
     let folders = LIBRARIES.iter().map(|folder| root().join(folder).join(file));
-    folders.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no crate has the file {file}"))
+    folders
+        .into_iter()
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("no crate has the file {file}"))
 }

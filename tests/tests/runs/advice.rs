@@ -37,7 +37,8 @@ async fn advised_steps(name: String) -> Result<String> {
     Ok(read)
 }
 
-const NEEDS_A_PERSON: &str = "calls of a tool that needs a person are refused in a run without a store";
+const NEEDS_A_PERSON: &str =
+    "calls of a tool that needs a person are refused in a run without a store";
 
 fn calls(tool: &str, arguments: serde_json::Value) -> ScriptedModel {
     ScriptedModel::new([Turn::call(tool, arguments), Turn::text("I cannot do that.")])
@@ -48,7 +49,9 @@ async fn told(agent: Agent) -> (String, Vec<String>) {
     let (log, _guard) = Log::for_this_thread();
     let run = agent.run("go").await.unwrap();
     let told = run.events().into_iter().find_map(|event| match event.kind {
-        EventKind::ToolFailed { result, .. } if event.path.parent().is_some_and(|of| of.is_root()) => {
+        EventKind::ToolFailed { result, .. }
+            if event.path.parent().is_some_and(|of| of.is_root()) =>
+        {
             Some(result.output.clone())
         }
         _ => None,
@@ -65,11 +68,14 @@ async fn a_run_without_a_store_warns_of_tools_that_need_a_person() {
     };
     let quiet = || ScriptedModel::new([Turn::text("hello")]);
     let refunds = || Agent::new(quiet()).tools(tools![advised_refund]);
-    let [line] = &warnings(refunds(), "go".into()).await[..] else { panic!("one tool, one warning") };
+    let [line] = &warnings(refunds(), "go".into()).await[..] else {
+        panic!("one tool, one warning")
+    };
     for part in ["advised_refund", "Runtime::builder().store(..)", "approve:advised_refund"] {
         assert!(line.contains(part), "{part}: {line}");
     }
-    let [line] = &warnings(Agent::new(quiet()).tools(tools![ask_user]), "go".into()).await[..] else {
+    let [line] = &warnings(Agent::new(quiet()).tools(tools![ask_user]), "go".into()).await[..]
+    else {
         panic!("one tool, one warning")
     };
     assert!(line.contains("ask_user") && line.contains("store(..)"), "{line}");
@@ -93,7 +99,8 @@ async fn the_remedy_of_a_refused_call_is_in_the_log_alone() {
     let forgetful = test_runtime().memory(InProcessMemory::new()).build();
     for (agent, said, remedy) in [
         (
-            Agent::new(calls("advised_account", json!({"name": "ada"}))).tools(tools![advised_account]),
+            Agent::new(calls("advised_account", json!({"name": "ada"})))
+                .tools(tools![advised_account]),
             "`advised_account` needs the scope `accounts`, which this run was not granted; do without it",
             "begin the run with `grant([\\\"accounts\\\"])`",
         ),
@@ -116,7 +123,9 @@ async fn the_remedy_of_a_refused_call_is_in_the_log_alone() {
         ),
         (
             Agent::new(calls("weather", json!({}))).tools(
-                tools::ApiTool::new("weather", "Tells the weather.", "GET", "http://127.0.0.1:9/").tool().unwrap(),
+                tools::ApiTool::new("weather", "Tells the weather.", "GET", "http://127.0.0.1:9/")
+                    .tool()
+                    .unwrap(),
             ),
             "`127.0.0.1` is not requested: it is not an address of the public internet, and this program does not allow it",
             "add the network of 127.0.0.1 to `networks` of the tool in the configuration",
@@ -133,7 +142,9 @@ async fn the_remedy_of_a_refused_call_is_in_the_log_alone() {
             "begin the run with `grant([\\\"accounts\\\"])`",
         ),
         (
-            Agent::new(calls("remember", json!({"text": "a"}))).tools(tools![remember]).runtime(&forgetful),
+            Agent::new(calls("remember", json!({"text": "a"})))
+                .tools(tools![remember])
+                .runtime(&forgetful),
             "nothing can be remembered here, since the user of this conversation is not known; do without it",
             "begin the run with `caller(..)`",
         ),

@@ -48,7 +48,12 @@ fn limited(runtime: &Runtime, done: &Done, calls: u32) -> Agent {
     let (asked, payments) = (Arc::clone(&done.calls), Arc::clone(&done.payments));
     let model = ScriptedModel::from_fn(move |request| {
         asked.fetch_add(1, Ordering::SeqCst);
-        let turns = request.messages.messages().iter().filter(|message| message.results().next().is_some()).count();
+        let turns = request
+            .messages
+            .messages()
+            .iter()
+            .filter(|message| message.results().next().is_some())
+            .count();
         let turn = match turns {
             TURNS => Turn::text(format!("after {}", request.messages.len())),
             at if at % 2 == 0 => Turn::call("fast_pay", json!({"n": at})),
@@ -82,7 +87,12 @@ fn limited(runtime: &Runtime, done: &Done, calls: u32) -> Agent {
         ToolRef::from(look.policy(ToolPolicy::default().effects(Effects::Read))),
     ];
     let limits = Limits::default().max_steps(LIMIT).max_llm_calls(calls);
-    Agent::new(model).name("fast_payer").instruct("Pay.").tools(tools).settings(limits).runtime(runtime)
+    Agent::new(model)
+        .name("fast_payer")
+        .instruct("Pay.")
+        .tools(tools)
+        .settings(limits)
+        .runtime(runtime)
 }
 
 /// A store that keeps every snapshot.
@@ -108,7 +118,12 @@ impl StoreLayer for SnapshotKeepingStore {
         &self.store
     }
 
-    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+    async fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> Result<(), StoreError> {
         self.snapshots.lock().unwrap().push(snapshot.clone());
         self.inner().put_snapshot(run, epoch, snapshot).await
     }
@@ -116,10 +131,18 @@ impl StoreLayer for SnapshotKeepingStore {
 
 fn runtime(store: &SnapshotKeepingStore) -> Runtime {
     let budget = token_budget(10_000_000);
-    test_runtime().max_llm_calls(LIMIT).with(redact().secret(SECRET)).with(budget).store(store.clone()).build()
+    test_runtime()
+        .max_llm_calls(LIMIT)
+        .with(redact().secret(SECRET))
+        .with(budget)
+        .store(store.clone())
+        .build()
 }
 
-pub(crate) async fn store_with(events: &[Event], snapshot: Option<&Snapshot>) -> SnapshotKeepingStore {
+pub(crate) async fn store_with(
+    events: &[Event],
+    snapshot: Option<&Snapshot>,
+) -> SnapshotKeepingStore {
     let store = MemoryStore::new();
     let run = &events[0].run_id;
     let epoch = store.create(run, events.to_vec()).await.unwrap();
@@ -132,7 +155,9 @@ pub(crate) async fn store_with(events: &[Event], snapshot: Option<&Snapshot>) ->
 /// Returns the state that the last look reported.
 fn state_of(events: &[Event]) -> Option<u64> {
     let looked = events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::ToolCompleted { result, .. } if result.name == "fast_look" => Some(result.output.clone()),
+        EventKind::ToolCompleted { result, .. } if result.name == "fast_look" => {
+            Some(result.output.clone())
+        }
         _ => None,
     });
     looked?.split_once("Some(")?.1.split_once(')')?.0.parse().ok()
@@ -178,10 +203,19 @@ async fn a_run_resumed_from_a_snapshot_does_what_it_would_without() {
                 let all = store.store.read(&run, 0, 10_000).await.unwrap();
                 check_events(&all).unwrap();
                 let state = state_of(&all[cut..]);
-                assert_eq!(state, Some(u64::try_from(TURNS).unwrap() - 2), "what was saved before is seen");
+                assert_eq!(
+                    state,
+                    Some(u64::try_from(TURNS).unwrap() - 2),
+                    "what was saved before is seen"
+                );
                 let again = [&done.calls, &done.payments].map(|count| count.load(Ordering::SeqCst));
                 both.push((
-                    (result.output().clone(), result.conversation().clone(), result.usage().clone(), result.steps()),
+                    (
+                        result.output().clone(),
+                        result.conversation().clone(),
+                        result.usage().clone(),
+                        result.steps(),
+                    ),
                     (timeless(&all[cut..]), again),
                 ));
             }
@@ -189,7 +223,12 @@ async fn a_run_resumed_from_a_snapshot_does_what_it_would_without() {
             assert_eq!(without.0, with.0, "{more} after {}", snapshot.seq);
             assert_eq!(without.1.1, with.1.1, "{more} after {}", snapshot.seq);
             let other = without.1.0.iter().zip(&with.1.0).find(|(without, with)| without != with);
-            assert_eq!((other, without.1.0.len()), (None, with.1.0.len()), "{more} after {}", snapshot.seq);
+            assert_eq!(
+                (other, without.1.0.len()),
+                (None, with.1.0.len()),
+                "{more} after {}",
+                snapshot.seq
+            );
         }
     }
 }
@@ -212,15 +251,26 @@ async fn limits_count_what_a_snapshot_stands_for() {
     for (kind, more) in [("llm_call_limit", false), ("budget_exceeded", true)] {
         let mut both = Vec::new();
         for snapshot in [None, Some(&snapshot)] {
-            let builder =
-                test_runtime().with(redact().secret(SECRET)).store(store_with(&events[..cut], snapshot).await);
+            let builder = test_runtime()
+                .with(redact().secret(SECRET))
+                .store(store_with(&events[..cut], snapshot).await);
             let runtime = match more {
                 true => builder.with(budget.clone()).build(),
                 false => builder.build(),
             };
             let done = Done::default();
-            let error = limited(&runtime, &done, CALLS).resume(&run).await.unwrap().result().await.unwrap_err();
-            both.push((error.kind().to_owned(), error.to_string(), done.calls.load(Ordering::SeqCst)));
+            let error = limited(&runtime, &done, CALLS)
+                .resume(&run)
+                .await
+                .unwrap()
+                .result()
+                .await
+                .unwrap_err();
+            both.push((
+                error.kind().to_owned(),
+                error.to_string(),
+                done.calls.load(Ordering::SeqCst),
+            ));
         }
         assert_eq!(both[0], both[1]);
         assert_eq!(both[0].0, kind);
@@ -241,15 +291,26 @@ async fn the_next_snapshot_is_made_of_the_one_before() {
             EventKind::RunAdvanced(advanced) => Some(advanced.messages.clone()),
             _ => None,
         });
-        let [messages] = &advanced.collect::<Vec<_>>()[..] else { panic!("one for all turns: {snapshot:?}") };
+        let [messages] = &advanced.collect::<Vec<_>>()[..] else {
+            panic!("one for all turns: {snapshot:?}")
+        };
         messages.clone()
     };
     let later = store.snapshots();
     assert!(!later.is_empty());
     for second in later {
-        assert_eq!(messages(first).messages(), &messages(&second).messages()[..messages(first).len()]);
+        assert_eq!(
+            messages(first).messages(),
+            &messages(&second).messages()[..messages(first).len()]
+        );
         let cut = store_with(&all[..usize::try_from(second.seq).unwrap()], Some(&second)).await;
-        let result = agent(&runtime(&cut), &Done::default()).resume(&run).await.unwrap().result().await.unwrap();
+        let result = agent(&runtime(&cut), &Done::default())
+            .resume(&run)
+            .await
+            .unwrap()
+            .result()
+            .await
+            .unwrap();
         assert_eq!(result.output(), &answer());
     }
 }
@@ -263,7 +324,14 @@ async fn a_snapshot_of_a_newer_release_is_as_good_as_none() {
     let newer = text.replace("\"run.spent\"", "\"run.of_another_release\"");
     assert_ne!(newer, text);
     snapshot.events.push(serde_json::from_str(&newer).unwrap());
-    let store = store_with(&events[..usize::try_from(snapshot.seq).unwrap() + 2], Some(&snapshot)).await;
-    let result = agent(&runtime(&store), &Done::default()).resume(&run).await.unwrap().result().await.unwrap();
+    let store =
+        store_with(&events[..usize::try_from(snapshot.seq).unwrap() + 2], Some(&snapshot)).await;
+    let result = agent(&runtime(&store), &Done::default())
+        .resume(&run)
+        .await
+        .unwrap()
+        .result()
+        .await
+        .unwrap();
     assert_eq!(result.output(), &answer());
 }

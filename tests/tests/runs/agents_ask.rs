@@ -15,7 +15,9 @@ use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{RunFilter, RunStatus, Store};
 use agentflow::{Agent, Error, Event, RunHandle, RunId, async_trait};
-use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace};
+use agentflow_testing::{
+    CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace,
+};
 use agentflow_tests::ProcessStore;
 
 async fn pass(seconds: u64) {
@@ -64,7 +66,10 @@ fn pays(cents: u32) -> Turn {
 }
 
 fn begin(runtime: &Runtime) -> RunHandle<RunResult<String>> {
-    asks_clerk::agent("pay".into()).runtime(runtime).start(RunRequest::default().run_id(id())).unwrap()
+    asks_clerk::agent("pay".into())
+        .runtime(runtime)
+        .start(RunRequest::default().run_id(id()))
+        .unwrap()
 }
 
 async fn journal(store: &impl Store) -> Vec<Event> {
@@ -98,7 +103,8 @@ async fn a_person_agrees_wherever_the_run_is() {
         who.approve(&id(), "tool#1.asks_pay", Approval::granted(), "bob").await.unwrap();
         assert_eq!(handle.result().await.unwrap().output(), "paid");
         assert_eq!(paid.all(), ["500 to ada"]);
-        let again = who.approve(&id(), "tool#1.asks_pay", Approval::granted(), "bob").await.unwrap_err();
+        let again =
+            who.approve(&id(), "tool#1.asks_pay", Approval::granted(), "bob").await.unwrap_err();
         assert!(again.to_string().contains("it is over"), "{again}");
         check_events(&journal(&store).await).unwrap();
         model.finish();
@@ -113,14 +119,18 @@ async fn a_person_changes_the_arguments() {
     let handle = begin(&here);
     pass(1).await;
     let run = id();
-    let other = |arguments: Value| here.approve(&run, "tool#1.asks_pay", Approval::granted_with(arguments), "bob");
+    let other = |arguments: Value| {
+        here.approve(&run, "tool#1.asks_pay", Approval::granted_with(arguments), "bob")
+    };
     for (wrong, problem) in [
         (json!(5), "`arguments` is an object with all arguments of the call"),
         (json!({"who": "ada", "cents": "many"}), "`cents`: value is not of type \"integer\""),
         (json!({"who": "ada"}), "`cents`: this is missing; give it a value"),
         (json!({"who": "ada", "cents": 5, "why": ""}), "`why`"),
     ] {
-        let Error::Control(error) = other(wrong).await.unwrap_err() else { panic!("it is refused") };
+        let Error::Control(error) = other(wrong).await.unwrap_err() else {
+            panic!("it is refused")
+        };
         assert_eq!(error.kind(), ControlErrorKind::WrongAnswer);
         assert!(error.to_string().contains(problem), "{error}");
     }
@@ -150,7 +160,9 @@ async fn a_model_learns_that_a_person_said_no() {
     let here = runtime(store.clone(), &model, &paid).build();
     let handle = begin(&here);
     pass(1).await;
-    here.approve(&id(), "tool#1.asks_pay", Approval::denied("not on a Friday"), "bob").await.unwrap();
+    here.approve(&id(), "tool#1.asks_pay", Approval::denied("not on a Friday"), "bob")
+        .await
+        .unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "not paid");
     assert!(paid.all().is_empty());
     check_events(&journal(&store).await).unwrap();
@@ -175,7 +187,8 @@ async fn arguments_that_no_record_may_hold_are_refused() {
     let handle = begin(&here);
     pass(1).await;
     let secret = Approval::granted_with(json!({"who": "0123-4567-89", "cents": 5}));
-    let error = here.approve(&id(), "tool#1.asks_pay", secret, "bob").await.unwrap_err().to_string();
+    let error =
+        here.approve(&id(), "tool#1.asks_pay", secret, "bob").await.unwrap_err().to_string();
     assert!(error.contains("hold what this runtime takes out of its records"), "{error}");
     assert!(!error.contains("0123-4567-89"), "{error}");
     let other = Approval::granted_with(json!({"who": "eve", "cents": 5}));
@@ -221,7 +234,12 @@ async fn a_question_survives_its_process() {
     // The answer arrives while no process executes the run.
     let second = runtime(store.process(2), &model, &paid).build();
     second
-        .approve(&id(), "tool#1.asks_pay", Approval::granted_with(json!({"who": "eve", "cents": 1})), "bob")
+        .approve(
+            &id(),
+            "tool#1.asks_pay",
+            Approval::granted_with(json!({"who": "eve", "cents": 1})),
+            "bob",
+        )
         .await
         .unwrap();
     assert!(paid.all().is_empty());
@@ -229,7 +247,8 @@ async fn a_question_survives_its_process() {
     handle.result().await.unwrap();
     assert_eq!(paid.all(), ["1 to eve"]);
     let events = journal(&store).await;
-    let asked = events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))).count();
+    let asked =
+        events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))).count();
     assert_eq!(asked, 1, "{:#?}", trace(events));
     check_events(&journal(&store).await).unwrap();
 }
@@ -268,7 +287,9 @@ async fn an_inbox_has_the_questions_of_all_runs() {
     let here = runtime(store.clone(), &model, &paid).build();
     let mut runs = Vec::new();
     for desk in ["news", "sports", "news"] {
-        let request = RunRequest::default().run_id(RunId::new(format!("run-{}", runs.len()))).tag("desk", desk);
+        let request = RunRequest::default()
+            .run_id(RunId::new(format!("run-{}", runs.len())))
+            .tag("desk", desk);
         runs.push(asks_clerk::agent("pay".into()).runtime(&here).start(request).unwrap());
         pass(60).await;
     }
@@ -276,9 +297,10 @@ async fn an_inbox_has_the_questions_of_all_runs() {
     pass(1).await;
     let elsewhere = runtime(store.process(2), &model, &paid).build();
     let all = elsewhere.approvals(RunFilter::new()).await.unwrap();
-    let shown: Vec<String> = all.iter().map(|one| format!("{} {} {}", one.run, one.name, one.path)).collect();
-    let of_runs =
-        ["run-0 asks_clerk", "run-1 asks_clerk", "run-2 asks_clerk"].map(|of| format!("{of} tool#1.asks_pay"));
+    let shown: Vec<String> =
+        all.iter().map(|one| format!("{} {} {}", one.run, one.name, one.path)).collect();
+    let of_runs = ["run-0 asks_clerk", "run-1 asks_clerk", "run-2 asks_clerk"]
+        .map(|of| format!("{of} tool#1.asks_pay"));
     assert_eq!(shown[..3], of_runs);
     assert_eq!((all.len(), &*all[3].path, &*all[3].message), (4, "agreed", "go on?"));
     assert!(all.is_sorted_by_key(|one| one.asked));
@@ -288,7 +310,10 @@ async fn an_inbox_has_the_questions_of_all_runs() {
     elsewhere.approve(&news[1].run, &news[1].path, Approval::denied("no"), "bob").await.unwrap();
     pass(1).await;
     let asked = elsewhere.approvals(RunFilter::new().tag("desk", "news")).await.unwrap();
-    assert_eq!(asked.iter().map(|one| &*one.path).collect::<Vec<_>>(), ["tool#1.asks_pay", "tool#2.asks_pay"]);
+    assert_eq!(
+        asked.iter().map(|one| &*one.path).collect::<Vec<_>>(),
+        ["tool#1.asks_pay", "tool#2.asks_pay"]
+    );
     runs[0].cancel("enough").await.unwrap();
     assert_eq!(elsewhere.approvals(RunFilter::new().tag("desk", "news")).await.unwrap().len(), 1);
 }
@@ -319,17 +344,27 @@ impl Middleware for DoublingMiddleware {
 
 #[tokio::test(start_paused = true)]
 async fn middleware_sees_what_a_person_agreed_to() {
-    let (store, paid, seen) = (ProcessStore::new(), Paid::default(), Arc::<Mutex<Vec<String>>>::default());
+    let (store, paid, seen) =
+        (ProcessStore::new(), Paid::default(), Arc::<Mutex<Vec<String>>>::default());
     let model = ScriptedModel::new([pays(500), Turn::text("paid")]);
-    let here = runtime(store.clone(), &model, &paid).with(DoublingMiddleware(Arc::clone(&seen))).build();
+    let here =
+        runtime(store.clone(), &model, &paid).with(DoublingMiddleware(Arc::clone(&seen))).build();
     let handle = begin(&here);
     pass(1).await;
     assert!(seen.lock().unwrap().is_empty());
-    here.approve(&id(), "tool#1.asks_pay", Approval::granted_with(json!({"who": "ada", "cents": 7})), "bob")
-        .await
-        .unwrap();
+    here.approve(
+        &id(),
+        "tool#1.asks_pay",
+        Approval::granted_with(json!({"who": "ada", "cents": 7})),
+        "bob",
+    )
+    .await
+    .unwrap();
     handle.result().await.unwrap();
-    assert_eq!((paid.all(), seen.lock().unwrap().clone()), (vec!["14 to ada".to_owned()], vec!["7".to_owned()]));
+    assert_eq!(
+        (paid.all(), seen.lock().unwrap().clone()),
+        (vec!["14 to ada".to_owned()], vec!["7".to_owned()])
+    );
 }
 
 async fn pay_in_step(cx: &Context, cents: u32) -> Result<String> {
@@ -354,12 +389,17 @@ async fn an_agent_in_a_step_asks_and_so_does_a_step() {
     let changed = |cents: u32| Approval::granted_with(json!({"who": "kim", "cents": cents}));
     here.approve(&id(), "said/tool#1.asks_pay", changed(1), "bob").await.unwrap();
     pass(1).await;
-    let wrong = here.approve(&id(), "paid/tool#1.asks_pay", Approval::granted_with(json!({"who": 1})), "bob").await;
+    let wrong = here
+        .approve(&id(), "paid/tool#1.asks_pay", Approval::granted_with(json!({"who": 1})), "bob")
+        .await;
     assert!(wrong.unwrap_err().to_string().contains("`who`"));
     here.approve(&id(), "paid/tool#1.asks_pay", changed(2), "bob").await.unwrap();
     pass(1).await;
     let gate = here.approve(&id(), "agreed", changed(3), "bob").await.unwrap_err();
-    assert!(gate.to_string().contains("only the question about the call of a tool takes `arguments`"), "{gate}");
+    assert!(
+        gate.to_string().contains("only the question about the call of a tool takes `arguments`"),
+        "{gate}"
+    );
     here.approve(&id(), "agreed", Approval::granted(), "bob").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), "paid, 2 to kim, true");
     assert_eq!(paid.all(), ["1 to kim", "2 to kim"]);
@@ -379,7 +419,10 @@ async fn an_agent_that_asks_is_resumed_from_every_write() {
     let model = ScriptedModel::from_fn(|request| {
         match request.messages.last().is_some_and(|last| last.results().next().is_some()) {
             true => Turn::text("sent"),
-            false => Turn::calls([("asks_send", json!({"what": "a"})), ("asks_send", json!({"what": "b"}))]),
+            false => Turn::calls([
+                ("asks_send", json!({"what": "a"})),
+                ("asks_send", json!({"what": "b"})),
+            ]),
         }
     });
     let agent = Agent::new(model).tools(tools![asks_send]);

@@ -77,7 +77,10 @@ async fn a_question_is_waited_for_and_one_that_is_open_is_there_at_once() {
         let began = tokio::time::Instant::now();
         let question = run.asked().await.unwrap().unwrap();
         assert_eq!(began.elapsed().as_secs(), if waits_before == 0 { 10 } else { 0 });
-        assert_eq!((&*question.path, &*question.message, question.about.as_str()), ("one", "first?", "3"));
+        assert_eq!(
+            (&*question.path, &*question.message, question.about.as_str()),
+            ("one", "first?", "3")
+        );
         assert_eq!((&question.run, &*question.name), (run.run_id(), "twice-of-asked"));
         // The same question is returned until it is answered.
         assert_eq!(run.asked().await.unwrap().unwrap(), question);
@@ -162,7 +165,8 @@ async fn a_run_that_stops_here_is_no_run_that_has_ended() {
         let question = next(&resumed).await;
         (second, resumed, question)
     };
-    let (own, followed, (_second, resumed, question)) = tokio::join!(run.asked(), next(&attached), drains);
+    let (own, followed, (_second, resumed, question)) =
+        tokio::join!(run.asked(), next(&attached), drains);
     assert_eq!(own.unwrap_err().kind(), "fenced");
     assert_eq!((followed.as_deref(), question.as_deref()), (Some("one"), Some("one")));
     // A question that was answered before the run was resumed is not open.
@@ -184,10 +188,12 @@ struct Nothing {}
 #[tokio::test(start_paused = true)]
 async fn the_call_of_an_agents_tool_is_asked_about() {
     let model = ScriptedModel::new([Turn::call("refund", json!({})), Turn::text("done")]);
-    let refund = FnTool::new("refund", "Pays back.", |_, _: Nothing| async { Ok::<_, String>("paid") });
+    let refund =
+        FnTool::new("refund", "Pays back.", |_, _: Nothing| async { Ok::<_, String>("paid") });
     // Questions about calls need a store.
     let runtime = runtime(ProcessStore::new(), &TestClock::new());
-    let agent = Agent::new(model).tools([refund.policy(ToolPolicy::default().approve())]).runtime(&runtime);
+    let agent =
+        Agent::new(model).tools([refund.policy(ToolPolicy::default().approve())]).runtime(&runtime);
     let run = agent.start("My money, please.").unwrap();
     let question = run.asked().await.unwrap().unwrap();
     assert_eq!(question.path, "tool#1.refund");
@@ -224,7 +230,11 @@ async fn an_answer_that_names_an_older_question_is_refused() {
     assert_ne!(newer.id, older.id);
     let says = |refused: agentflow::Error| {
         let said = refused.to_string();
-        assert!(said.contains(&format!("`{}` is not open any more", older.id)) && said.contains(&newer.id), "{said}");
+        assert!(
+            said.contains(&format!("`{}` is not open any more", older.id))
+                && said.contains(&newer.id),
+            "{said}"
+        );
     };
     says(run.approve(&older.id, Approval::granted(), "ada").await.unwrap_err());
     says(runtime.approve(&id, &older.id, Approval::granted(), "ada").await.unwrap_err());

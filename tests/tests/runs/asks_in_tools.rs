@@ -120,7 +120,10 @@ fn runtime(store: impl Store, model: &ScriptedModel, payments: &Payments) -> Run
 }
 
 fn begin(runtime: &Runtime) -> agentflow::RunHandle<agentflow::run::RunResult<String>> {
-    outer_clerk::agent("settle".into()).runtime(runtime).start(RunRequest::default().run_id(id())).unwrap()
+    outer_clerk::agent("settle".into())
+        .runtime(runtime)
+        .start(RunRequest::default().run_id(id()))
+        .unwrap()
 }
 
 async fn journal(store: &impl Store) -> Vec<Event> {
@@ -138,13 +141,17 @@ fn settle(tool: &'static str) -> Turn {
 #[tokio::test(start_paused = true)]
 async fn the_call_asks_with_its_own_arguments_and_takes_changed_ones() {
     let (store, payments) = (ProcessStore::new(), Payments::default());
-    let model = ScriptedModel::new([settle("outer_settle"), Turn::text("done").expect_text("settled: 3 to ada")]);
+    let model = ScriptedModel::new([
+        settle("outer_settle"),
+        Turn::text("done").expect_text("settled: 3 to ada"),
+    ]);
     let here = runtime(store.clone(), &model, &payments).build();
     let run = begin(&here);
     pass().await;
     assert!(payments.all().is_empty());
     let asked = here.approvals(RunFilter::new()).await.unwrap();
-    let asked: Vec<_> = asked.iter().map(|one| (one.path.to_string(), one.message.to_string())).collect();
+    let asked: Vec<_> =
+        asked.iter().map(|one| (one.path.to_string(), one.message.to_string())).collect();
     let question = r#"call `inner_pay(cents: 500, who: "ada")`?"#;
     assert_eq!(asked, [("tool#1.outer_settle/tool#1.inner_pay".to_owned(), question.to_owned())]);
     let less = Approval::granted_with(json!({"who": "ada", "cents": 3}));
@@ -159,7 +166,10 @@ async fn the_call_asks_with_its_own_arguments_and_takes_changed_ones() {
 async fn a_denial_is_the_answer_of_the_outer_tool() {
     for tool in ["outer_settle", "outer_once"] {
         let (store, payments) = (ProcessStore::new(), Payments::default());
-        let model = ScriptedModel::new([settle(tool), Turn::text("kept").expect_text("denied: not on a Friday")]);
+        let model = ScriptedModel::new([
+            settle(tool),
+            Turn::text("kept").expect_text("denied: not on a Friday"),
+        ]);
         let here = runtime(store.clone(), &model, &payments).build();
         let run = begin(&here);
         pass().await;
@@ -180,15 +190,22 @@ async fn a_denial_is_the_answer_of_the_outer_tool() {
 #[tokio::test(start_paused = true)]
 async fn two_calls_of_a_turn_have_a_question_each() {
     let (store, payments) = (ProcessStore::new(), Payments::default());
-    let turn = Turn::calls([("outer_settle", json!({"who": "ada"})), ("outer_retried", json!({"who": "bob"}))]);
+    let turn = Turn::calls([
+        ("outer_settle", json!({"who": "ada"})),
+        ("outer_retried", json!({"who": "bob"})),
+    ]);
     let model = ScriptedModel::new([turn, Turn::text("done")]);
     let here = runtime(store.clone(), &model, &payments).build();
     let run = begin(&here);
     pass().await;
-    here.approve(&id(), "tool#1.outer_retried/tool#1.inner_pay", Approval::granted(), "bob").await.unwrap();
+    here.approve(&id(), "tool#1.outer_retried/tool#1.inner_pay", Approval::granted(), "bob")
+        .await
+        .unwrap();
     pass().await;
     assert_eq!(payments.all(), ["7 to bob"]);
-    here.approve(&id(), "tool#1.outer_settle/tool#1.inner_pay", Approval::denied("no"), "bob").await.unwrap();
+    here.approve(&id(), "tool#1.outer_settle/tool#1.inner_pay", Approval::denied("no"), "bob")
+        .await
+        .unwrap();
     assert_eq!(within("the run", run.result()).await.unwrap().output(), "done");
     assert_eq!(payments.all(), ["7 to bob"]);
     check_events(&journal(&store).await).unwrap();
@@ -197,7 +214,10 @@ async fn two_calls_of_a_turn_have_a_question_each() {
 #[tokio::test(start_paused = true)]
 async fn each_call_of_a_body_asks_and_the_time_of_the_tool_is_not_counted() {
     let (store, payments) = (ProcessStore::new(), Payments::default());
-    let model = ScriptedModel::new([settle("outer_two"), Turn::text("done").expect_text("1 to ada, 2 to ada")]);
+    let model = ScriptedModel::new([
+        settle("outer_two"),
+        Turn::text("done").expect_text("1 to ada, 2 to ada"),
+    ]);
     let here = runtime(store.clone(), &model, &payments).build();
     let run = begin(&here);
     for (number, paid) in [("tool#2.inner_pay", "2 to ada"), ("tool#1.inner_pay", "1 to ada")] {
@@ -230,7 +250,9 @@ async fn a_second_attempt_of_the_outer_tool_does_not_pay_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_survives_its_process() {
-    for (tool, answered_between) in [("outer_settle", false), ("outer_settle", true), ("outer_once", false)] {
+    for (tool, answered_between) in
+        [("outer_settle", false), ("outer_settle", true), ("outer_once", false)]
+    {
         let (store, payments) = (ProcessStore::new(), Payments::default());
         let expected = if tool == "outer_once" { "whether" } else { "500 to ada" };
         let model = ScriptedModel::new([settle(tool), Turn::text("done").expect_text(expected)]);
@@ -256,7 +278,10 @@ async fn a_question_survives_its_process() {
         assert_eq!(payments.all().len(), usize::from(tool == "outer_settle"), "{tool}");
         assert!(second.approvals(RunFilter::new()).await.unwrap().is_empty(), "{tool}");
         let events = journal(&store).await;
-        let asked = events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))).count();
+        let asked = events
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_)))
+            .count();
         assert_eq!(asked, 1, "{tool}");
         check_events(&events).unwrap();
     }
@@ -266,7 +291,8 @@ async fn a_question_survives_its_process() {
 async fn a_call_that_cannot_wait_is_refused() {
     for tool in ["outer_now", "outer_blocking"] {
         let (store, payments) = (ProcessStore::new(), Payments::default());
-        let model = ScriptedModel::new([settle(tool), Turn::text("done").expect_text("make it `async`")]);
+        let model =
+            ScriptedModel::new([settle(tool), Turn::text("done").expect_text("make it `async`")]);
         let here = runtime(store.clone(), &model, &payments).build();
         within("the run", begin(&here).result()).await.unwrap();
         assert!(payments.all().is_empty());
@@ -278,7 +304,8 @@ async fn a_call_that_cannot_wait_is_refused() {
 async fn a_run_without_a_store_makes_no_such_call() {
     let payments = Payments::default();
     let refusal = "`inner_pay` needs a person's approval, and";
-    let model = ScriptedModel::new([settle("outer_settle"), Turn::text("kept").expect_text(refusal)]);
+    let model =
+        ScriptedModel::new([settle("outer_settle"), Turn::text("kept").expect_text(refusal)]);
     let here = test_runtime().model(model.clone()).resource(payments.clone()).build();
     let agent = outer_clerk::agent("settle".into()).runtime(&here);
     assert_eq!(within("the run", agent.run(RunRequest::default())).await.unwrap().output(), "kept");
@@ -310,7 +337,10 @@ async fn grants_of_the_run_make_the_call_a_plain_one() {
             }
             assert_eq!(payments.all().len(), usize::from(granted), "{tool}");
             let events = journal(&store).await;
-            let calls = events.iter().filter(|event| matches!(event.kind, EventKind::ToolStarted { .. })).count();
+            let calls = events
+                .iter()
+                .filter(|event| matches!(event.kind, EventKind::ToolStarted { .. }))
+                .count();
             assert_eq!(calls, 1, "only the outer call is recorded");
             check_events(&events).unwrap();
         }
@@ -321,17 +351,22 @@ async fn grants_of_the_run_make_the_call_a_plain_one() {
 #[tokio::test(start_paused = true)]
 async fn a_closure_of_a_tool_asks() {
     let (store, payments) = (ProcessStore::new(), Payments::default());
-    let closure = FnTool::new("outer_closure", "Settles a bill.", |cx: Context, (): ()| async move {
-        Ok::<_, ToolError>(inner_pay(&cx, "ada".to_owned(), 9).await)
-    });
-    let model =
-        ScriptedModel::new([Turn::call("outer_closure", json!({})), Turn::text("done").expect_text("9 to ada")]);
+    let closure =
+        FnTool::new("outer_closure", "Settles a bill.", |cx: Context, (): ()| async move {
+            Ok::<_, ToolError>(inner_pay(&cx, "ada".to_owned(), 9).await)
+        });
+    let model = ScriptedModel::new([
+        Turn::call("outer_closure", json!({})),
+        Turn::text("done").expect_text("9 to ada"),
+    ]);
     let here = runtime(store.clone(), &model, &payments).build();
     let agent = Agent::new(model.clone()).name("closure_clerk").tools(closure).runtime(&here);
     let run = agent.start(RunRequest::new("settle").run_id(id())).unwrap();
     pass().await;
     assert!(payments.all().is_empty());
-    here.approve(&id(), "tool#1.outer_closure/tool#1.inner_pay", Approval::granted(), "bob").await.unwrap();
+    here.approve(&id(), "tool#1.outer_closure/tool#1.inner_pay", Approval::granted(), "bob")
+        .await
+        .unwrap();
     within("the run", run.result()).await.unwrap();
     assert_eq!(payments.all(), ["9 to ada"]);
 }
@@ -341,9 +376,11 @@ async fn a_closure_of_a_tool_asks() {
 async fn a_call_of_the_catalogue_needs_the_grant() {
     let payments = Payments::default();
     let here = test_runtime().resource(payments.clone()).build();
-    for (tool, grant) in
-        [("outer_settle", "approve:inner_pay"), ("outer_till", "till"), ("outer_now", "approve:inner_pay_now")]
-    {
+    for (tool, grant) in [
+        ("outer_settle", "approve:inner_pay"),
+        ("outer_till", "till"),
+        ("outer_now", "approve:inner_pay_now"),
+    ] {
         let call = ToolCall::new("1", tool, r#"{"who": "ada"}"#);
         let refused = here.invoke(&call, &[]).await.unwrap();
         assert_ne!(refused.status, ToolStatus::Success, "{tool}: {}", refused.output);
@@ -384,7 +421,12 @@ async fn a_compensating_tool_asks_about_the_calls_in_its_body() {
         let granted = answer.is_granted();
         let (store, payments) = (ProcessStore::new(), Payments::default());
         let here = test_runtime().store(store.clone()).resource(payments.clone()).build();
-        let run = here.start(outer_dinner::workflow(), "ada".to_owned()).run_id(id()).compensate().await.unwrap();
+        let run = here
+            .start(outer_dinner::workflow(), "ada".to_owned())
+            .run_id(id())
+            .compensate()
+            .await
+            .unwrap();
         pass().await;
         assert!(payments.all().is_empty());
         let questions = here.approvals(RunFilter::new()).await.unwrap();

@@ -10,7 +10,9 @@ use agentflow::run::{OnTimeout, RunResult};
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus, Store};
 use agentflow::{Agent, Error, Event, RunHandle, RunId, ask_user};
-use agentflow_testing::{Call, CrashTest, ExpectedQuestion, Mocks, ScriptedModel, Turn, check_events, test_runtime};
+use agentflow_testing::{
+    Call, CrashTest, ExpectedQuestion, Mocks, ScriptedModel, Turn, check_events, test_runtime,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -36,14 +38,26 @@ async fn journal(store: &impl Store) -> Vec<Event> {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_what_was_asked_for() {
-    let seat = json!({"type": "object", "properties": {"row": {"type": "integer"}}, "required": ["row"]});
+    let seat =
+        json!({"type": "object", "properties": {"row": {"type": "integer"}}, "required": ["row"]});
     for (arguments, wrong, right, read) in [
         (json!({"question": "Why?"}), json!(5), json!("I like it"), "I like it"),
-        (json!({"question": "Which?", "choices": ["window", "aisle"]}), json!("roof"), json!("aisle"), "aisle"),
-        (json!({"question": "Where?", "schema": seat}), json!({"row": "three"}), json!({"row": 3}), r#"{"row":3}"#),
+        (
+            json!({"question": "Which?", "choices": ["window", "aisle"]}),
+            json!("roof"),
+            json!("aisle"),
+            "aisle",
+        ),
+        (
+            json!({"question": "Where?", "schema": seat}),
+            json!({"row": "three"}),
+            json!({"row": 3}),
+            r#"{"row":3}"#,
+        ),
     ] {
         let store = MemoryStore::new();
-        let model = ScriptedModel::new([asks(arguments.clone()), Turn::text("booked").expect_text(read)]);
+        let model =
+            ScriptedModel::new([asks(arguments.clone()), Turn::text("booked").expect_text(read)]);
         let runtime = test_runtime().store(store.clone()).model(model.clone()).build();
         let run = begin(&runtime);
         tokio::time::sleep(Duration::from_secs(100)).await;
@@ -55,7 +69,10 @@ async fn an_answer_is_what_was_asked_for() {
             let refused = runtime.answer(&id(), &question.path, &wrong, "ada").await.unwrap_err();
             let Error::Control(refused) = refused else { panic!("{refused}") };
             assert_eq!(refused.kind(), ControlErrorKind::WrongAnswer);
-            assert!(refused.to_string().contains("does not fit what `tool#1.ask_user` asks for"), "{refused}");
+            assert!(
+                refused.to_string().contains("does not fit what `tool#1.ask_user` asks for"),
+                "{refused}"
+            );
         }
         runtime.answer(&id(), &question.path, &right, "ada").await.unwrap();
         assert_eq!(run.result().await.unwrap().output(), "booked");
@@ -74,7 +91,8 @@ async fn an_answer_is_what_was_asked_for() {
 async fn a_question_without_a_text_or_a_schema_is_a_result() {
     let model = ScriptedModel::new([
         asks(json!({"question": "  "})),
-        asks(json!({"question": "?", "schema": {"type": "nothing"}})).expect_text("`question` is empty"),
+        asks(json!({"question": "?", "schema": {"type": "nothing"}}))
+            .expect_text("`question` is empty"),
         Turn::text("I give up").expect_text("`schema`: "),
     ]);
     let runtime = test_runtime().store(MemoryStore::new()).model(model.clone()).build();
@@ -85,7 +103,10 @@ async fn a_question_without_a_text_or_a_schema_is_a_result() {
         asks(json!({"question": "Why?"})),
         Turn::text("I give up").expect_text("nobody can be asked here"),
     ]);
-    assert_eq!(begin(&test_runtime().model(model).build()).result().await.unwrap().output(), "I give up");
+    assert_eq!(
+        begin(&test_runtime().model(model).build()).result().await.unwrap().output(),
+        "I give up"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,11 +116,16 @@ async fn nobody_answers_a_model() {
         (OnTimeout::Deny, "the user did not answer in time"),
         (OnTimeout::answer(&"you choose"), "you choose"),
     ] {
-        let model = ScriptedModel::new([asks(json!({"question": "Why?"})), Turn::text("done").expect_text(read)]);
+        let model = ScriptedModel::new([
+            asks(json!({"question": "Why?"})),
+            Turn::text("done").expect_text(read),
+        ]);
         let store = MemoryStore::new();
         let runtime = test_runtime().store(store.clone()).build();
-        let agent = Agent::new(model.clone()).tools(ask_user().timeout(HOUR, on_timeout)).runtime(&runtime);
-        let run: RunHandle<RunResult<String>> = agent.start(RunRequest::new("go").run_id(id())).unwrap();
+        let agent =
+            Agent::new(model.clone()).tools(ask_user().timeout(HOUR, on_timeout)).runtime(&runtime);
+        let run: RunHandle<RunResult<String>> =
+            agent.start(RunRequest::new("go").run_id(id())).unwrap();
         let began = tokio::time::Instant::now();
         assert_eq!(run.result().await.unwrap().output(), "done");
         assert_eq!(began.elapsed(), HOUR);
@@ -133,7 +159,8 @@ async fn a_model_that_asks_is_resumed_from_every_write() {
         }
     }));
     let late = late.tools(ask_user().timeout(HOUR, OnTimeout::Skip));
-    let late = CrashTest::agent(&late, || "Go on.").unanswered("tool#1.ask_user").patience(100 * HOUR);
+    let late =
+        CrashTest::agent(&late, || "Go on.").unanswered("tool#1.ask_user").patience(100 * HOUR);
     late.twice().run().await;
 }
 
@@ -160,7 +187,9 @@ async fn a_person_is_scripted_for_every_kind() {
     let people = || {
         [
             ExpectedQuestion::of_tool("ask_user").asking("How much?").answers(7),
-            ExpectedQuestion::of_tool("scripted_pay").about(json!({"cents": 700})).answers(changed.clone()),
+            ExpectedQuestion::of_tool("scripted_pay")
+                .about(json!({"cents": 700}))
+                .answers(changed.clone()),
         ]
     };
     let run = async |mocks: &Mocks, asked: usize| {
@@ -170,7 +199,8 @@ async fn a_person_is_scripted_for_every_kind() {
             .model(ScriptedModel::new(turns().into_iter().take(asked)))
             .build();
         let agent = pays::agent("x".into()).runtime(&runtime);
-        let run: RunHandle<RunResult<String>> = agent.start(RunRequest::default().run_id(id())).unwrap();
+        let run: RunHandle<RunResult<String>> =
+            agent.start(RunRequest::default().run_id(id())).unwrap();
         run.result().await.map(|result| result.output().clone())
     };
     let mocks = Mocks::new().person(people());
@@ -183,7 +213,8 @@ async fn a_person_is_scripted_for_every_kind() {
     let error = run(&mocks, 2).await.unwrap_err().to_string();
     assert!(error.contains("expected was about the tool `scripted_play`"), "{error}");
     assert_eq!(mocks.failures().len(), 1);
-    let unused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| mocks.finish())).unwrap_err();
+    let unused =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| mocks.finish())).unwrap_err();
     let unused = unused.downcast_ref::<String>().unwrap();
     assert!(unused.contains("nobody was asked about the tool `scripted_play`"), "{unused}");
 

@@ -36,7 +36,8 @@ async fn attempted(cx: &Context, page: String) -> Result<String, AnyError> {
     #[after(node)]
     let within = calls_read_within(cx).await?;
     let agreed = gate!("use {within}?", within).await?;
-    let summary = calls_summary(format!("{node} {}", matches!(agreed, Approval::Granted { .. }))).await?;
+    let summary =
+        calls_summary(format!("{node} {}", matches!(agreed, Approval::Granted { .. }))).await?;
     Ok(summary)
 }
 
@@ -50,7 +51,14 @@ fn row(attempt: &AttemptReport) -> (u32, Option<u64>, Value, Value, Option<&str>
         attempt.ended.map(|ended| u64::try_from(ended.since(attempt.began).as_millis()).unwrap())
     );
     let (input, output) = (json(&attempt.input), json(&attempt.output));
-    (attempt.number, attempt.duration_ms, input, output, attempt.error.as_deref(), attempt.answered_by.as_deref())
+    (
+        attempt.number,
+        attempt.duration_ms,
+        input,
+        output,
+        attempt.error.as_deref(),
+        attempt.answered_by.as_deref(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +75,9 @@ async fn each_attempt_is_reported_with_what_it_was_given_and_gave() {
     })
     .await;
     let nodes = runtime.inspect(&run).await.unwrap().nodes;
-    let named = |nodes: &[NodeReport], name: &str| nodes.iter().find(|node| node.name == name).cloned().unwrap();
+    let named = |nodes: &[NodeReport], name: &str| {
+        nodes.iter().find(|node| node.name == name).cloned().unwrap()
+    };
     let open = named(&nodes, "agreed");
     assert_eq!(open.status, NodeStatus::AwaitingApproval);
     assert_eq!(
@@ -93,7 +103,10 @@ async fn each_attempt_is_reported_with_what_it_was_given_and_gave() {
         [(1, Some(2500), Value::Null, json!("this is within"), None, None)]
     );
     let [call] = &within.calls[..] else { panic!("{:#?}", within.calls) };
-    assert_eq!((call.path.as_str(), call.status), ("within/tool#1.calls_flaky_read", NodeStatus::Success));
+    assert_eq!(
+        (call.path.as_str(), call.status),
+        ("within/tool#1.calls_flaky_read", NodeStatus::Success)
+    );
     let given = json!({"page": "within"});
     assert_eq!(
         call.attempts.iter().map(row).collect::<Vec<_>>(),
@@ -115,14 +128,17 @@ async fn each_attempt_is_reported_with_what_it_was_given_and_gave() {
 
 #[tokio::test(start_paused = true)]
 async fn of_an_agent_its_calls_are_the_nodes() {
-    let model =
-        ScriptedModel::new([Turn::call("calls_flaky_read", json!({"page": "one"})), Turn::text("It is there.")]);
+    let model = ScriptedModel::new([
+        Turn::call("calls_flaky_read", json!({"page": "one"})),
+        Turn::text("It is there."),
+    ]);
     let store = MemoryStore::new();
     let runtime = test_runtime().resource(AtomicU32::new(0)).store(store).build();
     let agent = Agent::new(model).tools(tools![calls_flaky_read]).runtime(&runtime);
     let result = agent.run("Read it.").await.unwrap();
     let nodes = runtime.inspect(result.run_id()).await.unwrap().nodes;
-    let names: Vec<(&str, usize)> = nodes.iter().map(|node| (node.name.as_str(), node.attempts.len())).collect();
+    let names: Vec<(&str, usize)> =
+        nodes.iter().map(|node| (node.name.as_str(), node.attempts.len())).collect();
     assert_eq!(names, [("model#1", 1), ("tool#1.calls_flaky_read", 2), ("model#2", 1)]);
     let tool = &nodes[1];
     assert_eq!(tool.status, NodeStatus::Success);
@@ -147,14 +163,20 @@ async fn reported(n: u32) -> Result<u32, AnyError> {
 async fn statuses(runtime: &Runtime, run: &agentflow::RunId) -> Vec<(String, NodeStatus)> {
     let report = runtime.inspect(run).await.unwrap();
     assert!(report.run.status.has_ended());
-    assert!(report.nodes.iter().all(|node| node.status != NodeStatus::Pending), "{:?}", report.nodes);
+    assert!(
+        report.nodes.iter().all(|node| node.status != NodeStatus::Pending),
+        "{:?}",
+        report.nodes
+    );
     report.nodes.into_iter().map(|node| (node.name, node.status)).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_node_of_an_ended_run_is_pending() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
-    let of = |nodes: &[(String, NodeStatus)], name: &str| nodes.iter().find(|node| node.0 == name).map(|node| node.1);
+    let of = |nodes: &[(String, NodeStatus)], name: &str| {
+        nodes.iter().find(|node| node.0 == name).map(|node| node.1)
+    };
 
     let handle = runtime.start(reported::workflow(), 0).await.unwrap();
     handle.result().await.unwrap_err();
@@ -176,8 +198,14 @@ async fn no_node_of_an_ended_run_is_pending() {
         }
     })
     .await;
-    let names: Vec<String> =
-        runtime.inspect(handle.run_id()).await.unwrap().nodes.into_iter().map(|node| node.name).collect();
+    let names: Vec<String> = runtime
+        .inspect(handle.run_id())
+        .await
+        .unwrap()
+        .nodes
+        .into_iter()
+        .map(|node| node.name)
+        .collect();
     assert_eq!(names, cancelled.iter().map(|node| node.0.clone()).collect::<Vec<_>>());
     // Cancels the run while no process executes it.
     handle.abandon();
@@ -187,9 +215,13 @@ async fn no_node_of_an_ended_run_is_pending() {
     assert_eq!(of(&waited, "first"), Some(NodeStatus::Success));
     assert_eq!(of(&waited, "agreed"), Some(NodeStatus::Cancelled));
 
-    let handle = runtime.start(reported::workflow(), 1).timeout(Duration::from_secs(5)).await.unwrap();
+    let handle =
+        runtime.start(reported::workflow(), 1).timeout(Duration::from_secs(5)).await.unwrap();
     handle.result().await.unwrap_err();
-    assert_eq!(of(&statuses(&runtime, handle.run_id()).await, "first"), Some(NodeStatus::Cancelled));
+    assert_eq!(
+        of(&statuses(&runtime, handle.run_id()).await, "first"),
+        Some(NodeStatus::Cancelled)
+    );
 }
 
 #[tokio::test(start_paused = true)]

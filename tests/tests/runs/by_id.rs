@@ -68,7 +68,10 @@ fn waiter(model: &ScriptedModel, waits: &Arc<AtomicU32>) -> Agent {
         }
     });
     let limits = Limits::default().timeout(Duration::from_secs(60));
-    Agent::new(model.clone()).name("waiter").tools([wait.policy(ToolPolicy::default().idempotent())]).settings(limits)
+    Agent::new(model.clone())
+        .name("waiter")
+        .tools([wait.policy(ToolPolicy::default().idempotent())])
+        .settings(limits)
 }
 
 fn runtime(store: impl Store, clock: &TestClock) -> agentflow::runtime::RuntimeBuilder {
@@ -103,8 +106,10 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
         let (typed, untyped, events) = (run.typed::<u32>(), run.clone(), run.events());
         drop(run);
         let seen = tokio::spawn(async move { events.collect::<Vec<_>>().await });
-        let (typed, untyped) =
-            (tokio::spawn(async move { typed.result().await }), tokio::spawn(async move { untyped.result().await }));
+        let (typed, untyped) = (
+            tokio::spawn(async move { typed.result().await }),
+            tokio::spawn(async move { untyped.result().await }),
+        );
         pass(1).await;
         assert!(!seen.is_finished() && !typed.is_finished());
         if std::ptr::eq(runtime, &elsewhere) {
@@ -126,7 +131,8 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
         assert_eq!(rest, all[usize::try_from(after).unwrap()..], "after {after}");
     }
     assert_eq!(elsewhere.output(&id()).await.unwrap().as_str(), "4");
-    let wrong = elsewhere.attach(&id()).await.unwrap().typed::<String>().result().await.unwrap_err();
+    let wrong =
+        elsewhere.attach(&id()).await.unwrap().typed::<String>().result().await.unwrap_err();
     assert!(
         wrong.to_string().contains(
             "the output of the run `run-1` is not what was asked for: `alloc::string::String` cannot be read from it"
@@ -177,7 +183,8 @@ async fn an_answer_given_in_another_process_arrives_within_50_ms() {
             asked.elapsed()
         };
         let run_id = id();
-        let (answered, took) = tokio::join!(elsewhere.approve(&run_id, "approval", Approval::granted(), "ada"), ended);
+        let (answered, took) =
+            tokio::join!(elsewhere.approve(&run_id, "approval", Approval::granted(), "ada"), ended);
         answered.unwrap();
         assert!(took <= Duration::from_millis(50), "{took:?} after {wait_ms} ms");
     }
@@ -187,7 +194,11 @@ async fn an_answer_given_in_another_process_arrives_within_50_ms() {
 async fn the_failure_and_the_cancellation_of_another_process() {
     for cancelled in [false, true] {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
-        let model = ScriptedModel::new([if cancelled { Turn::stall() } else { Turn::fails(ModelErrorKind::Auth) }]);
+        let model = ScriptedModel::new([if cancelled {
+            Turn::stall()
+        } else {
+            Turn::fails(ModelErrorKind::Auth)
+        }]);
         let first = runtime(store.clone(), &clock).build();
         let run = Agent::new(model).runtime(&first).start("go").unwrap();
         pass(1).await;
@@ -211,14 +222,17 @@ async fn recover_resumes_agents() {
             false => ScriptedModel::new([Turn::call("wait", json!({})), Turn::text("done")]),
         };
         let agent = waiter(&model, &waits);
-        let process = |store: ProcessStore| runtime(store, &clock).model(model.clone()).agent(&agent).build();
+        let process =
+            |store: ProcessStore| runtime(store, &clock).model(model.clone()).agent(&agent).build();
         let first = process(store.clone());
         let cx = first.context();
         let run = tokio::spawn({
             let agent = agent.clone().runtime(&first);
             async move {
                 match linked {
-                    true => judge(&cx, "the change".to_owned()).await.map(|risk| risk.level.to_string()),
+                    true => {
+                        judge(&cx, "the change".to_owned()).await.map(|risk| risk.level.to_string())
+                    }
                     false => agent.run("go").await.map(|result| result.into_output()),
                 }
             }
@@ -233,10 +247,16 @@ async fn recover_resumes_agents() {
         let output = recovered.resumed[0].result().await.unwrap();
         assert_eq!(output.as_str(), if linked { r#"{"level": 3}"# } else { r#""done""# });
         if linked {
-            assert_eq!(second.attach(&id()).await.unwrap().typed::<Risk>().result().await.unwrap(), Risk { level: 3 });
+            assert_eq!(
+                second.attach(&id()).await.unwrap().typed::<Risk>().result().await.unwrap(),
+                Risk { level: 3 }
+            );
         } else {
             let again = second.attach_agent(&id(), &agent).await.unwrap().result().await.unwrap();
-            assert_eq!((again.output().as_str(), again.conversation().messages().len()), ("done", 4));
+            assert_eq!(
+                (again.output().as_str(), again.conversation().messages().len()),
+                ("done", 4)
+            );
         }
         model.finish();
         journal(&store.process(3)).await;
@@ -246,7 +266,11 @@ async fn recover_resumes_agents() {
 #[tokio::test(start_paused = true)]
 async fn an_agent_is_paused_over_a_restart_and_its_time_stands_still() {
     let (store, clock, waits) = (ProcessStore::new(), TestClock::new(), Arc::default());
-    let model = ScriptedModel::new([Turn::call("wait", json!({})), Turn::call("wait", json!({})), Turn::text("done")]);
+    let model = ScriptedModel::new([
+        Turn::call("wait", json!({})),
+        Turn::call("wait", json!({})),
+        Turn::text("done"),
+    ]);
     let agent = waiter(&model, &waits);
     let first = runtime(store.clone(), &clock).agent(&agent).build();
     let run = agent.clone().runtime(&first).start("go").unwrap();
@@ -254,7 +278,11 @@ async fn an_agent_is_paused_over_a_restart_and_its_time_stands_still() {
     run.pause().await.unwrap();
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-    assert_eq!(waits.load(Ordering::SeqCst), 1, "what had begun runs to its end, and nothing begins");
+    assert_eq!(
+        waits.load(Ordering::SeqCst),
+        1,
+        "what had begun runs to its end, and nothing begins"
+    );
     run.abandon();
     tokio::task::yield_now().await;
     store.die();
@@ -295,7 +323,8 @@ async fn the_time_of_an_agent_ends_though_it_was_paused() {
 async fn a_failed_model_call_is_retried() {
     for by_handle in [true, false] {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
-        let turns = [Turn::call("wait", json!({})), Turn::fails(ModelErrorKind::Auth), Turn::text("done")];
+        let turns =
+            [Turn::call("wait", json!({})), Turn::fails(ModelErrorKind::Auth), Turn::text("done")];
         let model = ScriptedModel::new(turns);
         let waits = Arc::default();
         let agent = waiter(&model, &waits);
@@ -303,11 +332,18 @@ async fn a_failed_model_call_is_retried() {
         let run = agent.clone().runtime(&first).start("go").unwrap();
         assert_eq!(run.result().await.unwrap_err().kind(), "auth");
         let report = first.inspect(&id()).await.unwrap();
-        let steps: Vec<_> = report.nodes.iter().map(|node| (node.name.as_str(), node.status.as_str())).collect();
-        assert_eq!(steps, [("model#1", "success"), ("tool#1.wait", "success"), ("model#2", "failed")]);
+        let steps: Vec<_> =
+            report.nodes.iter().map(|node| (node.name.as_str(), node.status.as_str())).collect();
+        assert_eq!(
+            steps,
+            [("model#1", "success"), ("tool#1.wait", "success"), ("model#2", "failed")]
+        );
         for wrong in ["model#1", "tool#1.wait"] {
             let refused = first.retry(&id(), wrong, "ada").await.unwrap_err();
-            assert!(refused.to_string().contains("only a failed model call is retried"), "{refused}");
+            assert!(
+                refused.to_string().contains("only a failed model call is retried"),
+                "{refused}"
+            );
         }
         match by_handle {
             true => {
@@ -323,7 +359,10 @@ async fn a_failed_model_call_is_retried() {
         assert_eq!(waits.load(Ordering::SeqCst), 1);
         model.finish();
         let all = journal(&store.process(3)).await;
-        assert!(all.iter().any(|event| matches!(&event.kind, EventKind::NodeReset { by } if **by == *"ada")));
+        assert!(
+            all.iter()
+                .any(|event| matches!(&event.kind, EventKind::NodeReset { by } if **by == *"ada"))
+        );
     }
 }
 
@@ -379,7 +418,10 @@ async fn an_agent_that_was_retried_is_running() {
     run.retry("model#1", "ada").await.unwrap();
     pass(1).await;
     let refused = run.retry("model#1", "ada").await.unwrap_err();
-    assert_eq!(refused.to_string(), "the run of an agent is retried when it has failed; it is running");
+    assert_eq!(
+        refused.to_string(),
+        "the run of an agent is retried when it has failed; it is running"
+    );
     run.cancel("enough").await.unwrap();
 }
 

@@ -15,7 +15,9 @@ use agentflow::{Agent, Result, RunId};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime};
 use serde_json::json;
 
-use crate::interrupted_calls::{Behind, World, around_retry, pays, process, run_with_retry_and_settings};
+use crate::interrupted_calls::{
+    Behind, World, around_retry, pays, process, run_with_retry_and_settings,
+};
 
 /// Pays somebody.
 #[tool]
@@ -48,22 +50,31 @@ async fn nest_pays_by_agent(cx: &Context, who: String) -> Result<String, ToolErr
 
 /// Pays through a workflow, then says so.
 #[tool]
-async fn nest_pays_and_says(cx: &Context, world: Inject<World>, who: String) -> Result<u32, ToolError> {
+async fn nest_pays_and_says(
+    cx: &Context,
+    world: Inject<World>,
+    who: String,
+) -> Result<u32, ToolError> {
     let paid = nest_two_pays(cx, who).await.map_err(|error| ToolError::new(error.to_string()))?;
     world.act("say".to_owned()).await.map(|_| paid).map_err(ToolError::new)
 }
 
 async fn by_workflow(cx: &Context) -> Result<u32, Behind> {
-    nest_pays_by_workflow(cx, "ada".to_owned()).await.map_err(|error| Behind::from(error.to_string()))
+    nest_pays_by_workflow(cx, "ada".to_owned())
+        .await
+        .map_err(|error| Behind::from(error.to_string()))
 }
 
 async fn by_agent(cx: &Context) -> Result<u32, Behind> {
     let said = nest_pays_by_agent(cx, "ada".to_owned()).await;
-    said.map(|said| u32::try_from(said.len()).unwrap_or(0)).map_err(|error| Behind::from(error.to_string()))
+    said.map(|said| u32::try_from(said.len()).unwrap_or(0))
+        .map_err(|error| Behind::from(error.to_string()))
 }
 
 async fn and_says(cx: &Context) -> Result<u32, Behind> {
-    nest_pays_and_says(cx, pays(cx)?, "ada".to_owned()).await.map_err(|error| Behind::from(error.to_string()))
+    nest_pays_and_says(cx, pays(cx)?, "ada".to_owned())
+        .await
+        .map_err(|error| Behind::from(error.to_string()))
 }
 
 #[workflow(name = "nest-by-workflow")]
@@ -74,7 +85,9 @@ async fn nest_by_workflow(cx: &Context, _names: Vec<String>) -> Result<u32, Behi
 
 #[workflow(name = "nest-by-workflow-directly")]
 async fn nest_by_workflow_directly(cx: &Context, _names: Vec<String>) -> Result<u32, Behind> {
-    let paid = nest_pays_by_workflow(cx, "ada".to_owned()).await.map_err(|error| Behind::from(error.to_string()))?;
+    let paid = nest_pays_by_workflow(cx, "ada".to_owned())
+        .await
+        .map_err(|error| Behind::from(error.to_string()))?;
     Ok(paid)
 }
 
@@ -103,11 +116,17 @@ fn paymaster_model() -> ScriptedModel {
 async fn a_workflow_in_a_stopped_tool_keeps_what_it_had_done() {
     let world = World::new("pay ada again", &[]);
     let (lines, ended) =
-        run_with_retry_and_settings(&nest_by_workflow::workflow(), &world, &[], |runtime| runtime).await;
+        run_with_retry_and_settings(&nest_by_workflow::workflow(), &world, &[], |runtime| runtime)
+            .await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
-    assert_eq!(around_retry(&world), ["pay ada", "pay ada again", "retry", "pay ada again"], "{lines:#?}");
+    assert_eq!(
+        around_retry(&world),
+        ["pay ada", "pay ada again", "retry", "pay ada again"],
+        "{lines:#?}"
+    );
     let asked = &world.done()[2];
-    for call in ["`paid/tool#1.nest_pays_by_workflow`", "`paid/tool#1.nest_pays_by_workflow/second"] {
+    for call in ["`paid/tool#1.nest_pays_by_workflow`", "`paid/tool#1.nest_pays_by_workflow/second"]
+    {
         assert!(asked.contains(call), "{call} in {asked}");
     }
 }
@@ -115,10 +134,19 @@ async fn a_workflow_in_a_stopped_tool_keeps_what_it_had_done() {
 #[tokio::test(start_paused = true)]
 async fn so_it_does_where_the_node_consists_of_the_tool() {
     let world = World::new("pay ada again", &[]);
-    let (lines, ended) =
-        run_with_retry_and_settings(&nest_by_workflow_directly::workflow(), &world, &[], |runtime| runtime).await;
+    let (lines, ended) = run_with_retry_and_settings(
+        &nest_by_workflow_directly::workflow(),
+        &world,
+        &[],
+        |runtime| runtime,
+    )
+    .await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
-    assert_eq!(around_retry(&world), ["pay ada", "pay ada again", "retry", "pay ada again"], "{lines:#?}");
+    assert_eq!(
+        around_retry(&world),
+        ["pay ada", "pay ada again", "retry", "pay ada again"],
+        "{lines:#?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +154,9 @@ async fn an_agent_in_a_stopped_tool_keeps_what_it_had_done() {
     let world = World::new("pay ada again", &[]);
     let model = paymaster_model();
     let flow = nest_by_agent::workflow();
-    let (lines, ended) = run_with_retry_and_settings(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
+    let (lines, ended) =
+        run_with_retry_and_settings(&flow, &world, &[], |runtime| runtime.model(model.clone()))
+            .await;
     assert_eq!(ended.unwrap(), 4, "{lines:#?}");
     assert_eq!(around_retry(&world), ["pay ada", "pay ada again", "retry"], "{lines:#?}");
     model.finish();
@@ -135,9 +165,15 @@ async fn an_agent_in_a_stopped_tool_keeps_what_it_had_done() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_was_stopped_after_what_is_below_it_had_ended_asks_and_keeps_that() {
     let world = World::new("say", &[]);
-    let (lines, ended) = run_with_retry_and_settings(&nest_and_says::workflow(), &world, &[], |runtime| runtime).await;
+    let (lines, ended) =
+        run_with_retry_and_settings(&nest_and_says::workflow(), &world, &[], |runtime| runtime)
+            .await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
-    assert_eq!(around_retry(&world), ["pay ada", "pay ada again", "say", "retry", "say"], "{lines:#?}");
+    assert_eq!(
+        around_retry(&world),
+        ["pay ada", "pay ada again", "say", "retry", "say"],
+        "{lines:#?}"
+    );
 }
 
 /// Records the payments of one run in a crash test, and payments that were repeated although their
@@ -210,7 +246,8 @@ async fn nest_books(cx: &Context, _n: u32) -> Result<String> {
 async fn nothing_that_is_done_below_a_tool_is_done_again_after_a_crash_at_any_write() {
     let book = Book::default();
     let model = ScriptedModel::from_fn(|request| {
-        let results = request.messages.messages().iter().flat_map(|message| message.results()).count();
+        let results =
+            request.messages.messages().iter().flat_map(|message| message.results()).count();
         match results {
             0 | 1 => Turn::call("nest_book", json!({"who": format!("agent {results}")})),
             _ => Turn::text("entered"),
@@ -231,13 +268,18 @@ async fn a_model_is_told_what_a_stopped_tool_had_done() {
     let world = World::new("pay ada again", &[]);
     let model = ScriptedModel::new([
         Turn::call("nest_pays_by_workflow", json!({"who": "ada"})),
-        Turn::text("seen")
-            .expect_text("It had done `first`, which another call repeats, and was in the middle of `second`"),
+        Turn::text("seen").expect_text(
+            "It had done `first`, which another call repeats, and was in the middle of `second`",
+        ),
     ]);
     let agent = Agent::new(model.clone()).name("nest-boss").tools(tools![nest_pays_by_workflow]);
     let (store, run) = (MemoryStore::new(), RunId::new("run-1"));
     let process = || test_runtime().resource(world.clone()).store(store.clone()).build();
-    let handle = agent.clone().runtime(&process()).start(RunRequest::new("Pay.").run_id(run.clone())).unwrap();
+    let handle = agent
+        .clone()
+        .runtime(&process())
+        .start(RunRequest::new("Pay.").run_id(run.clone()))
+        .unwrap();
     tokio::select! {
         () = world.stopped() => handle.abandon(),
         ended = handle.result() => panic!("it ends before: {ended:?}"),
@@ -254,17 +296,23 @@ async fn a_model_is_told_what_a_stopped_tool_had_done() {
 /// Returns the agent. Later processes change the description or the parameters of its tool.
 fn hidden_agent(world: &World, model: &ScriptedModel, changed: &str) -> Agent {
     let now = if process(world) == 1 { "" } else { changed };
-    let mut schema = json!({"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]});
+    let mut schema =
+        json!({"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]});
     if now == "schema" {
         schema["properties"]["cents"] = json!({"type": "integer"});
     }
     let about = if now == "description" { "Pays at once." } else { "Pays." };
     let world = world.clone();
-    let pay = FnTool::dynamic(ToolDefinition::new("nest_hidden_pay", about, schema), move |_: Context, call: Value| {
-        let world = world.clone();
-        async move { world.act(format!("pay {}", call["who"])).await.map_err(ToolError::new) }
-    });
-    Agent::new(model.clone()).name("nest-hidden").tools(pay.policy(ToolPolicy::default().idempotent()))
+    let pay = FnTool::dynamic(
+        ToolDefinition::new("nest_hidden_pay", about, schema),
+        move |_: Context, call: Value| {
+            let world = world.clone();
+            async move { world.act(format!("pay {}", call["who"])).await.map_err(ToolError::new) }
+        },
+    );
+    Agent::new(model.clone())
+        .name("nest-hidden")
+        .tools(pay.policy(ToolPolicy::default().idempotent()))
 }
 
 async fn through_hidden(cx: &Context, changed: &str) -> Result<u32, Behind> {
@@ -283,9 +331,17 @@ async fn nest_through_hidden(cx: &Context, names: Vec<String>) -> Result<u32, Be
 async fn a_changed_agent_that_only_a_function_calls_is_asked_about() {
     let pays = |who: &str| Turn::call("nest_hidden_pay", json!({ "who": who }));
     for (changed, changes, asked) in [
-        ("description", Changes::Refuse, Some("the tool `nest_hidden_pay`: its description; retry the step")),
+        (
+            "description",
+            Changes::Refuse,
+            Some("the tool `nest_hidden_pay`: its description; retry the step"),
+        ),
         ("description", Changes::AcceptCompatible, None),
-        ("schema", Changes::AcceptCompatible, Some("the tool `nest_hidden_pay`: the schema of its parameters")),
+        (
+            "schema",
+            Changes::AcceptCompatible,
+            Some("the tool `nest_hidden_pay`: the schema of its parameters"),
+        ),
         ("schema", Changes::AcceptAll, None),
         ("", Changes::Refuse, None),
     ] {
@@ -298,7 +354,11 @@ async fn a_changed_agent_that_only_a_function_calls_is_asked_about() {
             runtime.store(store.clone()).changes(changes).build()
         };
         let flow = nest_through_hidden::workflow();
-        let handle = start(1).start(flow.clone(), vec![changed.to_owned()]).run_id(run.clone()).await.unwrap();
+        let handle = start(1)
+            .start(flow.clone(), vec![changed.to_owned()])
+            .run_id(run.clone())
+            .await
+            .unwrap();
         world.stopped().await;
         handle.abandon();
         tokio::task::yield_now().await;
@@ -306,11 +366,18 @@ async fn a_changed_agent_that_only_a_function_calls_is_asked_about() {
         let handle = second.resume_as(&run, &flow).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         let waits = second.inspect(&run).await.unwrap();
-        let why = waits.nodes.iter().find(|node| node.name == "paid").and_then(|node| node.error.clone());
+        let why =
+            waits.nodes.iter().find(|node| node.name == "paid").and_then(|node| node.error.clone());
         match asked {
             Some(says) => {
-                let Some(why) = why else { panic!("{changed} {changes:?}: {:#?}", second.journal(&run).await) };
-                assert!(why.contains("the agent `nest-hidden` at `paid` has changed") && why.contains(says), "{why}");
+                let Some(why) = why else {
+                    panic!("{changed} {changes:?}: {:#?}", second.journal(&run).await)
+                };
+                assert!(
+                    why.contains("the agent `nest-hidden` at `paid` has changed")
+                        && why.contains(says),
+                    "{why}"
+                );
                 second.retry(&run, "paid", "ada").await.unwrap();
             }
             None => assert_eq!(why, None, "{changed} {changes:?}"),
@@ -318,7 +385,11 @@ async fn a_changed_agent_that_only_a_function_calls_is_asked_about() {
         assert_eq!(handle.result().await.unwrap(), 4, "{changed} {changes:?}");
         // The interrupted call is idempotent, so it is repeated, also if an operator retries the
         // step.
-        assert_eq!(world.done(), ["pay \"zoe\"", "pay \"kim\"", "pay \"kim\""], "{changed} {changes:?}");
+        assert_eq!(
+            world.done(),
+            ["pay \"zoe\"", "pay \"kim\"", "pay \"kim\""],
+            "{changed} {changes:?}"
+        );
         model.finish();
     }
 }

@@ -40,20 +40,31 @@ fn pays(effects: &EffectLog) -> ToolRef {
 fn flow(effects: &EffectLog) -> Workflow<(u32,), String> {
     let says = |calls: &'static [&'static str]| {
         ScriptedModel::from_fn(move |request| {
-            match request.messages.messages().iter().any(|message| message.tool_calls().next().is_some()) {
+            match request
+                .messages
+                .messages()
+                .iter()
+                .any(|message| message.tool_calls().next().is_some())
+            {
                 true => Turn::text("It is done."),
                 false => Turn::calls(calls.iter().map(|tool| (*tool, json!({})))),
             }
         })
     };
     let reads = ToolPolicy::default().effects(Effects::None);
-    let helper =
-        Agent::new(says(&["look", "pay"])).name("helper").tools([tool(effects, "look", reads.clone()), pays(effects)]);
+    let helper = Agent::new(says(&["look", "pay"]))
+        .name("helper")
+        .tools([tool(effects, "look", reads.clone()), pays(effects)]);
     let ask = FnTool::dynamic(
         ToolDefinition::new("ask", "Asks.", json!({"type": "object"})),
         move |cx: Context, _: Value| {
             let helper = helper.clone();
-            async move { helper.run_in(&cx, RunRequest::from("Help.")).await.map(|answer| answer.into_output()) }
+            async move {
+                helper
+                    .run_in(&cx, RunRequest::from("Help."))
+                    .await
+                    .map(|answer| answer.into_output())
+            }
         },
     )
     .policy(ToolPolicy::default().effects(Effects::Write).idempotent());
@@ -72,12 +83,18 @@ fn flow(effects: &EffectLog) -> Workflow<(u32,), String> {
         },
     )
     .policy(ToolPolicy::default().effects(Effects::Write).idempotent());
-    let tools: [ToolRef; 4] = [ask.into(), pays(effects), tool(effects, "look", reads), plan.into()];
+    let tools: [ToolRef; 4] =
+        [ask.into(), pays(effects), tool(effects, "look", reads), plan.into()];
     let chief = Agent::new(says(&["ask", "pay", "look", "plan"])).name("chief").tools(tools);
     Workflow::build("office", ["n"], move |b, (n,)| {
         let said = b.node("chief", (n,), move |cx, (n,)| {
             let chief = chief.clone();
-            async move { chief.run_in(&cx, RunRequest::from(format!("{n}."))).await.map(|answer| answer.into_output()) }
+            async move {
+                chief
+                    .run_in(&cx, RunRequest::from(format!("{n}.")))
+                    .await
+                    .map(|answer| answer.into_output())
+            }
         });
         let waits = b.node("beside", (n,), |_, (n,)| async move {
             tokio::time::sleep(LONG).await;
@@ -101,11 +118,13 @@ async fn cancelled(id: &RunId) -> Vec<Event> {
 async fn the_run_continues_and_what_is_done_stays_done() {
     let id = RunId::new("run-1");
     let events = cancelled(&id).await;
-    let first_end = events.iter().position(|event| matches!(event.kind, EventKind::ToolFailed { .. })).unwrap();
+    let first_end =
+        events.iter().position(|event| matches!(event.kind, EventKind::ToolFailed { .. })).unwrap();
     // Steps within a node end on their own and are recorded. All events from the end of the first
     // node on are recorded in a single write.
     let of_node = |event: &Event| {
-        matches!(event.kind, EventKind::NodeFailed { .. }) && event.path.parent().is_some_and(|of| of.is_root())
+        matches!(event.kind, EventKind::NodeFailed { .. })
+            && event.path.parent().is_some_and(|of| of.is_root())
     };
     let last = events.iter().position(of_node).unwrap();
     assert!(last - first_end >= 8, "{:#?}", trace(&events));
@@ -123,7 +142,8 @@ async fn the_run_continues_and_what_is_done_stays_done() {
         assert_eq!(check_events(&all), Ok(()), "{}", text());
         for (at, event) in all.iter().enumerate() {
             let EventKind::ToolStarted { idempotent, effects, .. } = &event.kind else { continue };
-            let of_call = |before: &&Event| before.path == event.path && before.name().starts_with("tool.");
+            let of_call =
+                |before: &&Event| before.path == event.path && before.name().starts_with("tool.");
             let before = all[..at].iter().rev().find(of_call);
             let Some(before) = before.filter(|_| at >= cut) else { continue };
             let name = event.path.to_string();
@@ -131,7 +151,8 @@ async fn the_run_continues_and_what_is_done_stays_done() {
             match &before.kind {
                 EventKind::ToolStarted { .. } => {}
                 EventKind::ToolFailed { result, .. } => {
-                    let stopped = matches!(result.status, ToolStatus::Cancelled | ToolStatus::Interrupted);
+                    let stopped =
+                        matches!(result.status, ToolStatus::Cancelled | ToolStatus::Interrupted);
                     assert!(stopped, "`{name}` was done and began again; {}", text());
                 }
                 kind => panic!("`{name}` began again after {kind:?}; {}", text()),
@@ -145,6 +166,11 @@ async fn the_run_continues_and_what_is_done_stays_done() {
     let begun_again: Vec<&str> = begun_again.iter().map(String::as_str).collect();
     assert_eq!(
         begun_again,
-        ["chief/tool#1.ask", "chief/tool#1.ask/tool#1.look", "chief/tool#1.look", "chief/tool#1.plan"]
+        [
+            "chief/tool#1.ask",
+            "chief/tool#1.ask/tool#1.look",
+            "chief/tool#1.look",
+            "chief/tool#1.plan"
+        ]
     );
 }

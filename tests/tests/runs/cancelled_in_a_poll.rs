@@ -30,8 +30,14 @@ impl Cancel {
     async fn cancelled<T: Send + Sync + 'static>(&self, run: RunHandle<T>) -> Vec<Event> {
         let of = run.clone();
         // The caller does not wait for the outcome.
-        let cancel =
-            move || assert!(of.cancel("enough").into_future().now_or_never().is_none_or(|outcome| outcome.is_ok()));
+        let cancel = move || {
+            assert!(
+                of.cancel("enough")
+                    .into_future()
+                    .now_or_never()
+                    .is_none_or(|outcome| outcome.is_ok())
+            );
+        };
         assert!(self.0.set(Box::new(cancel)).is_ok());
         let Err(error) = run.result().await else { panic!("it was cancelled") };
         assert!(matches!(&error, Error::Cancelled { reason } if &**reason == "enough"), "{error}");
@@ -167,7 +173,11 @@ async fn a_tool_of_an_agent_fails() {
         async { Err(Error::Lost { reason: "nobody is there".to_owned() }) }
     });
     let events = of_agent(&cancel, Agent::new(calls("look")).tools([fails])).await;
-    assert!(!events.iter().any(|event| event.name() == "model.started" && event.path.to_string() == "model#2"));
+    assert!(
+        !events
+            .iter()
+            .any(|event| event.name() == "model.started" && event.path.to_string() == "model#2")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,7 +207,9 @@ async fn an_agent_that_another_task_polls() {
         let (helper, (ended, cancel)) = (helper.clone(), of.clone());
         async move {
             cancel.now();
-            let helps = tokio::spawn(async move { helper.run_in(&cx, RunRequest::from("Help.")).await.map(drop) });
+            let helps = tokio::spawn(async move {
+                helper.run_in(&cx, RunRequest::from("Help.")).await.map(drop)
+            });
             assert!(ended.set(helps).is_ok());
             std::future::pending().await
         }

@@ -11,8 +11,8 @@ use agentflow::prelude::*;
 use agentflow::store::{MemoryStore, RunFilter, RunStatus};
 use agentflow::tool::{FnTool, ToolError, ToolPolicy};
 use agentflow_testing::{
-    Call, Calls, CrashTest, EffectLog, Mocks, ScriptedModel, Turn, calls_of, check_events, happened_before,
-    test_runtime, trace,
+    Call, Calls, CrashTest, EffectLog, Mocks, ScriptedModel, Turn, calls_of, check_events,
+    happened_before, test_runtime, trace,
 };
 use serde_json::json;
 
@@ -92,12 +92,19 @@ fn booker() -> ScriptedModel {
 #[tokio::test(start_paused = true)]
 async fn what_was_done_is_undone_in_reverse_wherever_it_was_called() {
     let deeds = Deeds::default();
-    let runtime = test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
+    let runtime =
+        test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
     let run = runtime.start(kit_trip::workflow(), "a hotel".to_owned()).compensate().await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.to_string(), "the step `over` failed: it is over", "all is undone");
     let did = ["book a flight", "book a car", "book a boat", "book a hotel", "book a tent"];
-    let undid = ["unbook a tent 6", "unbook a hotel 7", "unbook a boat 6", "unbook a car 5", "unbook a flight 8"];
+    let undid = [
+        "unbook a tent 6",
+        "unbook a hotel 7",
+        "unbook a boat 6",
+        "unbook a car 5",
+        "unbook a flight 8",
+    ];
     assert_eq!(deeds.take(), [did, undid].concat());
     let events = run.recorded();
     check_events(&events).unwrap();
@@ -111,7 +118,8 @@ async fn what_was_done_is_undone_in_reverse_wherever_it_was_called() {
     );
     // A run without `compensate` undoes no call.
     let deeds = Deeds::default();
-    let runtime = test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
+    let runtime =
+        test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
     let run = runtime.start(kit_trip::workflow(), "a hotel".to_owned()).await.unwrap();
     assert!(run.result().await.is_err());
     assert_eq!(deeds.take(), did);
@@ -120,7 +128,8 @@ async fn what_was_done_is_undone_in_reverse_wherever_it_was_called() {
 #[tokio::test(start_paused = true)]
 async fn a_compensation_that_fails_is_named_and_the_others_happen() {
     let deeds = Deeds::default();
-    let runtime = test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
+    let runtime =
+        test_runtime().resource(deeds.clone()).agent_model("kit_booker", booker()).build();
     let run = runtime.start(kit_trip::workflow(), "the sea".to_owned()).compensate().await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(
@@ -182,7 +191,8 @@ async fn what_was_interrupted_in_the_middle_is_not_undone_silently() {
     let mocks = Mocks::new()
         .tool("kit_slow", Call::any().returns(1).after(Duration::from_secs(60)))
         .tool("kit_slow_back", Calls::never());
-    let run = mocks.runtime().build().start(kit_slow_pay::workflow(), 5).compensate().await.unwrap();
+    let run =
+        mocks.runtime().build().start(kit_slow_pay::workflow(), 5).compensate().await.unwrap();
     let error = run.result().await.unwrap_err().to_string();
     assert!(
         error.contains(
@@ -215,7 +225,8 @@ async fn a_cancelled_run_is_undone_here_and_by_whoever_resumes_it() {
     }
     let effects = EffectLog::new();
     let store = MemoryStore::new();
-    let build = |store: &MemoryStore| test_runtime().resource(effects.clone()).store(store.clone()).build();
+    let build =
+        |store: &MemoryStore| test_runtime().resource(effects.clone()).store(store.clone()).build();
     let runtime = build(&store);
     let run = runtime.start(kit_waits::workflow(), 5).compensate().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -288,10 +299,11 @@ async fn a_tool_that_is_data_names_its_compensation() {
         async move { Ok::<_, String>(given.it.len()) }
     })
     .policy(ToolPolicy::default().compensate("kit-unname"));
-    let unname = FnTool::new("kit-unname", "Takes the name away.", move |_: Context, given: KitUnname| {
-        undoes.note(format!("unname {} {}", given.it, given.output));
-        async move { Ok::<_, String>(()) }
-    });
+    let unname =
+        FnTool::new("kit-unname", "Takes the name away.", move |_: Context, given: KitUnname| {
+            undoes.note(format!("unname {} {}", given.it, given.output));
+            async move { Ok::<_, String>(()) }
+        });
     let model = ScriptedModel::new([
         Turn::call("kit-name", json!({"it": "Rex"})),
         Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
@@ -321,7 +333,10 @@ async fn a_crash_of_an_agent_undoes_each_once() {
         ScriptedModel::from_fn(|request| {
             let is_asked = |one: &Arc<Message>| one.results().next().is_some();
             match request.messages.messages().iter().any(is_asked) {
-                false => Turn::calls([("kit_book", json!({"what": "a"})), ("kit_book", json!({"what": "bc"}))]),
+                false => Turn::calls([
+                    ("kit_book", json!({"what": "a"})),
+                    ("kit_book", json!({"what": "bc"})),
+                ]),
                 true => Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
             }
         })
@@ -334,6 +349,7 @@ async fn a_crash_of_an_agent_undoes_each_once() {
         .run()
         .await;
     assert!(report.crashes() > 10, "{report}");
-    let undone = report.steps().filter(|(path, _)| path.ends_with("undo#1/tool#1.kit_unbook")).count();
+    let undone =
+        report.steps().filter(|(path, _)| path.ends_with("undo#1/tool#1.kit_unbook")).count();
     assert_eq!(undone, 2, "{report}");
 }

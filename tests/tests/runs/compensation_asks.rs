@@ -17,14 +17,17 @@ use crate::deeds::{Boxed, Deeds};
 /// Signs a contract.
 #[tool(compensate = deal_annul)]
 async fn deal_sign(cx: &Context, name: String) -> Result<String, ToolError> {
-    cx.inject::<Deeds>().map_err(|error| ToolError::new(error.to_string()))?.note(format!("sign {name}"));
+    cx.inject::<Deeds>()
+        .map_err(|error| ToolError::new(error.to_string()))?
+        .note(format!("sign {name}"));
     Ok(name)
 }
 
 /// Annuls it, when a person agrees.
 #[tool(idempotent)]
 async fn deal_annul(cx: &Context, name: String, output: String) -> Result<bool, ToolError> {
-    let annulled = deal_annulled(cx, name).await.map_err(|error| ToolError::new(error.to_string()))?;
+    let annulled =
+        deal_annulled(cx, name).await.map_err(|error| ToolError::new(error.to_string()))?;
     Ok(annulled == output)
 }
 
@@ -62,7 +65,11 @@ const FIRST: &str = "first/tool#1.deal_sign/undo#1/tool#1.deal_annul/approval";
 const SECOND: &str = "second/tool#1.deal_sign/undo#1/tool#1.deal_annul/approval";
 
 fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
-    test_runtime().store(store.as_another_process()).resource(deeds.clone()).workflow(&deal_two::workflow()).build()
+    test_runtime()
+        .store(store.as_another_process())
+        .resource(deeds.clone())
+        .workflow(&deal_two::workflow())
+        .build()
 }
 
 /// Waits longer than any step that does not wait for a person.
@@ -87,9 +94,15 @@ async fn every_request_has_an_outcome_at_once() {
     let asked: Vec<_> = calls.iter().map(|call| (call.status, call.asks.as_deref())).collect();
     assert_eq!(asked, [(UndoStatus::Running, Some(SECOND)), (UndoStatus::Owed, None)]);
     let gate = report.nodes.iter().find(|node| node.name == SECOND).unwrap();
-    assert_eq!((gate.status, gate.on_resume), (NodeStatus::AwaitingApproval, "waits for the answer"));
+    assert_eq!(
+        (gate.status, gate.on_resume),
+        (NodeStatus::AwaitingApproval, "waits for the answer")
+    );
     let questions = here.approvals(RunFilter::new()).await.unwrap();
-    assert_eq!(questions.iter().map(|question| question.path.to_string()).collect::<Vec<_>>(), [SECOND]);
+    assert_eq!(
+        questions.iter().map(|question| question.path.to_string()).collect::<Vec<_>>(),
+        [SECOND]
+    );
 
     // From this process and from another one: a question that is not open yet, an unknown node, and
     // a node that asks no question.
@@ -100,14 +113,22 @@ async fn every_request_has_an_outcome_at_once() {
             ("first/tool#1.deal_sign/undo#1/tool#1.deal_annul/none", ControlErrorKind::UnknownNode),
             ("first", ControlErrorKind::WrongState),
         ] {
-            let said = tokio::time::timeout(Duration::from_secs(10), from.approve(id, node, granted(), "ada")).await;
-            let Err(Error::Control(refused)) = said.expect("it has an outcome") else { panic!("{node}") };
+            let said = tokio::time::timeout(
+                Duration::from_secs(10),
+                from.approve(id, node, granted(), "ada"),
+            )
+            .await;
+            let Err(Error::Control(refused)) = said.expect("it has an outcome") else {
+                panic!("{node}")
+            };
             assert_eq!(refused.kind(), kind, "{refused}");
             assert!(
-                node == "first" || refused.to_string().contains(&format!("`{SECOND}` waits for an answer")),
+                node == "first"
+                    || refused.to_string().contains(&format!("`{SECOND}` waits for an answer")),
                 "{refused}"
             );
-            let said = tokio::time::timeout(Duration::from_secs(10), from.retry(id, node, "ada")).await;
+            let said =
+                tokio::time::timeout(Duration::from_secs(10), from.retry(id, node, "ada")).await;
             assert!(said.expect("it has an outcome").is_err());
         }
         for said in [from.pause(id).await, from.unpause(id).await] {
@@ -116,18 +137,24 @@ async fn every_request_has_an_outcome_at_once() {
     }
     deeds.take();
     here.approve(id, SECOND, granted(), "ada").await.unwrap();
-    let again = tokio::time::timeout(Duration::from_secs(10), here.approve(id, SECOND, granted(), "ada")).await;
+    let again =
+        tokio::time::timeout(Duration::from_secs(10), here.approve(id, SECOND, granted(), "ada"))
+            .await;
     assert_eq!(again.expect("it has an outcome").unwrap_err().kind(), FailureKind::WrongState);
     a_while().await;
     here.approve(id, FIRST, Approval::Denied { comment: None }, "ada").await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(60), run.result()).await.expect("it ends");
     let error = ended.unwrap_err().to_string();
-    assert!(error.contains("not undone: `first/tool#1.deal_sign`") && error.contains("one is kept"), "{error}");
+    assert!(
+        error.contains("not undone: `first/tool#1.deal_sign`") && error.contains("one is kept"),
+        "{error}"
+    );
     assert_eq!(deeds.take(), ["annul two"]);
     check_events(&here.journal(id).await.unwrap()).unwrap();
     let late = here.approve(id, FIRST, granted(), "ada").await.unwrap_err();
     assert_eq!(late.kind(), FailureKind::WrongState);
-    let gate = here.inspect(id).await.unwrap().nodes.into_iter().find(|node| node.name == SECOND).unwrap();
+    let gate =
+        here.inspect(id).await.unwrap().nodes.into_iter().find(|node| node.name == SECOND).unwrap();
     assert_eq!(gate.on_resume, "is not run again");
 }
 
@@ -143,7 +170,8 @@ async fn whoever_cancels_need_not_wait_for_the_answer() {
     let calls = here.inspect(id).await.unwrap().compensation.unwrap().calls;
     assert_eq!(calls[0].asks.as_deref(), Some(SECOND));
     // A second cancellation gives up the open question, and the next compensation asks.
-    let waited = tokio::time::timeout(Duration::from_secs(10), here.cancel(id, "more than enough")).await;
+    let waited =
+        tokio::time::timeout(Duration::from_secs(10), here.cancel(id, "more than enough")).await;
     assert!(waited.expect("it gives up the question").is_ok());
     a_while().await;
     here.approve(id, FIRST, granted(), "ada").await.unwrap();
@@ -158,7 +186,8 @@ async fn whoever_cancels_need_not_wait_for_the_answer() {
 async fn a_drained_process_leaves_the_question_to_the_next_one() {
     let (store, deeds) = (MemoryStore::new(), Deeds::default());
     let first = runtime(&store, &deeds);
-    let run = first.start(deal_two::workflow(), true).run_id(RunId::new("r")).compensate().await.unwrap();
+    let run =
+        first.start(deal_two::workflow(), true).run_id(RunId::new("r")).compensate().await.unwrap();
     a_while().await;
     let began = tokio::time::Instant::now();
     let drained = first.drain(Duration::from_secs(3600)).await;
@@ -170,11 +199,17 @@ async fn a_drained_process_leaves_the_question_to_the_next_one() {
     // The answer arrives while no process executes the run.
     second.approve(&id, SECOND, granted(), "ada").await.unwrap();
     let refused = second.approve(&id, FIRST, granted(), "ada").await.unwrap_err().to_string();
-    assert!(refused.contains("has not begun; the run undoes one call after the other"), "{refused}");
+    assert!(
+        refused.contains("has not begun; the run undoes one call after the other"),
+        "{refused}"
+    );
     let handle = second.resume(&id).await.unwrap();
     a_while().await;
     second.approve(&id, FIRST, granted(), "ada").await.unwrap();
-    assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `over` failed: it is over");
+    assert_eq!(
+        handle.result().await.unwrap_err().to_string(),
+        "the step `over` failed: it is over"
+    );
     assert_eq!(deeds.take(), ["sign one", "sign two", "annul two", "annul one"]);
     check_events(&second.journal(&id).await.unwrap()).unwrap();
 }
@@ -191,7 +226,11 @@ async fn another_process_answers_while_this_one_undoes() {
     a_while().await;
     let id = run.run_id();
     for question in [SECOND, FIRST] {
-        let said = tokio::time::timeout(Duration::from_secs(10), other.approve(id, question, granted(), "ada")).await;
+        let said = tokio::time::timeout(
+            Duration::from_secs(10),
+            other.approve(id, question, granted(), "ada"),
+        )
+        .await;
         said.expect("it has an outcome").unwrap();
         a_while().await;
     }
@@ -219,7 +258,9 @@ async fn a_run_that_another_process_has_taken_over_hears_of_it_with_its_next_wri
     check_events(&other.journal(id).await.unwrap()).unwrap();
     // The request needs a write, which fails. Its outcome is the final status of the run, and the
     // run ends in this process.
-    let said = tokio::time::timeout(Duration::from_secs(10), here.approve(id, SECOND, granted(), "eve")).await;
+    let said =
+        tokio::time::timeout(Duration::from_secs(10), here.approve(id, SECOND, granted(), "eve"))
+            .await;
     let refused = said.expect("it has an outcome").unwrap_err().to_string();
     assert_eq!(refused, "the run cannot be answered: it is over (failed)");
     let ended = tokio::time::timeout(Duration::from_secs(10), run.result()).await.expect("it ends");

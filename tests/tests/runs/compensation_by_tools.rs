@@ -84,7 +84,11 @@ async fn ship_send_whole(cx: &Context, boxes: Vec<String>) -> Result<usize, Tool
 
 /// Calls all of them back.
 #[tool(idempotent)]
-async fn ship_call_back(cx: &Context, boxes: Vec<String>, output: usize) -> Result<bool, ToolError> {
+async fn ship_call_back(
+    cx: &Context,
+    boxes: Vec<String>,
+    output: usize,
+) -> Result<bool, ToolError> {
     cx.inject::<Deeds>().map_err(cannot)?.note(format!("call back {}", boxes.join(" ")));
     Ok(boxes.len() == output)
 }
@@ -94,7 +98,10 @@ async fn ship_call_back(cx: &Context, boxes: Vec<String>, output: usize) -> Resu
 async fn ship_agent(cx: &Context, what: String) -> Result<String>;
 
 #[workflow]
-async fn ship_flow(cx: &Context, what: String) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+async fn ship_flow(
+    cx: &Context,
+    what: String,
+) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
     let sent = ship_agent(cx, what).await?;
     let over = ship_over(sent).await?;
     Ok(over)
@@ -108,7 +115,8 @@ async fn ship_over(_: String) -> Result<u32, ToolError> {
 /// that cannot be loaded with the same tool.
 fn model(last: fn() -> Turn) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
-        let results = request.messages.messages().iter().flat_map(|message| message.results()).count();
+        let results =
+            request.messages.messages().iter().flat_map(|message| message.results()).count();
         match results {
             0 => Turn::call("ship_send", json!({"boxes": ["a", "air", "b"]})),
             1 => Turn::call("ship_send_whole", json!({"boxes": ["c", "d"]})),
@@ -119,21 +127,25 @@ fn model(last: fn() -> Turn) -> ScriptedModel {
 }
 
 const DONE: [&str; 7] = ["load a", "seal a", "load b", "seal b", "load c", "load d", "load e"];
-const UNDONE: [&str; 6] = ["unload e", "call back c d", "unseal b", "unload b", "unseal a", "unload a"];
+const UNDONE: [&str; 6] =
+    ["unload e", "call back c d", "unseal b", "unload b", "unseal a", "unload a"];
 
 #[tokio::test(start_paused = true)]
 async fn what_a_tool_of_an_agent_had_called_is_undone() {
     let deeds = Deeds::default();
     let fails = || Turn::fails(ModelErrorKind::BadRequest);
     let runtime = test_runtime().resource(deeds.clone()).build();
-    let agent = Agent::new(model(fails)).tools(tools![ship_send, ship_send_whole]).runtime(&runtime);
+    let agent =
+        Agent::new(model(fails)).tools(tools![ship_send, ship_send_whole]).runtime(&runtime);
     let run = agent.start(RunRequest::new("Send.").compensate()).unwrap();
     assert!(run.result().await.is_err());
     assert_eq!(deeds.take(), [&DONE[..], &UNDONE].concat());
     check_events(&run.recorded()).unwrap();
     let recorded = run.recorded();
     let below = |path: &str| recorded.iter().any(|event| event.path.to_string() == path);
-    assert!(below("tool#1.ship_send/tool#2.ship_seal") && !below("tool#1.ship_send/tool#1.ship_look"));
+    assert!(
+        below("tool#1.ship_send/tool#2.ship_seal") && !below("tool#1.ship_send/tool#1.ship_look")
+    );
     // A run without compensation does not record the inner calls.
     let run = agent.start("Send.").unwrap();
     assert!(run.result().await.is_err());
@@ -148,11 +160,18 @@ async fn the_same_of_an_agent_in_a_step_here_and_elsewhere() {
         let deeds = Deeds::default();
         let build = || test_runtime().resource(deeds.clone()).model(model(|| Turn::text("sent")));
         let runtime = match elsewhere {
-            true => build().store(MemoryStore::new()).executor(Elsewhere::on_task(build().build())).build(),
+            true => build()
+                .store(MemoryStore::new())
+                .executor(Elsewhere::on_task(build().build()))
+                .build(),
             false => build().store(MemoryStore::new()).build(),
         };
-        let run = runtime.start(ship_flow::workflow(), "all".to_owned()).compensate().await.unwrap();
-        assert_eq!(run.result().await.unwrap_err().to_string(), "the step `over` failed: it is over");
+        let run =
+            runtime.start(ship_flow::workflow(), "all".to_owned()).compensate().await.unwrap();
+        assert_eq!(
+            run.result().await.unwrap_err().to_string(),
+            "the step `over` failed: it is over"
+        );
         assert_eq!(deeds.take(), [&DONE[..], &UNDONE].concat(), "elsewhere: {elsewhere}");
         check_events(&run.recorded()).unwrap();
     }
@@ -167,7 +186,11 @@ async fn ship_dig_two(cx: &Context, log: Inject<EffectLog>, holes: u32) -> u32 {
 
 /// Digs two holes, and can be called again.
 #[tool(idempotent, retry = 1)]
-async fn ship_dig_again(cx: &Context, log: Inject<EffectLog>, holes: u32) -> Result<u32, ToolError> {
+async fn ship_dig_again(
+    cx: &Context,
+    log: Inject<EffectLog>,
+    holes: u32,
+) -> Result<u32, ToolError> {
     let first = undone_dig(cx, log.clone(), holes).await;
     let second = undone_dig(cx, log, holes + 1).await;
     if cx.attempt() == 1 { Err(ToolError::new("it is raining")) } else { Ok(first + second) }
@@ -179,7 +202,12 @@ async fn a_crash_at_every_write() {
         let effects = EffectLog::new();
         let given = effects.clone();
         let model = ScriptedModel::from_fn(move |request| {
-            match request.messages.messages().iter().any(|message| message.results().next().is_some()) {
+            match request
+                .messages
+                .messages()
+                .iter()
+                .any(|message| message.results().next().is_some())
+            {
                 false => Turn::call(tool, json!({"holes": 5})),
                 true => Turn::fails(ModelErrorKind::BadRequest),
             }
@@ -192,7 +220,8 @@ async fn a_crash_at_every_write() {
             .runtime(move |runtime| runtime.resource(given.clone()))
             .run()
             .await;
-        let undone = report.steps().filter(|(path, _)| path.ends_with("undo#1/tool#1.undone_fill")).count();
+        let undone =
+            report.steps().filter(|(path, _)| path.ends_with("undo#1/tool#1.undone_fill")).count();
         assert_eq!(undone, 2, "{tool}: {report}");
         assert!(report.crashes() > 10, "{report}");
     }
@@ -202,9 +231,11 @@ async fn a_crash_at_every_write() {
 async fn what_was_stopped_in_the_middle_of_a_tool_is_named() {
     let store = MemoryStore::new();
     let model = || {
-        ScriptedModel::from_fn(move |request| match request.messages.messages().last().unwrap().results().next() {
-            None => Turn::call("ship_hang", json!({"what": "a"})),
-            Some(_) => Turn::fails(ModelErrorKind::BadRequest),
+        ScriptedModel::from_fn(move |request| {
+            match request.messages.messages().last().unwrap().results().next() {
+                None => Turn::call("ship_hang", json!({"what": "a"})),
+                Some(_) => Turn::fails(ModelErrorKind::BadRequest),
+            }
         })
     };
     let first = test_runtime().resource(Deeds::default()).store(store.as_another_process()).build();
@@ -214,8 +245,11 @@ async fn what_was_stopped_in_the_middle_of_a_tool_is_named() {
     let id = run.run_id().clone();
     first.drain(Duration::ZERO).await;
     drop((run, first));
-    let second =
-        test_runtime().resource(Deeds::default()).store(store.as_another_process()).agent(&agent(model())).build();
+    let second = test_runtime()
+        .resource(Deeds::default())
+        .store(store.as_another_process())
+        .agent(&agent(model()))
+        .build();
     let recovered = second.recover().await.unwrap();
     assert_eq!(recovered.resumed.len(), 1);
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -259,14 +293,15 @@ struct OneBox {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_is_a_closure_and_one_that_is_stopped() {
     let deeds = Deeds::default();
-    let by_closure = FnTool::new("ship-by-closure", "Sends it.", |cx: Context, given: OneBox| async move {
-        let loaded = ship_load(&cx, given.what).await?;
-        if loaded == "for ever" {
-            std::future::pending::<()>().await;
-        }
-        Ok::<_, ToolError>(loaded)
-    })
-    .policy(ToolPolicy::default().timeout(Duration::from_secs(5)));
+    let by_closure =
+        FnTool::new("ship-by-closure", "Sends it.", |cx: Context, given: OneBox| async move {
+            let loaded = ship_load(&cx, given.what).await?;
+            if loaded == "for ever" {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, ToolError>(loaded)
+        })
+        .policy(ToolPolicy::default().timeout(Duration::from_secs(5)));
     let model = ScriptedModel::new([
         Turn::call("ship-by-closure", json!({"what": "a"})),
         // The box is loaded, and then the call times out.
@@ -299,9 +334,11 @@ async fn ship_digs(cx: &Context, log: Inject<EffectLog>, holes: u32) -> u32 {
 async fn a_call_that_was_stopped_is_not_repeated_by_a_tool_that_is() {
     let (store, effects) = (MemoryStore::new(), EffectLog::new());
     let model = || {
-        ScriptedModel::from_fn(|request| match request.messages.messages().last().unwrap().results().next() {
-            None => Turn::call("ship_digs", json!({"holes": 2})),
-            Some(_) => Turn::fails(ModelErrorKind::BadRequest),
+        ScriptedModel::from_fn(|request| {
+            match request.messages.messages().last().unwrap().results().next() {
+                None => Turn::call("ship_digs", json!({"holes": 2})),
+                Some(_) => Turn::fails(ModelErrorKind::BadRequest),
+            }
         })
     };
     let runtime = || test_runtime().resource(effects.clone()).store(store.as_another_process());
@@ -320,11 +357,14 @@ async fn a_call_that_was_stopped_is_not_repeated_by_a_tool_that_is() {
     let journal = second.journal(&id).await.unwrap();
     check_events(&journal).unwrap();
     let results = journal.iter().filter_map(|event| match &event.kind {
-        EventKind::ToolFailed { result, .. } if event.path.to_string() == "tool#1.ship_digs" => Some(result.text()),
+        EventKind::ToolFailed { result, .. } if event.path.to_string() == "tool#1.ship_digs" => {
+            Some(result.text())
+        }
         _ => None,
     });
-    let said =
-        format!("the program or the step was stopped in the middle of `{path}`; whether it had its effect is unknown");
+    let said = format!(
+        "the program or the step was stopped in the middle of `{path}`; whether it had its effect is unknown"
+    );
     assert_eq!(results.collect::<Vec<_>>(), [said]);
     let error = second.run_record(&id).await.unwrap().error.unwrap();
     assert!(error.contains(&format!("not undone: `{path}`")), "{error}");

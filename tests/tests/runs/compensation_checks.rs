@@ -20,10 +20,13 @@ fn tool(
     calls: &Arc<AtomicUsize>,
 ) -> impl agentflow::tool::IntoTools + use<> {
     let calls = Arc::clone(calls);
-    FnTool::dynamic(ToolDefinition::new(name, "Does it.", parameters).policy(policy), move |_, _: Value| {
-        calls.fetch_add(1, Ordering::SeqCst);
-        async { Ok::<_, String>(json!(5)) }
-    })
+    FnTool::dynamic(
+        ToolDefinition::new(name, "Does it.", parameters).policy(policy),
+        move |_, _: Value| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            async { Ok::<_, String>(json!(5)) }
+        },
+    )
 }
 
 fn takes(properties: &Value) -> Value {
@@ -42,7 +45,8 @@ fn counting() -> Workflow<(u32,), u32> {
 async fn said(undoes: Option<Value>, policy: ToolPolicy) -> (Vec<String>, Option<String>) {
     let calls = Arc::default();
     let does = takes(&json!({"cents": {"type": "integer"}}));
-    let does = tool("checked-charge", does, ToolPolicy::default().compensate("checked-refund"), &calls);
+    let does =
+        tool("checked-charge", does, ToolPolicy::default().compensate("checked-refund"), &calls);
     let mut builder = test_runtime().tools(does);
     if let Some(parameters) = undoes {
         builder = builder.tools(tool("checked-refund", parameters, policy, &calls));
@@ -52,7 +56,8 @@ async fn said(undoes: Option<Value>, policy: ToolPolicy) -> (Vec<String>, Option
     let of_ours = |problem: &&Error| problem.to_string().contains("checked-");
     let problems = problems.problems().iter().filter(of_ours).map(ToString::to_string).collect();
     assert!(runtime.start(counting(), 1).await.is_ok(), "a run that undoes nothing begins");
-    let started = runtime.start(counting(), 1).run_id(agentflow::RunId::new("second")).compensate().await;
+    let started =
+        runtime.start(counting(), 1).run_id(agentflow::RunId::new("second")).compensate().await;
     assert_eq!(calls.load(Ordering::SeqCst), 0);
     (problems, started.err().map(|error| error.to_string()))
 }
@@ -63,16 +68,24 @@ async fn what_undoes_a_tool_is_there_and_fits() {
     assert_eq!(said(Some(fits.clone()), ToolPolicy::default()).await, (vec![], None));
 
     let (problems, refused) = said(None, ToolPolicy::default()).await;
-    assert_eq!(problems, ["`checked-refund`, which is to undo the tool `checked-charge`, is not known here"]);
+    assert_eq!(
+        problems,
+        ["`checked-refund`, which is to undo the tool `checked-charge`, is not known here"]
+    );
     let refused = refused.unwrap();
     assert!(
-        refused.contains("`checked-refund`, which is to undo the tool `checked-charge`, is not known here"),
+        refused.contains(
+            "`checked-refund`, which is to undo the tool `checked-charge`, is not known here"
+        ),
         "{refused}"
     );
 
     for (undoes, problem) in [
         (takes(&json!({"cents": {"type": "integer"}})), "has no parameter `output`"),
-        (takes(&json!({"euros": {"type": "integer"}, "output": {}})), "does not take the arguments of the call"),
+        (
+            takes(&json!({"euros": {"type": "integer"}, "output": {}})),
+            "does not take the arguments of the call",
+        ),
         (
             takes(&json!({"cents": {"type": "string"}, "output": {}})),
             "`cents`: string is expected, and integer is given",
@@ -97,11 +110,20 @@ async fn what_undoes_a_tool_is_there_and_fits() {
 #[tokio::test(start_paused = true)]
 async fn an_agent_whose_tool_cannot_be_undone_begins_nothing() {
     let calls = Arc::default();
-    let does = || tool("checked-send", takes(&json!({})), ToolPolicy::default().compensate("checked-unsend"), &calls);
+    let does = || {
+        tool(
+            "checked-send",
+            takes(&json!({})),
+            ToolPolicy::default().compensate("checked-unsend"),
+            &calls,
+        )
+    };
     let model = ScriptedModel::new([]);
     let agent = Agent::new(model.clone()).tools(does());
     let error = agent.run(RunRequest::new("Send.").compensate()).await.unwrap_err();
-    let Error::Registry(RegistryError::Compensation { tool, by, .. }) = &error else { panic!("{error}") };
+    let Error::Registry(RegistryError::Compensation { tool, by, .. }) = &error else {
+        panic!("{error}")
+    };
     assert_eq!((&**tool, &**by), ("checked-send", "checked-unsend"));
     // The same for an agent in a step of a compensating run.
     let asks = Workflow::<(String,), String>::build("checked-asks", ["what"], |b, (what,)| {
@@ -122,14 +144,21 @@ async fn an_agent_whose_tool_cannot_be_undone_begins_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_graph_that_calls_a_tool_which_cannot_be_undone_is_refused() {
     let calls = Arc::default();
-    let does = tool("checked-open", takes(&json!({})), ToolPolicy::default().compensate("checked-opne"), &calls);
+    let does = tool(
+        "checked-open",
+        takes(&json!({})),
+        ToolPolicy::default().compensate("checked-opne"),
+        &calls,
+    );
     let graph = json!({"version": 1, "name": "checked", "output": "opened", "concurrency": 4, "nodes": [
         {"name": "opened", "does": {"call": {"kind": "tool", "name": "checked-open", "with": {"object": {}}}}},
     ]});
     let runtime = test_runtime().tools(does).graph(serde_json::from_value(graph).unwrap()).build();
     let refused = runtime.workflow_graph("checked").unwrap_err().to_string();
     assert!(
-        refused.contains("`checked-opne`, which is to undo the tool `checked-open`, is not known here"),
+        refused.contains(
+            "`checked-opne`, which is to undo the tool `checked-open`, is not known here"
+        ),
         "{refused}"
     );
 }

@@ -77,7 +77,11 @@ fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
 /// Returns a run that waits for an approval and that no process executes.
 async fn at_rest(store: &MemoryStore, deeds: &Deeds, first: &str, second: &str) -> RunId {
     let runtime = runtime(store, deeds);
-    let run = runtime.start(undo_rests::workflow(), (first.to_owned(), second.to_owned())).compensate().await.unwrap();
+    let run = runtime
+        .start(undo_rests::workflow(), (first.to_owned(), second.to_owned()))
+        .compensate()
+        .await
+        .unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     runtime.drain(Duration::ZERO).await;
     run.run_id().clone()
@@ -90,14 +94,27 @@ async fn a_resting_run_is_undone_before_it_is_cancelled() {
     deeds.take();
     let second = runtime(&store, &deeds);
     second.cancel(&id, "enough").await.unwrap();
-    assert_eq!(deeds.take(), ["call back a letter", "return a pen"], "when the request has its outcome, all is undone");
+    assert_eq!(
+        deeds.take(),
+        ["call back a letter", "return a pen"],
+        "when the request has its outcome, all is undone"
+    );
     let record = second.run_record(&id).await.unwrap();
     assert_eq!((record.status, record.error.as_deref()), (RunStatus::Cancelled, Some("enough")));
     let events = second.journal(&id).await.unwrap();
     check_events(&events).unwrap();
     let report = second.inspect(&id).await.unwrap();
-    let undone: Vec<_> = report.compensation.unwrap().calls.into_iter().map(|call| (call.path, call.status)).collect();
-    let expected = [("sent/tool#1.undo_send", UndoStatus::Undone), ("lent/tool#1.undo_lend", UndoStatus::Undone)];
+    let undone: Vec<_> = report
+        .compensation
+        .unwrap()
+        .calls
+        .into_iter()
+        .map(|call| (call.path, call.status))
+        .collect();
+    let expected = [
+        ("sent/tool#1.undo_send", UndoStatus::Undone),
+        ("lent/tool#1.undo_lend", UndoStatus::Undone),
+    ];
     assert_eq!(undone, expected.map(|(path, status)| (path.to_owned(), status)));
     let again = second.cancel(&id, "more than enough").await.unwrap_err().to_string();
     assert_eq!(again, "the run cannot be cancelled: it is over (cancelled)");
@@ -125,7 +142,8 @@ async fn a_run_that_did_nothing_to_undo_is_cancelled_at_once_by_any_program() {
 fn with_tools(builder: RuntimeBuilder, deeds: &Deeds) -> RuntimeBuilder {
     let tool = |name: &'static str, policy: ToolPolicy| {
         let deeds = deeds.clone();
-        let definition = ToolDefinition::new(name, "Does it.", json!({"type": "object"})).policy(policy);
+        let definition =
+            ToolDefinition::new(name, "Does it.", json!({"type": "object"})).policy(policy);
         FnTool::dynamic(definition, move |_, given: Value| {
             deeds.note(format!("{name} {}", given["n"]));
             async move { Ok::<_, String>(json!(5)) }
@@ -207,7 +225,9 @@ fn changing(version: u32) -> Workflow<(String,), String> {
         let lent = b.node(
             if version == 1 { "lent" } else { "given" },
             (what,),
-            |cx: Context, (what,): (String,)| async move { Ok::<_, Error>(undo_lend(cx.inject()?, what).await) },
+            |cx: Context, (what,): (String,)| async move {
+                Ok::<_, Error>(undo_lend(cx.inject()?, what).await)
+            },
         );
         b.gate("open", (lent,), |(lent,): (String,)| Ok::<_, Error>(("go on?".to_owned(), lent)))
     })
@@ -222,7 +242,8 @@ async fn a_workflow_that_has_changed_or_is_gone_is_not_needed_to_undo() {
         let run = first.start(changing(1), "a pen".to_owned()).compensate().await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         first.drain(Duration::ZERO).await;
-        let second = test_runtime().store(store.clone()).resource(deeds.clone()).changes(Changes::Refuse);
+        let second =
+            test_runtime().store(store.clone()).resource(deeds.clone()).changes(Changes::Refuse);
         let second = match version {
             Some(version) => second.workflow(&changing(version)),
             None => second,
@@ -244,7 +265,10 @@ async fn a_missing_resource_leaves_the_undoing_to_a_program_that_has_it() {
     assert_eq!(owed.kind(), FailureKind::CompensationOwed);
     assert!(owed.to_string().contains("Deeds"), "{owed}");
     let answered = without.approve(&id, "open", Approval::granted(), "ada").await.unwrap_err();
-    assert_eq!(answered.to_string(), "the run cannot be answered: it is undoing what it had done, and ends after that");
+    assert_eq!(
+        answered.to_string(),
+        "the run cannot be answered: it is undoing what it had done, and ends after that"
+    );
     let report = without.inspect(&id).await.unwrap();
     assert!(report.nodes.iter().all(|node| node.question.is_none()), "{report:?}");
     let open = report.nodes.iter().find(|node| node.name == "open").unwrap();
@@ -262,7 +286,10 @@ async fn cancelled_at_rest(deeds: &Deeds) -> (RunId, Vec<Event>, usize) {
     let runtime = runtime(&store, deeds);
     runtime.cancel(&id, "enough").await.unwrap();
     let events = runtime.journal(&id).await.unwrap();
-    let from = events.iter().position(|event| matches!(event.kind, EventKind::RunCompensating { .. })).unwrap();
+    let from = events
+        .iter()
+        .position(|event| matches!(event.kind, EventKind::RunCompensating { .. }))
+        .unwrap();
     (id, events, from)
 }
 
@@ -281,7 +308,8 @@ async fn a_process_that_ends_at_any_write_of_the_undoing_leaves_the_rest_to_the_
         assert_eq!(error.kind(), FailureKind::Cancelled);
         check_events(&runtime.journal(&id).await.unwrap()).unwrap();
         let is = |event: &Event, kind: &str, tool: &str| {
-            event.kind.name() == kind && event.path.to_string().ends_with(&format!("undo#1/tool#1.{tool}"))
+            event.kind.name() == kind
+                && event.path.to_string().ends_with(&format!("undo#1/tool#1.{tool}"))
         };
         let has = |kind: &str, tool: &str| events.iter().any(|event| is(event, kind, tool));
         let mut expected = Vec::new();
@@ -292,11 +320,19 @@ async fn a_process_that_ends_at_any_write_of_the_undoing_leaves_the_rest_to_the_
             expected.push("return a pen");
         }
         assert_eq!(deeds.take(), expected, "after {kept} events");
-        let stopped = has("tool.started", "undo_call_back") && !has("tool.completed", "undo_call_back");
+        let stopped =
+            has("tool.started", "undo_call_back") && !has("tool.completed", "undo_call_back");
         let report = runtime.inspect(&id).await.unwrap().compensation.unwrap();
         let status = if stopped { UndoStatus::NotUndone } else { UndoStatus::Undone };
-        assert_eq!(report.calls.iter().map(|call| call.status).collect::<Vec<_>>(), [status, UndoStatus::Undone]);
-        assert_eq!(error.to_string().contains("stopped in the middle of `undo_call_back`"), stopped, "{error}");
+        assert_eq!(
+            report.calls.iter().map(|call| call.status).collect::<Vec<_>>(),
+            [status, UndoStatus::Undone]
+        );
+        assert_eq!(
+            error.to_string().contains("stopped in the middle of `undo_call_back`"),
+            stopped,
+            "{error}"
+        );
     }
 }
 
@@ -310,7 +346,10 @@ async fn a_cancelled_run_names_what_is_not_undone() {
     let error = second.attach(&id).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.to_string(), format!("the run was cancelled: {said}"));
     let Error::Compensation { left, .. } = error else { panic!("{error}") };
-    assert_eq!((left[0].path.to_string().as_str(), &*left[0].tool), ("lent/tool#1.undo_lend", "undo_lend"));
+    assert_eq!(
+        (left[0].path.to_string().as_str(), &*left[0].tool),
+        ("lent/tool#1.undo_lend", "undo_lend")
+    );
     assert_eq!(second.run_record(&id).await.unwrap().error.as_deref(), Some(said));
     let json = serde_json::to_value(second.inspect(&id).await.unwrap()).unwrap();
     let call = json!({"path": "lent/tool#1.undo_lend", "tool": "undo_lend", "by": "undo_return", "status": "not_undone",
@@ -319,10 +358,18 @@ async fn a_cancelled_run_names_what_is_not_undone() {
 
     // The handle of a run in this process reports the same.
     let given = ("a promise".to_owned(), "a letter".to_owned());
-    let run = second.start(undo_rests::workflow(), given).run_id(RunId::new("here")).compensate().await.unwrap();
+    let run = second
+        .start(undo_rests::workflow(), given)
+        .run_id(RunId::new("here"))
+        .compensate()
+        .await
+        .unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     run.cancel("enough").await.unwrap();
-    assert_eq!(run.result().await.unwrap_err().to_string(), format!("the run was cancelled: {said}"));
+    assert_eq!(
+        run.result().await.unwrap_err().to_string(),
+        format!("the run was cancelled: {said}")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -380,7 +427,9 @@ async fn a_second_cancellation_gives_up_what_hangs_and_both_have_their_outcome()
     let error = run.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Cancelled);
     assert!(
-        error.to_string().starts_with("the run was cancelled: enough; these calls are not undone: `lent/"),
+        error
+            .to_string()
+            .starts_with("the run was cancelled: enough; these calls are not undone: `lent/"),
         "{error}"
     );
     check_events(&run.recorded()).unwrap();
@@ -396,7 +445,10 @@ async fn a_compensation_without_a_time_out_has_five_minutes() {
     let error = run.result().await.unwrap_err().to_string();
     assert_eq!(began.elapsed(), Duration::from_secs(300));
     let unknown = "whether it is undone is unknown: find out";
-    assert!(error.contains(&format!("(`undo_return` did not answer within 300s; {unknown})")), "{error}");
+    assert!(
+        error.contains(&format!("(`undo_return` did not answer within 300s; {unknown})")),
+        "{error}"
+    );
     assert!(error.contains(&format!("(`undo_return` panicked: boom; {unknown})")), "{error}");
     assert!(!error.contains("other arguments"), "{error}");
 }
@@ -435,17 +487,22 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
         let deeds = deeds.clone();
         let parameters = json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});
         let definition = ToolDefinition::new("undo-hold", "Holds it.", parameters);
-        FnTool::dynamic(definition.policy(ToolPolicy::default().compensate("undo-swaps")), move |_, given: Value| {
-            deeds.note(format!("hold {}", given["what"]));
-            async { Ok::<_, String>(json!("held")) }
-        })
+        FnTool::dynamic(
+            definition.policy(ToolPolicy::default().compensate("undo-swaps")),
+            move |_, given: Value| {
+                deeds.note(format!("hold {}", given["what"]));
+                async { Ok::<_, String>(json!("held")) }
+            },
+        )
     };
     let model = ScriptedModel::new([
         Turn::call("undo-hold", json!({"what": "a door"})),
         Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
     ]);
     let first = build(&store);
-    let agent = |runtime: &Runtime| Agent::new(model.clone()).name("undo-holder").tools(take(&deeds)).runtime(runtime);
+    let agent = |runtime: &Runtime| {
+        Agent::new(model.clone()).name("undo-holder").tools(take(&deeds)).runtime(runtime)
+    };
     let run = agent(&first).start(RunRequest::new("Hold.").compensate()).unwrap();
     assert!(run.result().await.is_err());
     let expected = ["lend instead of held", "send a door and instead of held"];
@@ -455,7 +512,10 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
 
     // A process ends at each write of the compensation. The next process must not undo the
     // compensation itself.
-    let from = events.iter().position(|event| matches!(event.kind, EventKind::RunCompensating { .. })).unwrap();
+    let from = events
+        .iter()
+        .position(|event| matches!(event.kind, EventKind::RunCompensating { .. }))
+        .unwrap();
     for kept in from + 1..events.len() {
         let store = MemoryStore::new();
         store.create(run.run_id(), events[..kept].to_vec()).await.unwrap();
@@ -465,8 +525,12 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
             // The interrupted step of the compensation must not be repeated without an operator's
             // decision.
             let record = runtime.run_record(run.run_id()).await.unwrap();
-            assert_eq!((record.status, record.pause_reason), (RunStatus::Compensating, Some(PauseReason::Interrupted)));
-            let nodes = ["instead", "sent"].map(|node| format!("tool#1.undo-hold/undo#1/tool#1.undo-swaps/{node}"));
+            assert_eq!(
+                (record.status, record.pause_reason),
+                (RunStatus::Compensating, Some(PauseReason::Interrupted))
+            );
+            let nodes = ["instead", "sent"]
+                .map(|node| format!("tool#1.undo-hold/undo#1/tool#1.undo-swaps/{node}"));
             let mut retried = false;
             for node in nodes {
                 retried |= runtime.retry(run.run_id(), &node, "ada").await.is_ok();
@@ -477,8 +541,14 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
         let after = runtime.journal(run.run_id()).await.unwrap();
         check_events(&after).unwrap();
         let undone: Vec<String> = deeds.take();
-        assert!(undone.iter().all(|deed| expected.contains(&deed.as_str())), "after {kept} events: {undone:?}");
-        assert!(after.iter().all(|event| event.path.to_string().matches("undo#1").count() <= 1), "after {kept} events");
+        assert!(
+            undone.iter().all(|deed| expected.contains(&deed.as_str())),
+            "after {kept} events: {undone:?}"
+        );
+        assert!(
+            after.iter().all(|event| event.path.to_string().matches("undo#1").count() <= 1),
+            "after {kept} events"
+        );
     }
     model.finish();
 }
@@ -487,17 +557,25 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
 async fn a_run_that_undoes_since_its_time_is_over_takes_its_time_for_that() {
     let deeds = Deeds::default();
     let runtime = test_runtime().resource(deeds.clone()).build();
-    let run = runtime.start(undo_lingers::workflow(), "a pen".to_owned()).compensate().timeout(Duration::from_secs(5));
+    let run = runtime
+        .start(undo_lingers::workflow(), "a pen".to_owned())
+        .compensate()
+        .timeout(Duration::from_secs(5));
     let run = run.await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Timeout);
-    assert_eq!(deeds.take(), ["lend a pen", "lend a pen again", "return a pen again", "return a pen"]);
+    assert_eq!(
+        deeds.take(),
+        ["lend a pen", "lend a pen again", "return a pen again", "return a pen"]
+    );
     check_events(&run.recorded()).unwrap();
 }
 
 #[workflow(name = "undo-lingers")]
 async fn undo_lingers(cx: &Context, what: String) -> Boxed<Vec<String>> {
-    let each = map!(vec![what.clone(), format!("{what} again")], |what| undo_lend_then_linger(cx, what)).await?;
+    let each =
+        map!(vec![what.clone(), format!("{what} again")], |what| undo_lend_then_linger(cx, what))
+            .await?;
     Ok(each)
 }
 
@@ -520,14 +598,18 @@ async fn a_compensation_may_ask_a_person_also_one_who_answers_after_a_restart() 
     for restarts in [false, true] {
         let (store, deeds) = (MemoryStore::new(), Deeds::default());
         let build = || {
-            let parameters =
-                json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});
+            let parameters = json!({"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]});
             let definition = ToolDefinition::new("undo-keep", "Keeps it.", parameters);
             let keep = FnTool::dynamic(
                 definition.policy(ToolPolicy::default().compensate("undo-asks")),
                 |_, _: Value| async { Ok::<_, String>(json!("kept")) },
             );
-            test_runtime().store(store.clone()).resource(deeds.clone()).tools(undo_asks::workflow()).tools(keep).build()
+            test_runtime()
+                .store(store.clone())
+                .resource(deeds.clone())
+                .tools(undo_asks::workflow())
+                .tools(keep)
+                .build()
         };
         let model = ScriptedModel::new([
             Turn::call("undo-keep", json!({"what": "a key"})),
@@ -536,7 +618,8 @@ async fn a_compensation_may_ask_a_person_also_one_who_answers_after_a_restart() 
         let mut runtime = build();
         let tools = runtime.tool("undo-keep").await.unwrap();
         let agent = Agent::new(model).name("undo-keeper").tools(tools);
-        let mut run = agent.clone().runtime(&runtime).start(RunRequest::new("Keep.").compensate()).unwrap();
+        let mut run =
+            agent.clone().runtime(&runtime).start(RunRequest::new("Keep.").compensate()).unwrap();
         let id = run.run_id().clone();
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let record = runtime.run_record(&id).await.unwrap();

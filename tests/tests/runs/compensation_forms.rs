@@ -53,7 +53,12 @@ async fn form_take_all(cx: &Context, things: Vec<String>, fails: bool) -> Result
 
 /// Puts all of them back.
 #[tool(idempotent)]
-async fn form_put_all_back(cx: &Context, things: Vec<String>, fails: bool, output: usize) -> Result<bool, ToolError> {
+async fn form_put_all_back(
+    cx: &Context,
+    things: Vec<String>,
+    fails: bool,
+    output: usize,
+) -> Result<bool, ToolError> {
     note(cx, format!("put all back {}", things.join(" ")))?;
     Ok(!fails && things.len() == output)
 }
@@ -179,7 +184,8 @@ async fn one_more(cx: &Context, so_far: u32) -> Boxed<u32> {
 
 #[workflow]
 async fn form_repeat(cx: &Context, n: u32) -> Boxed<u32> {
-    let rounds = repeat!(0, |so_far| one_more(cx, so_far), until = |so_far| *so_far > 2, max = 9).await?;
+    let rounds =
+        repeat!(0, |so_far| one_more(cx, so_far), until = |so_far| *so_far > 2, max = 9).await?;
     form_over().await?;
     Ok(rounds + n)
 }
@@ -208,7 +214,8 @@ impl Told {
             match kind {
                 EventKind::ToolStarted { call, .. } => {
                     let arguments = serde_json::from_str(&call.arguments).unwrap();
-                    told.calls.insert(path.clone(), (call.name.clone(), arguments, call.id.clone()));
+                    told.calls
+                        .insert(path.clone(), (call.name.clone(), arguments, call.id.clone()));
                 }
                 EventKind::ToolCompleted { .. } if path.to_string().contains("/undo#1/") => {
                     told.undone.push(path.clone());
@@ -229,8 +236,12 @@ impl Told {
         match tool.as_str() {
             "form_put_back" => format!("put back {}", arguments["what"].as_str().unwrap()),
             _ => {
-                let things: Vec<&str> =
-                    arguments["things"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+                let things: Vec<&str> = arguments["things"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|one| one.as_str().unwrap())
+                    .collect();
                 format!("put all back {}", things.join(" "))
             }
         }
@@ -239,9 +250,13 @@ impl Told {
     /// Predicts the compensations with a naive rule: all completed calls, last first, except calls
     /// within another completed call.
     fn to_undo(&self) -> Vec<String> {
-        let made_at = |done: &StepPath, at: &StepPath| self.calls.get(at).is_some_and(|at| at.2 == self.calls[done].2);
+        let made_at = |done: &StepPath, at: &StepPath| {
+            self.calls.get(at).is_some_and(|at| at.2 == self.calls[done].2)
+        };
         let parents = |path: &StepPath| std::iter::successors(path.parent(), StepPath::parent);
-        let below = |path: &StepPath| parents(path).any(|at| self.done.iter().any(|done| made_at(done, &at)));
+        let below = |path: &StepPath| {
+            parents(path).any(|at| self.done.iter().any(|done| made_at(done, &at)))
+        };
         let undone = self.done.iter().rev().filter(|path| !below(path));
         undone.map(|path| path.to_string()).collect()
     }
@@ -254,7 +269,10 @@ fn runtime(store: &MemoryStore, deeds: &Deeds) -> Runtime {
 /// Runs the workflow, and resumes it from each prefix of its journal. Checks that each effect is
 /// undone once, in the predicted order, and that only the calls in `named` are reported as not
 /// undone. Returns the compensations of the first run.
-async fn assert_undone_once(flow: &Workflow<(u32,), impl NodeValue>, named: &[&str]) -> Vec<String> {
+async fn assert_undone_once(
+    flow: &Workflow<(u32,), impl NodeValue>,
+    named: &[&str],
+) -> Vec<String> {
     let (store, deeds, id) = (MemoryStore::new(), Deeds::default(), RunId::new("r"));
     let first = runtime(&store, &deeds);
     let run = first.start(flow.clone(), 5_u32).run_id(id.clone()).compensate().await.unwrap();
@@ -273,17 +291,25 @@ async fn assert_undone_once(flow: &Workflow<(u32,), impl NodeValue>, named: &[&s
 
 /// Compares a finished run with its journal. `prefix` contains the events of an earlier process,
 /// and `deeds` the effects in this process.
-async fn check(runtime: &Runtime, id: &RunId, prefix: &[Event], deeds: Vec<String>, named: &[&str]) -> Vec<String> {
+async fn check(
+    runtime: &Runtime,
+    id: &RunId,
+    prefix: &[Event],
+    deeds: Vec<String>,
+    named: &[&str],
+) -> Vec<String> {
     let events = runtime.journal(id).await.unwrap();
     let what = || format!("after {} events:\n{}", prefix.len(), trace(&events).join("\n"));
     check_events(&events).unwrap_or_else(|bad| panic!("{bad}, {}", what()));
     let (told, before) = (Told::by(&events), Told::by(prefix));
     let undone_at = told.undone.iter().map(|path| path.to_string());
-    let undone_at: Vec<String> = undone_at.map(|path| path.split("/undo#1/").next().unwrap().to_owned()).collect();
+    let undone_at: Vec<String> =
+        undone_at.map(|path| path.split("/undo#1/").next().unwrap().to_owned()).collect();
     assert_eq!(undone_at, told.to_undo(), "{}", what());
     // The actual effects, each once.
     let earlier = before.undone.iter().map(|path| before.deed(path));
-    let really: Vec<String> = earlier.chain(deeds.into_iter().filter(|deed| deed.starts_with("put"))).collect();
+    let really: Vec<String> =
+        earlier.chain(deeds.into_iter().filter(|deed| deed.starts_with("put"))).collect();
     let recorded: Vec<String> = told.undone.iter().map(|path| told.deed(path)).collect();
     assert_eq!(really, recorded, "{}", what());
     let report = runtime.inspect(id).await.unwrap().compensation.unwrap();
@@ -459,7 +485,8 @@ fn programs() -> impl Strategy<Value = Vec<Op>> {
     let op = leaf.prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Op::Inner),
-            (any::<bool>(), prop::collection::vec(inner, 0..4)).prop_map(|(taken, ops)| Op::Arm(taken, ops)),
+            (any::<bool>(), prop::collection::vec(inner, 0..4))
+                .prop_map(|(taken, ops)| Op::Arm(taken, ops)),
         ]
     });
     prop::collection::vec(op, 1..6).prop_map(|mut ops| {

@@ -33,14 +33,19 @@ async fn undone_unlay(deeds: Inject<Deeds>, brick: String, output: String) -> bo
 #[tool(compensate = undone_tear_down)]
 async fn undone_wall(cx: &Context, bricks: Vec<String>) -> Result<u32, ToolError> {
     for brick in &bricks {
-        undone_lay(cx.inject().map_err(|error| ToolError::new(error.to_string()))?, brick.clone()).await?;
+        undone_lay(cx.inject().map_err(|error| ToolError::new(error.to_string()))?, brick.clone())
+            .await?;
     }
     Ok(u32::try_from(bricks.len()).unwrap())
 }
 
 /// Tears the wall down.
 #[tool(idempotent)]
-async fn undone_tear_down(cx: &Context, bricks: Vec<String>, output: u32) -> Result<bool, ToolError> {
+async fn undone_tear_down(
+    cx: &Context,
+    bricks: Vec<String>,
+    output: u32,
+) -> Result<bool, ToolError> {
     let deeds = cx.inject::<Deeds>().map_err(|error| ToolError::new(error.to_string()))?;
     deeds.note(format!("tear down {}", bricks.join(" ")));
     Ok(bricks.len() == output as usize)
@@ -83,14 +88,27 @@ async fn a_completed_tool_is_undone_as_a_whole_and_another_by_what_it_called() {
         let deeds = Deeds::default();
         let build = || test_runtime().resource(deeds.clone());
         let runtime = || match elsewhere {
-            true => build().store(MemoryStore::new()).executor(Elsewhere::on_task(build().build())).build(),
+            true => build()
+                .store(MemoryStore::new())
+                .executor(Elsewhere::on_task(build().build()))
+                .build(),
             false => build().store(MemoryStore::new()).build(),
         };
         let here = runtime();
-        let run = here.start(undone_house::workflow(), walls(&["a b", "c d"])).compensate().await.unwrap();
-        assert_eq!(run.result().await.unwrap_err().to_string(), "the step `over` failed: it is over");
+        let run = here
+            .start(undone_house::workflow(), walls(&["a b", "c d"]))
+            .compensate()
+            .await
+            .unwrap();
+        assert_eq!(
+            run.result().await.unwrap_err().to_string(),
+            "the step `over` failed: it is over"
+        );
         let done = ["lay ground", "lay a", "lay b", "lay c", "lay d"];
-        assert_eq!(deeds.take(), [&done[..], &["tear down c d", "tear down a b", "unlay ground"]].concat());
+        assert_eq!(
+            deeds.take(),
+            [&done[..], &["tear down c d", "tear down a b", "unlay ground"]].concat()
+        );
         check_events(&run.recorded()).unwrap();
         let report = here.inspect(run.run_id()).await.unwrap().compensation.unwrap();
         let calls: Vec<_> = report.calls.iter().map(|call| (&*call.tool, call.status)).collect();
@@ -98,12 +116,26 @@ async fn a_completed_tool_is_undone_as_a_whole_and_another_by_what_it_called() {
         assert_eq!(calls, [&undone[..], &[("undone_lay", UndoStatus::Undone)]].concat());
         // The second wall fails halfway: its bricks are undone individually, and the first wall as
         // a whole.
-        let run = runtime().start(undone_house::workflow(), walls(&["a b", "c air d"])).compensate().await.unwrap();
-        assert_eq!(run.result().await.unwrap_err().to_string(), "the step `built` failed: air is no brick");
+        let run = runtime()
+            .start(undone_house::workflow(), walls(&["a b", "c air d"]))
+            .compensate()
+            .await
+            .unwrap();
+        assert_eq!(
+            run.result().await.unwrap_err().to_string(),
+            "the step `built` failed: air is no brick"
+        );
         let done = ["lay ground", "lay a", "lay b", "lay c"];
-        assert_eq!(deeds.take(), [&done[..], &["unlay c", "tear down a b", "unlay ground"]].concat());
+        assert_eq!(
+            deeds.take(),
+            [&done[..], &["unlay c", "tear down a b", "unlay ground"]].concat()
+        );
         // The node consists of the call.
-        let run = runtime().start(undone_direct::workflow(), walls(&["a b"]).remove(0)).compensate().await.unwrap();
+        let run = runtime()
+            .start(undone_direct::workflow(), walls(&["a b"]).remove(0))
+            .compensate()
+            .await
+            .unwrap();
         assert!(run.result().await.is_err());
         assert_eq!(deeds.take(), ["lay a", "lay b", "tear down a b"]);
     }
@@ -118,7 +150,12 @@ pub(crate) async fn undone_dig(cx: &Context, log: Inject<EffectLog>, holes: u32)
 
 /// Fills the hole.
 #[tool]
-pub(crate) async fn undone_fill(cx: &Context, log: Inject<EffectLog>, holes: u32, output: u32) -> bool {
+pub(crate) async fn undone_fill(
+    cx: &Context,
+    log: Inject<EffectLog>,
+    holes: u32,
+    output: u32,
+) -> bool {
     log.note(cx);
     holes == output
 }
@@ -166,7 +203,10 @@ async fn a_crash_at_every_write_of_calls_below_each_other() {
             })
             .run()
             .await;
-        assert!(report.step("dug/tool#1.undone_dig_all/undo#1/tool#1.undone_fill_all").is_some(), "{report}");
+        assert!(
+            report.step("dug/tool#1.undone_dig_all/undo#1/tool#1.undone_fill_all").is_some(),
+            "{report}"
+        );
         assert!(report.crashes() > 15, "{report}");
     }
 }
@@ -214,18 +254,34 @@ async fn reserved_within(cx: &Context) -> Boxed<u32> {
 #[tokio::test(start_paused = true)]
 async fn every_call_is_undone_with_any_ids_of_the_server() {
     for tool in ["undone_reserve", "undone_reserve_once"] {
-        for id in
-            ["call_9", "first", "first/tool#1.undone_reserve", "within", "within/tool#1.undone_reserve_once", "said"]
-        {
+        for id in [
+            "call_9",
+            "first",
+            "first/tool#1.undone_reserve",
+            "within",
+            "within/tool#1.undone_reserve_once",
+            "said",
+        ] {
             let deeds = Deeds::default();
-            let model = ScriptedModel::new([Turn::call(tool, json!({"seat": 2})).id(id), Turn::text("done")]);
-            let runtime = test_runtime().resource(deeds.clone()).model(model).store(MemoryStore::new()).build();
+            let model = ScriptedModel::new([
+                Turn::call(tool, json!({"seat": 2})).id(id),
+                Turn::text("done"),
+            ]);
+            let runtime = test_runtime()
+                .resource(deeds.clone())
+                .model(model)
+                .store(MemoryStore::new())
+                .build();
             let run = runtime.start(undone_seats::workflow(), ()).compensate().await.unwrap();
             run.result().await.unwrap_err();
-            let done = ["reserve 1", "reserve 3", "reserve 2", "release 2", "release 3", "release 1"];
+            let done =
+                ["reserve 1", "reserve 3", "reserve 2", "release 2", "release 3", "release 1"];
             assert_eq!(deeds.take(), done, "{id}");
             let report = runtime.inspect(run.run_id()).await.unwrap().compensation.unwrap();
-            assert!(report.calls.iter().all(|call| call.status == UndoStatus::Undone), "{id}: {report:?}");
+            assert!(
+                report.calls.iter().all(|call| call.status == UndoStatus::Undone),
+                "{id}: {report:?}"
+            );
             assert_eq!(report.calls.len(), 3, "{id}: {report:?}");
         }
     }

@@ -28,7 +28,8 @@ fn patient() -> Workflow<(u32,), u32> {
 fn process(store: impl Store, clock: &TestClock) -> Runtime {
     let model = ScriptedModel::from_fn(|_| Turn::text("done").after(Duration::from_secs(1)));
     let agent = Agent::new(model).name("desk");
-    let runtime = test_runtime().clock(clock.clone()).store(store).workflow(&patient()).agent(&agent);
+    let runtime =
+        test_runtime().clock(clock.clone()).store(store).workflow(&patient()).agent(&agent);
     runtime.with(redact().secret("swordfish")).build()
 }
 
@@ -86,7 +87,10 @@ async fn a_run_that_no_process_executes_has_its_operators() {
             true => &["run.compensating eve", "run.cancelled eve"][..],
             false => &["run.cancelled eve"],
         };
-        assert_eq!(operators(&store).await, [&["run.paused ada", "run.resumed bob"][..], end].concat());
+        assert_eq!(
+            operators(&store).await,
+            [&["run.paused ada", "run.resumed bob"][..], end].concat()
+        );
         check_events(&store.read(&id(), 0, 10_000).await.unwrap()).unwrap();
     }
 }
@@ -112,10 +116,12 @@ async fn the_run_of_an_agent_has_its_operators() {
     runtime.send_message(&id(), "again").await.unwrap();
     handle.close().by("dave").await.unwrap();
     within("the answer", handle.result()).await.unwrap();
-    let expected = ["run.paused ada", "run.resumed bob", "message.received carol", "run.closed dave"];
+    let expected =
+        ["run.paused ada", "run.resumed bob", "message.received carol", "run.closed dave"];
     assert_eq!(operators(&store).await, expected);
     // An event without an operator has the format from before operators were recorded.
     let events = store.read(&id(), 0, 10_000).await.unwrap();
-    let unnamed: Vec<_> = events.iter().filter(|event| event.name() == "message.received").collect();
+    let unnamed: Vec<_> =
+        events.iter().filter(|event| event.name() == "message.received").collect();
     assert!(!serde_json::to_string(&unnamed[1].kind).unwrap().contains("\"by\""));
 }

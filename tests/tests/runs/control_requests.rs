@@ -39,7 +39,8 @@ fn chain() -> Workflow<(u32,), u32> {
 
 fn gate(name: &str) -> Workflow<(u32,), u32> {
     Workflow::build(name, ["n"], |b, (n,)| {
-        let ok: Handle<Approval> = b.gate("ok", (n,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
+        let ok: Handle<Approval> =
+            b.gate("ok", (n,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
         b.value("end", (ok, n), |(_, n)| Step::Ok(n + 1))
     })
     .unwrap()
@@ -95,7 +96,9 @@ fn count(events: &[Event], name: &str) -> usize {
 #[track_caller]
 fn refused<T>(result: Result<T, Error>, kind: ControlErrorKind, text: &str) {
     match result {
-        Err(Error::Control(error)) => assert_eq!((error.kind(), error.to_string().as_str()), (kind, text)),
+        Err(Error::Control(error)) => {
+            assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+        }
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it should have been refused: {text}"),
     }
@@ -124,7 +127,10 @@ async fn cancel_returns_when_the_end_is_kept() {
     pass(1).await;
     let second = process(store.process(2), &clock);
     second.cancel(&RunId::new("run-2"), "enough").await.unwrap();
-    assert_eq!(store.record(&RunId::new("run-2")).await.unwrap().unwrap().status, RunStatus::Cancelled);
+    assert_eq!(
+        store.record(&RunId::new("run-2")).await.unwrap().unwrap().status,
+        RunStatus::Cancelled
+    );
     drop(handle);
     events(&store).await;
 }
@@ -142,7 +148,11 @@ async fn a_run_that_ends_by_itself_was_not_cancelled() {
     .unwrap();
     let handle = process(store.clone(), &clock).start(flow, 1).await.unwrap();
     let second = process(store.process(2), &clock);
-    refused(second.cancel(&id(), "late").await, WrongState, "the run cannot be cancelled: it is over (success)");
+    refused(
+        second.cancel(&id(), "late").await,
+        WrongState,
+        "the run cannot be cancelled: it is over (success)",
+    );
     assert_eq!(handle.result().await.unwrap(), 1);
     assert_eq!(count(&events(&store).await, "run.cancelled"), 0);
 }
@@ -179,7 +189,11 @@ async fn what_was_left_is_taken_before_the_first_step_of_the_next_process() {
     let handle = third.resume(&id()).await.unwrap();
     pass(100).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-    assert_eq!(count(&handle.recorded(), "workflow.node.started"), 1, "nothing began in the third process");
+    assert_eq!(
+        count(&handle.recorded(), "workflow.node.started"),
+        1,
+        "nothing began in the third process"
+    );
     drop(handle);
 }
 
@@ -213,7 +227,8 @@ async fn a_retry_that_was_left_hides_no_step_that_was_lost_beside_it() {
     of_second.fail_looks(u32::MAX);
     let operator = process(store.process(3), &clock);
     let run = id();
-    let asked = tokio::time::timeout(Duration::from_millis(10), operator.retry(&run, "y", "bob")).await;
+    let asked =
+        tokio::time::timeout(Duration::from_millis(10), operator.retry(&run, "y", "bob")).await;
     assert!(asked.is_err());
     end(handle, &of_second).await;
     let third = process(store.process(4), &clock);
@@ -255,7 +270,11 @@ async fn a_look_that_fails_is_not_the_last() {
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     second.unpause(&id()).await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Running, None));
-    refused(second.unpause(&id()).await, WrongState, "the run cannot be unpaused: it is running, not paused");
+    refused(
+        second.unpause(&id()).await,
+        WrongState,
+        "the run cannot be unpaused: it is running, not paused",
+    );
     drop(handle);
 }
 
@@ -268,7 +287,11 @@ async fn an_ended_run_is_not_opened() {
     let error = store.process(2).open(&id()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Ended);
     let second = process(store.process(2), &clock);
-    refused(second.resume(&id()).await.map(drop), WrongState, "the run cannot be resumed: it is over (success)");
+    refused(
+        second.resume(&id()).await.map(drop),
+        WrongState,
+        "the run cannot be resumed: it is over (success)",
+    );
     assert_eq!(count(&events(&store).await, "run.resumed"), 0);
 }
 
@@ -285,7 +308,10 @@ fn agent(model: &ScriptedModel, runtime: &Runtime) -> Agent {
         pass(10).await;
         Ok::<_, String>(1)
     });
-    Agent::new(model.clone()).name("waiter").tools([wait.policy(ToolPolicy::default().idempotent())]).runtime(runtime)
+    Agent::new(model.clone())
+        .name("waiter")
+        .tools([wait.policy(ToolPolicy::default().idempotent())])
+        .runtime(runtime)
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,7 +331,11 @@ async fn runs_of_agents_are_found_by_their_id() {
         let other = process(store.process(2), &clock);
         for runtime in [&first, &other] {
             runtime.pause(&id()).await.unwrap();
-            refused(runtime.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
+            refused(
+                runtime.pause(&id()).await,
+                WrongState,
+                "the run cannot be paused: it is paused already",
+            );
             runtime.unpause(&id()).await.unwrap();
             refused(
                 runtime.retry(&id(), "x", "ada").await,
@@ -336,9 +366,15 @@ async fn a_second_start_under_the_id_of_a_live_run_changes_nothing() {
     let first = agent.start("go").unwrap();
     pass(1).await;
     let second = agent.run(RunRequest::new("go").run_id(id())).await.unwrap_err();
-    assert!(matches!(&second, Error::Store(error) if error.kind() == StoreErrorKind::Exists), "{second}");
+    assert!(
+        matches!(&second, Error::Store(error) if error.kind() == StoreErrorKind::Exists),
+        "{second}"
+    );
     let workflow = runtime.start(chain(), 1).run_id(id()).await.unwrap_err();
-    assert!(matches!(&workflow, Error::Store(error) if error.kind() == StoreErrorKind::Exists), "{workflow}");
+    assert!(
+        matches!(&workflow, Error::Store(error) if error.kind() == StoreErrorKind::Exists),
+        "{workflow}"
+    );
     runtime.cancel(&id(), "enough").await.unwrap();
     first.result().await.unwrap_err();
     assert_eq!(count(&events(&store).await, "run.cancelled"), 1);
@@ -350,7 +386,11 @@ async fn two_runtimes_over_one_store_see_each_others_runs() {
     let (first, second) = (process(store.clone(), &clock), process(store.clone(), &clock));
     let handle = first.start(chain(), 1).await.unwrap();
     pass(1).await;
-    assert_eq!(second.resume(&id()).await.unwrap().run_id(), &id(), "it is running in this process");
+    assert_eq!(
+        second.resume(&id()).await.unwrap().run_id(),
+        &id(),
+        "it is running in this process"
+    );
     assert!(second.recover().await.unwrap().resumed.is_empty());
     second.pause(&id()).await.unwrap();
     pass(100).await;
@@ -364,13 +404,19 @@ async fn recovering_twice_at_once_interrupts_nothing() {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
     let flow = Workflow::<(u32,), u32>::build("pays", ["n"], |b, (n,)| {
         let slow_one = b.node("first", (n,), |_, (n,)| slow(n));
-        b.node(Node::new("pay").policy(NodePolicy::default().repeatable(false)), (slow_one,), |_, (n,)| slow(n))
+        b.node(
+            Node::new("pay").policy(NodePolicy::default().repeatable(false)),
+            (slow_one,),
+            |_, (n,)| slow(n),
+        )
     })
     .unwrap();
-    let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
+    let runtime =
+        || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
     let mut runs = Vec::new();
     for n in 0..20 {
-        let handle = runtime().start(flow.clone(), n).run_id(RunId::new(format!("run-{n}"))).await.unwrap();
+        let handle =
+            runtime().start(flow.clone(), n).run_id(RunId::new(format!("run-{n}"))).await.unwrap();
         runs.push(handle.run_id().clone());
         handle.abandon();
     }
@@ -399,7 +445,9 @@ async fn answers_while_the_runs_are_recovered() {
     let first = process(store.clone(), &clock);
     let mut handles = Vec::new();
     for n in 0..60_u32 {
-        handles.push(first.start(gate("gate"), n).run_id(RunId::new(format!("run-{n}"))).await.unwrap());
+        handles.push(
+            first.start(gate("gate"), n).run_id(RunId::new(format!("run-{n}"))).await.unwrap(),
+        );
     }
     pass(1).await;
     handles.into_iter().for_each(RunHandle::abandon);
@@ -408,12 +456,16 @@ async fn answers_while_the_runs_are_recovered() {
     let second = process(store.process(2), &clock);
     let answer = |n: u32, of: Runtime| async move {
         tokio::time::sleep(Duration::from_millis(u64::from(n % 7))).await;
-        of.approve(&RunId::new(format!("run-{n}")), "ok", Approval::granted(), "ada").await.unwrap();
+        of.approve(&RunId::new(format!("run-{n}")), "ok", Approval::granted(), "ada")
+            .await
+            .unwrap();
     };
     // The answers come from the same runtime, from another runtime of the process, and from another
     // process.
-    let others = [second.clone(), process(store.process(2), &clock), process(store.process(3), &clock)];
-    let answers: Vec<_> = (0..60).map(|n| tokio::spawn(answer(n, others[n as usize % 3].clone()))).collect();
+    let others =
+        [second.clone(), process(store.process(2), &clock), process(store.process(3), &clock)];
+    let answers: Vec<_> =
+        (0..60).map(|n| tokio::spawn(answer(n, others[n as usize % 3].clone()))).collect();
     tokio::time::sleep(Duration::from_millis(3)).await;
     let recovered = second.recover().await.unwrap();
     assert!(recovered.left.is_empty() && recovered.elsewhere.is_empty(), "{recovered:?}");
@@ -432,15 +484,22 @@ async fn runs_of_agents_and_of_other_processes_are_listed_by_recover() {
     let first = process(store.clone(), &clock);
     let model = ScriptedModel::from_fn(|_| Turn::call("wait", json!({})));
     let agents = agent(&model, &first).start("go").unwrap();
-    let kept = process(store.process(2), &clock).start(chain(), 1).run_id(RunId::new("kept")).await.unwrap();
+    let kept = process(store.process(2), &clock)
+        .start(chain(), 1)
+        .run_id(RunId::new("kept"))
+        .await
+        .unwrap();
     let of_agent = process(store.process(2), &clock);
-    let kept_agent = agent(&model, &of_agent).start(RunRequest::new("go").run_id(RunId::new("kept-agent"))).unwrap();
+    let kept_agent = agent(&model, &of_agent)
+        .start(RunRequest::new("go").run_id(RunId::new("kept-agent")))
+        .unwrap();
     pass(1).await;
     end(agents, &store).await;
     let third = process(store.process(3), &clock);
     let recovered = third.recover().await.unwrap();
     assert!(recovered.resumed.is_empty());
-    let left: Vec<String> = recovered.left.iter().map(|(run, error)| format!("{run}: {error}")).collect();
+    let left: Vec<String> =
+        recovered.left.iter().map(|(run, error)| format!("{run}: {error}")).collect();
     let problem = "run-1: the run `run-1` is one of the agent `waiter`, which is not known here; give it to the runtime \
          with `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`";
     assert_eq!(left, [problem]);
@@ -469,7 +528,8 @@ async fn runs_that_wait_for_a_person_are_named_by_recover() {
     }
     let third = process(store.process(3), &clock);
     let recovered = third.recover().await.unwrap();
-    let mut resumed: Vec<&str> = recovered.resumed.iter().map(|run| run.run_id().as_str()).collect();
+    let mut resumed: Vec<&str> =
+        recovered.resumed.iter().map(|run| run.run_id().as_str()).collect();
     resumed.sort_unstable();
     assert_eq!(resumed, ["answered", "asks", "works"]);
     assert_eq!(recovered.waiting, [RunId::new("asks")]);
@@ -543,7 +603,9 @@ async fn an_answer_for_a_workflow_that_has_not_begun_again_blocks_nothing() {
 async fn a_node_of_a_failed_step_is_retried_with_the_step() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let inner = Workflow::<(u32,), u32>::build("inner", ["n"], |b, (n,)| {
-        b.node("bad", (n,), |_, (n,)| async move { if n > 9 { Ok(n) } else { Err("too small".to_owned()) } })
+        b.node("bad", (n,), |_, (n,)| async move {
+            if n > 9 { Ok(n) } else { Err("too small".to_owned()) }
+        })
     })
     .unwrap();
     let outer = Workflow::<(u32,), u32>::build("outer", ["n"], |b, (n,)| {
@@ -584,13 +646,14 @@ fn failing(stop: StopPolicy, tries: &Arc<AtomicU32>) -> Workflow<(), u32> {
             pass(1).await;
             Err("first failed".to_owned())
         });
-        let second: Handle<u32> = b.node(Node::new("second").on_error(OnError::Fail), (), move |_, ()| {
-            let tries = tries.fetch_add(1, Ordering::SeqCst);
-            async move {
-                pass(2).await;
-                if tries == 0 { Err("second failed".to_owned()) } else { Ok(1) }
-            }
-        });
+        let second: Handle<u32> =
+            b.node(Node::new("second").on_error(OnError::Fail), (), move |_, ()| {
+                let tries = tries.fetch_add(1, Ordering::SeqCst);
+                async move {
+                    pass(2).await;
+                    if tries == 0 { Err("second failed".to_owned()) } else { Ok(1) }
+                }
+            });
         b.value("sum", (first, second), |(x, y)| Step::Ok(x + y))
     })
     .unwrap()
@@ -602,10 +665,16 @@ async fn a_run_keeps_the_cause_of_its_failure_when_another_node_is_retried() {
     let flow = failing(StopPolicy::BestEffort, &tries);
     let runtime = test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
     let handle = runtime.start(flow.clone(), ()).await.unwrap();
-    assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `first` failed: first failed");
+    assert_eq!(
+        handle.result().await.unwrap_err().to_string(),
+        "the step `first` failed: first failed"
+    );
     runtime.retry(&id(), "second", "ada").await.unwrap();
     let handle = runtime.attach(&id()).await.unwrap();
-    assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `first` failed: first failed");
+    assert_eq!(
+        handle.result().await.unwrap_err().to_string(),
+        "the step `first` failed: first failed"
+    );
     assert_eq!(tries.load(Ordering::SeqCst), 2, "what was retried ran again");
     events(&store).await;
 }
@@ -613,8 +682,12 @@ async fn a_run_keeps_the_cause_of_its_failure_when_another_node_is_retried() {
 #[tokio::test(start_paused = true)]
 async fn what_was_stopped_in_the_middle_and_may_not_be_repeated_waits_for_a_word() {
     for restarted in [false, true] {
-        let (store, clock, tries, paid) =
-            (MemoryStore::new(), TestClock::new(), Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (store, clock, tries, paid) = (
+            MemoryStore::new(),
+            TestClock::new(),
+            Arc::new(AtomicU32::new(0)),
+            Arc::new(AtomicU32::new(0)),
+        );
         let flow = {
             let (tries, paid) = (Arc::clone(&tries), Arc::clone(&paid));
             Workflow::<(), u32>::build("pays", [], move |b, ()| {
@@ -637,7 +710,8 @@ async fn what_was_stopped_in_the_middle_and_may_not_be_repeated_waits_for_a_word
             })
             .unwrap()
         };
-        let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
+        let runtime =
+            || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
         runtime().start(flow.clone(), ()).await.unwrap().result().await.unwrap_err();
         runtime().retry(&id(), "service", "ada").await.unwrap();
         let mut handle = runtime().resume_as(&id(), &flow).await.unwrap();
@@ -652,7 +726,11 @@ async fn what_was_stopped_in_the_middle_and_may_not_be_repeated_waits_for_a_word
         runtime().retry(&id(), "pay", "ada").await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 3);
         let all = events(&store).await;
-        assert_eq!(all.iter().filter(|event| event.name() == "workflow.node.failed").count(), 3, "{all:#?}");
+        assert_eq!(
+            all.iter().filter(|event| event.name() == "workflow.node.failed").count(),
+            3,
+            "{all:#?}"
+        );
     }
 }
 
@@ -666,7 +744,9 @@ async fn a_report_says_how_often_a_node_began_and_what_was_stopped() {
     let nodes: Vec<String> = report
         .nodes
         .iter()
-        .map(|node| format!("{} {} {} {}", node.name, node.status, node.attempts.len(), node.on_resume))
+        .map(|node| {
+            format!("{} {} {} {}", node.name, node.status, node.attempts.len(), node.on_resume)
+        })
         .collect();
     assert_eq!(
         nodes,
@@ -695,7 +775,8 @@ async fn a_pause_holds_what_begins_later() {
             }
         });
         let asked = b.node(Node::new("asked"), (n,), move |cx: Context, (_,): (u32,)| {
-            let waiter = waiter.clone().settings(Limits::default().timeout(Duration::from_secs(60)));
+            let waiter =
+                waiter.clone().settings(Limits::default().timeout(Duration::from_secs(60)));
             async move {
                 pass(5).await;
                 Ok::<_, Error>(waiter.run_in(&cx, "go").await?.output().clone())
@@ -743,7 +824,8 @@ async fn a_resumed_agent_keeps_its_limits_its_grants_and_its_time() {
         Agent::new(model.clone()).name("waiter").tools([wait.policy(policy)]).runtime(runtime)
     };
     // The limit of turns and the scopes.
-    let request = RunRequest::new("go").max_steps(3).grant(["admin"]).timeout(Duration::from_secs(1000));
+    let request =
+        RunRequest::new("go").max_steps(3).grant(["admin"]).timeout(Duration::from_secs(1000));
     let handle = guarded(&runtime()).start(request).unwrap();
     pass(15).await;
     handle.abandon();
@@ -755,7 +837,8 @@ async fn a_resumed_agent_keeps_its_limits_its_grants_and_its_time() {
 
     // Time in which no process executes the run does not count. Time before that does.
     let run = RunId::new("timed");
-    let request = RunRequest::new("go").run_id(run.clone()).grant(["admin"]).timeout(Duration::from_secs(35));
+    let request =
+        RunRequest::new("go").run_id(run.clone()).grant(["admin"]).timeout(Duration::from_secs(35));
     let first = runtime();
     let handle = guarded(&first).start(request).unwrap();
     pass(25).await;
@@ -804,7 +887,10 @@ async fn a_gate_in_a_workflow_in_a_tool_of_an_agent_is_answered_wherever_the_run
         assert_eq!(handle.result().await.unwrap().output(), "done");
         let all = events(&store).await;
         assert_eq!(count(&all, "approval.requested"), 1);
-        assert_eq!(all.iter().filter(|event| matches!(event.kind, EventKind::RunCompleted(_))).count(), 1);
+        assert_eq!(
+            all.iter().filter(|event| matches!(event.kind, EventKind::RunCompleted(_))).count(),
+            1
+        );
     }
 }
 
@@ -838,7 +924,8 @@ async fn requests_to_an_agent_are_granted_or_refused_whatever_it_records_meanwhi
     let model = ScriptedModel::from_fn(|_| Turn::call("next", json!({})));
     let next = FnTool::new("next", "Does nothing.", |_, _: Nothing| async { Step::Ok(1) });
     let limits = Limits::default().max_steps(u32::MAX).max_llm_calls(u32::MAX);
-    let agent = Agent::new(model).tools([next.policy(ToolPolicy::default().idempotent())]).settings(limits);
+    let agent =
+        Agent::new(model).tools([next.policy(ToolPolicy::default().idempotent())]).settings(limits);
     let run = agent.runtime(&runtime).start(RunRequest::from("go").run_id(id())).unwrap();
     within("the run to be stored", async {
         while store.record(&id()).await.unwrap().is_none() {
@@ -848,9 +935,17 @@ async fn requests_to_an_agent_are_granted_or_refused_whatever_it_records_meanwhi
     .await;
     for _ in 0..100 {
         runtime.pause(&id()).await.unwrap();
-        refused(runtime.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
+        refused(
+            runtime.pause(&id()).await,
+            WrongState,
+            "the run cannot be paused: it is paused already",
+        );
         runtime.unpause(&id()).await.unwrap();
-        refused(runtime.unpause(&id()).await, WrongState, "the run cannot be unpaused: it is running, not paused");
+        refused(
+            runtime.unpause(&id()).await,
+            WrongState,
+            "the run cannot be unpaused: it is running, not paused",
+        );
     }
     runtime.cancel(&id(), "enough").await.unwrap();
     run.result().await.unwrap_err();

@@ -7,14 +7,24 @@ use agentflow::agent::RunRequest;
 use agentflow::serde_json::json;
 use agentflow::store::{MemoryStore, Store};
 use agentflow::tool::{Effects, FnTool, ToolPolicy, ToolRef};
-use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, OnError, RetryPolicy, StopPolicy};
+use agentflow::workflow::{
+    Branch, Builder, Handle, Node, NodePolicy, OnError, RetryPolicy, StopPolicy,
+};
 use agentflow::{Agent, Approval, RunId, Runtime, Workflow};
-use agentflow_testing::{Again, CrashTest, EffectLog, Interruption, ScriptedModel, Turn, check_events};
+use agentflow_testing::{
+    Again, CrashTest, EffectLog, Interruption, ScriptedModel, Turn, check_events,
+};
 
 type Step<T> = Result<T, String>;
 
 /// Adds a step that records its effect, takes `millis` milliseconds and adds one.
-fn step(b: &mut Builder, effects: &EffectLog, node: impl Into<Node>, millis: u64, reads: Handle<u32>) -> Handle<u32> {
+fn step(
+    b: &mut Builder,
+    effects: &EffectLog,
+    node: impl Into<Node>,
+    millis: u64,
+    reads: Handle<u32>,
+) -> Handle<u32> {
     let effects = effects.clone();
     b.node(node, (reads,), move |cx, (n,)| {
         let effects = effects.clone();
@@ -26,7 +36,13 @@ fn step(b: &mut Builder, effects: &EffectLog, node: impl Into<Node>, millis: u64
     })
 }
 
-fn branch(effects: &EffectLog, name: &str, millis: u64, reads: Handle<u32>, result: Step<u32>) -> Branch<u32> {
+fn branch(
+    effects: &EffectLog,
+    name: &str,
+    millis: u64,
+    reads: Handle<u32>,
+    result: Step<u32>,
+) -> Branch<u32> {
     let effects = effects.clone();
     Branch::new(name, (reads,), move |cx, (n,)| {
         let (effects, result) = (effects.clone(), result.clone());
@@ -102,7 +118,8 @@ async fn routes_inside_routes() {
         let size = b.route("size", ["small", "large"], (a,), |(n,)| Step::Ok(usize::from(n > 1)));
         let small = b.arm(size, 0, |b| step(b, &effects, "s", 1, a));
         let large = b.arm(size, 1, |b| {
-            let inner = b.route("even", ["then", "else"], (a,), |(n,)| Step::Ok(usize::from(n % 2 == 1)));
+            let inner =
+                b.route("even", ["then", "else"], (a,), |(n,)| Step::Ok(usize::from(n % 2 == 1)));
             let even = b.arm(inner, 0, |b| {
                 let x = step(b, &effects, "x", 1, a);
                 step(b, &effects, "y", 1, x)
@@ -174,7 +191,8 @@ async fn maps_races_and_repetitions() {
 async fn races_with_branches_that_may_not_be_repeated() {
     let effects = EffectLog::new();
     let flow = Workflow::<(u32,), u32>::build("race", ["n"], |b, (n,)| {
-        let branches = [branch(&effects, "slow", 90, n, Ok(1)), branch(&effects, "fast", 30, n, Ok(2))];
+        let branches =
+            [branch(&effects, "slow", 90, n, Ok(1)), branch(&effects, "fast", 30, n, Ok(2))];
         b.race(Node::new("raced").policy(once()), branches)
     })
     .unwrap();
@@ -210,15 +228,23 @@ async fn gates_and_approvals() {
     }
     let effects = EffectLog::new();
     let flow = Workflow::<(u32,), u32>::build("gates", ["n"], |b, (n,)| {
-        let approval: Handle<Approval> = b.gate("merge", (n,), |(n,)| Step::Ok(("merge?".to_owned(), n)));
-        let amount: Handle<Amount> = b.gate("amount", (n,), |(n,)| Step::Ok(("how much?".to_owned(), n)));
+        let approval: Handle<Approval> =
+            b.gate("merge", (n,), |(n,)| Step::Ok(("merge?".to_owned(), n)));
+        let amount: Handle<Amount> =
+            b.gate("amount", (n,), |(n,)| Step::Ok(("how much?".to_owned(), n)));
         let late: Handle<u32> = b.gate(
             Node::new("late").timeout(Duration::from_secs(7 * 24 * 3600)).on_error(OnError::Skip),
             (n,),
             |(n,)| Step::Ok(("in time?".to_owned(), n)),
         );
         let _unread = step(b, &effects, "unread", 1, late);
-        let asked = step(b, &effects, Node::new("asked").policy(NodePolicy::default().approve("now?")), 3, n);
+        let asked = step(
+            b,
+            &effects,
+            Node::new("asked").policy(NodePolicy::default().approve("now?")),
+            3,
+            n,
+        );
         b.value("all", (approval, amount, asked), |(approval, amount, asked)| {
             Step::Ok(u32::from(approval.is_granted()) + amount.cents + asked)
         })
@@ -289,7 +315,9 @@ async fn failures() {
                 Err("broken".to_owned())
             });
             let skipped: Handle<u32> =
-                b.node(Node::new("may").on_error(OnError::Skip), (n,), |_, _| async { Err("no matter".to_owned()) });
+                b.node(Node::new("may").on_error(OnError::Skip), (n,), |_, _| async {
+                    Err("no matter".to_owned())
+                });
             let _after = step(b, &effects, "after", 1, skipped);
             let long = step(b, &effects, "long", 30, a);
             let more = step(b, &effects, "more", 5, long);
@@ -307,7 +335,8 @@ async fn workflows_in_workflows() {
     let part = Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| {
         let x = step(b, &effects, "x", 2, n);
         let pay = step(b, &effects, Node::new("pay").policy(once()), 2, n);
-        let approval: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
+        let approval: Handle<Approval> =
+            b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
         let sum = b.value("sum", (x, pay, approval), |(x, y, _)| Step::Ok(x + y));
         step(b, &effects, "y", 2, sum)
     })
@@ -342,7 +371,8 @@ async fn workflows_beside_each_other_wait_each_for_its_own() {
     let effects = EffectLog::new();
     let asks = Workflow::<(u32,), u32>::build("asks", ["n"], |b, (n,)| {
         let x = step(b, &effects, "x", 2, n);
-        let approval: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
+        let approval: Handle<Approval> =
+            b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
         b.value("end", (x, approval), |(n, _)| Step::Ok(n))
     })
     .unwrap();
@@ -358,13 +388,22 @@ async fn workflows_beside_each_other_wait_each_for_its_own() {
                 async move { part.run_in(&cx, n).await }
             })
         };
-        let all = (nested("left", &asks), nested("middle", &asks), nested("other", &asks), nested("right", &pays));
+        let all = (
+            nested("left", &asks),
+            nested("middle", &asks),
+            nested("other", &asks),
+            nested("right", &pays),
+        );
         b.value("sum", all, |(x, y, z, pay)| Step::Ok(x + y + z + pay))
     })
     .unwrap();
     let test = CrashTest::new(&flow, || 1).effects(&effects);
     let gates = ["left/ok", "middle/ok", "other/ok"];
-    let report = gates.into_iter().fold(test, |test, gate| test.answer(gate, Approval::granted())).run().await;
+    let report = gates
+        .into_iter()
+        .fold(test, |test, gate| test.answer(gate, Approval::granted()))
+        .run()
+        .await;
     let pay = report.step("right/pay").unwrap();
     assert!(pay.interrupted() > 0, "{report}");
     assert_eq!(pay.again(Again::Operator), pay.interrupted(), "{report}");
@@ -389,18 +428,25 @@ async fn steps_below_a_step_that_is_not_resumed_have_an_end() {
                 tokio::time::sleep(Duration::from_millis(8)).await;
                 Err("broken".to_owned())
             });
-            let nested = b.node(Node::new("nested").policy(policy.clone()), (n,), move |cx, (n,)| {
-                let (part, agent) = (part.clone(), agent.clone());
-                async move {
-                    agent.run_in(&cx, "Go on.").await?;
-                    part.run_in(&cx, n).await
-                }
-            });
+            let nested =
+                b.node(Node::new("nested").policy(policy.clone()), (n,), move |cx, (n,)| {
+                    let (part, agent) = (part.clone(), agent.clone());
+                    async move {
+                        agent.run_in(&cx, "Go on.").await?;
+                        part.run_in(&cx, n).await
+                    }
+                });
             b.value("sum", (bad, nested), |(x, y)| Step::Ok(x.len() as u32 + y))
         })
         .unwrap();
         let cancel = |_: &agentflow::path::StepPath| Interruption::Cancel;
-        CrashTest::new(&flow, || 1).fails().may_differ_when_interrupted().interrupted(cancel).twice().run().await;
+        CrashTest::new(&flow, || 1)
+            .fails()
+            .may_differ_when_interrupted()
+            .interrupted(cancel)
+            .twice()
+            .run()
+            .await;
     }
 }
 
@@ -428,14 +474,16 @@ fn clerk(effects: &EffectLog, idempotent: bool) -> Agent {
     let write = ToolPolicy::default().effects(Effects::Write);
     let write = if idempotent { write.idempotent() } else { write };
     let model = ScriptedModel::from_fn(|request| {
-        let results = request.messages.messages().iter().flat_map(|message| message.results()).count();
+        let results =
+            request.messages.messages().iter().flat_map(|message| message.results()).count();
         match results {
             0 => Turn::call("look", json!({"to": "a"})),
             1 => Turn::calls([("send", json!({"to": "a"})), ("send", json!({"to": "b"}))]),
             _ => Turn::text(format!("{results} results")),
         }
     });
-    Agent::new(model).tools([tool("look", ToolPolicy::default().effects(Effects::Read)), tool("send", write)])
+    Agent::new(model)
+        .tools([tool("look", ToolPolicy::default().effects(Effects::Read)), tool("send", write)])
 }
 
 #[tokio::test(start_paused = true)]
@@ -462,7 +510,12 @@ async fn an_agent_in_a_workflow() {
         let beside = step(b, &effects, "beside", 7, n);
         let said = b.node("clerk", (n,), move |cx, (n,)| {
             let agent = agent.clone();
-            async move { agent.run_in(&cx, RunRequest::from(format!("Go on {n}."))).await.map(|end| end.into_output()) }
+            async move {
+                agent
+                    .run_in(&cx, RunRequest::from(format!("Go on {n}.")))
+                    .await
+                    .map(|end| end.into_output())
+            }
         });
         b.value("end", (said, beside), |(said, n)| Step::Ok(format!("{said}, {n}")))
     })
@@ -476,7 +529,11 @@ async fn an_agent_in_a_workflow() {
 fn boss(of: Agent, policy: ToolPolicy) -> Agent {
     let ask = FnTool::new("ask", "Asks.", move |cx, letter: Letter| {
         let of = of.clone();
-        async move { of.run_in(&cx, RunRequest::from(format!("Go on {}.", letter.to))).await.map(|end| end.into_output()) }
+        async move {
+            of.run_in(&cx, RunRequest::from(format!("Go on {}.", letter.to)))
+                .await
+                .map(|end| end.into_output())
+        }
     });
     calls_once("ask", ask.policy(policy).into())
 }
@@ -500,24 +557,41 @@ async fn an_agent_in_a_tool_of_an_agent_in_a_tool_of_an_agent() {
         let agent = boss(boss(clerk(&effects, idempotent), repeatable()), repeatable());
         let report = CrashTest::agent(&agent, || "Go on.").effects(&effects).run().await;
         let below = "tool#1.ask/tool#1.ask";
-        assert!(report.step(&format!("{below}/model#1")).unwrap().again(Again::Interrupted) > 0, "{report}");
-        assert!(report.step(&format!("{below}/tool#1.look")).unwrap().again(Again::Interrupted) > 0, "{report}");
+        assert!(
+            report.step(&format!("{below}/model#1")).unwrap().again(Again::Interrupted) > 0,
+            "{report}"
+        );
+        assert!(
+            report.step(&format!("{below}/tool#1.look")).unwrap().again(Again::Interrupted) > 0,
+            "{report}"
+        );
         let send = report.step(&format!("{below}/tool#2.send")).unwrap();
         assert_eq!(send.again(Again::Interrupted) > 0, idempotent, "{report}");
         assert_eq!(send.interrupted() > 0, !idempotent, "{report}");
     }
     let effects = EffectLog::new();
-    let agent =
-        boss(boss(clerk(&effects, false), ToolPolicy::default().idempotent()), ToolPolicy::default().idempotent());
+    let agent = boss(
+        boss(clerk(&effects, false), ToolPolicy::default().idempotent()),
+        ToolPolicy::default().idempotent(),
+    );
     let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
         b.node("boss", (n,), move |cx, (n,)| {
             let agent = agent.clone();
-            async move { agent.run_in(&cx, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
+            async move {
+                agent
+                    .run_in(&cx, RunRequest::from(format!("{n}.")))
+                    .await
+                    .map(|end| end.into_output())
+            }
         })
     })
     .unwrap();
     let report = CrashTest::new(&flow, || 1).effects(&effects).run().await;
-    assert_eq!(report.step("boss/tool#1.ask/tool#1.ask/tool#2.send").unwrap().began(), 1, "{report}");
+    assert_eq!(
+        report.step("boss/tool#1.ask/tool#1.ask/tool#2.send").unwrap().began(),
+        1,
+        "{report}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -540,7 +614,9 @@ async fn an_agent_in_a_map_in_a_workflow_in_a_tool() {
         let pay = step(b, &effects, Node::new("pay").policy(once()), 2, n);
         let all = b.map(Node::new("each").concurrency(2), items, (), move |cx, n: u32, ()| {
             let of = of.clone();
-            async move { of.run_in(&cx, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
+            async move {
+                of.run_in(&cx, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output())
+            }
         });
         b.value("end", (all, pay), |(all, n)| Step::Ok(format!("{all:?}, {n}")))
     })
@@ -563,7 +639,12 @@ async fn an_agent_in_a_map_in_a_workflow_in_a_tool() {
     let flow = Workflow::<(u32,), String>::build("office", ["n"], |b, (n,)| {
         b.node("lead", (n,), move |cx, (n,)| {
             let agent = agent.clone();
-            async move { agent.run_in(&cx, RunRequest::from(format!("{n}."))).await.map(|end| end.into_output()) }
+            async move {
+                agent
+                    .run_in(&cx, RunRequest::from(format!("{n}.")))
+                    .await
+                    .map(|end| end.into_output())
+            }
         })
     })
     .unwrap();
@@ -574,8 +655,10 @@ async fn an_agent_in_a_map_in_a_workflow_in_a_tool() {
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_is_cancelled_as_it_is_resumed() {
     let asleep = ScriptedModel::from_fn(|_| Turn::text("done").after(Duration::from_secs(9)));
-    let part =
-        Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| step(b, &EffectLog::new(), "x", 9_000, n)).unwrap();
+    let part = Workflow::<(u32,), u32>::build("part", ["n"], |b, (n,)| {
+        step(b, &EffectLog::new(), "x", 9_000, n)
+    })
+    .unwrap();
     let plan = FnTool::new("plan", "Plans.", move |cx, _: Letter| {
         let part = part.clone();
         async move { part.run_in(&cx, 1).await }
@@ -627,11 +710,15 @@ mod breaches {
         .unwrap();
         let text = message(CrashTest::new(&flow, || ()).effects(&effects)).await;
         assert!(
-            text.contains("the workflow `chance` does not hold after a crash at write 3, before it was kept"),
+            text.contains(
+                "the workflow `chance` does not hold after a crash at write 3, before it was kept"
+            ),
             "{text}"
         );
         assert!(
-            text.contains("the run ended otherwise: it completed with 2; without a crash it completed with 1"),
+            text.contains(
+                "the run ended otherwise: it completed with 2; without a crash it completed with 1"
+            ),
             "{text}"
         );
         assert!(text.contains("-- crash --"), "{text}");
@@ -657,12 +744,20 @@ mod breaches {
         let text = message(CrashTest::new(&flow, || ())).await;
         assert!(text.contains("`ok` asks for an answer and the test has none"), "{text}");
         let text = message(CrashTest::new(&flow, || ()).answer("okay", Approval::granted())).await;
-        assert!(text.contains("(there are answers for `okay`, which did not ask so far)"), "{text}");
+        assert!(
+            text.contains("(there are answers for `okay`, which did not ask so far)"),
+            "{text}"
+        );
         let text = message(CrashTest::new(&flow, || ()).unanswered("ok")).await;
         assert!(text.contains("`ok` asks without a time-out"), "{text}");
-        let more = CrashTest::new(&flow, || ()).answer("ok", Approval::granted()).answer("okay", Approval::granted());
+        let more = CrashTest::new(&flow, || ())
+            .answer("ok", Approval::granted())
+            .answer("okay", Approval::granted());
         let text = message(more).await;
-        assert!(text.contains("the workflow `asks` never asks `okay`; what it asks is `ok`"), "{text}");
+        assert!(
+            text.contains("the workflow `asks` never asks `okay`; what it asks is `ok`"),
+            "{text}"
+        );
     }
 
     /// Uses the real clock. A paused clock would skip to the timeout.
@@ -704,7 +799,10 @@ mod breaches {
         })
         .unwrap();
         let text = message(CrashTest::new(&flow, || ()).effects(&effects)).await;
-        assert!(text.contains("`x` had an effect when its journal said `workflow.node.completed` last"), "{text}");
+        assert!(
+            text.contains("`x` had an effect when its journal said `workflow.node.completed` last"),
+            "{text}"
+        );
     }
 
     fn b_one(b: &mut Builder) -> Handle<u32> {

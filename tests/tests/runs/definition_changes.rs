@@ -19,7 +19,11 @@ struct Ran(Arc<Mutex<BTreeMap<String, u32>>>);
 impl Ran {
     fn take(&self) -> String {
         let counts = std::mem::take(&mut *self.0.lock().unwrap());
-        counts.into_iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+        counts
+            .into_iter()
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     fn step(&self, b: &mut Builder, node: impl Into<Node>, reads: Handle<i64>) -> Handle<i64> {
@@ -70,7 +74,12 @@ fn process(store: &MemoryStore, clock: &TestClock) -> Runtime {
 
 /// Checks that `resume` refuses the change with the names in `named`. With `Changes::AcceptAll`,
 /// the steps in `again` must run again and give this output.
-async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, again: &str, output: i64) {
+async fn changed(
+    flow: impl Fn(&Ran) -> Workflow<(i64,), i64>,
+    named: &str,
+    again: &str,
+    output: i64,
+) {
     let ran = Ran::default();
     let (store, clock, run) = open_run(&ran).await;
     let flow = flow(&ran);
@@ -87,7 +96,11 @@ async fn changed(flow: impl Fn(&Ran) -> Workflow<(i64,), i64>, named: &str, agai
     );
     assert_eq!(store.read(&run, 0, 1000).await.unwrap(), before, "refused, nothing is written");
 
-    let handle = runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow).await.unwrap();
+    let handle = runtime
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &flow)
+        .await
+        .unwrap();
     // The process ends before the answer. The accepted definition is then the definition of the
     // run.
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -203,10 +216,19 @@ async fn a_node_before_all_others_is_another() {
 async fn the_inputs_are_others() {
     let ran = Ran::default();
     let (store, clock, run) = open_run(&ran).await;
-    let flow = Workflow::<(i64, i64), i64>::build("flow", ["n", "m"], |b, (n, _)| ran.step(b, "a", n)).unwrap();
+    let flow =
+        Workflow::<(i64, i64), i64>::build("flow", ["n", "m"], |b, (n, _)| ran.step(b, "a", n))
+            .unwrap();
     let runtime = process(&store, &clock);
-    let error = runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow).await.unwrap_err();
-    assert_eq!(error.to_string(), "the input does not fit the workflow `flow`: the input `m` is missing");
+    let error = runtime
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &flow)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the input does not fit the workflow `flow`: the input `m` is missing"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +247,11 @@ async fn a_node_that_was_open_is_gone() {
     })
     .unwrap();
     let second = process(&store, &clock);
-    let handle = second.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow).await.unwrap();
+    let handle = second
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &flow)
+        .await
+        .unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(ran.take(), "a 1, new 1");
 }
@@ -236,15 +262,24 @@ async fn a_journal_of_a_newer_release_is_left_alone() {
         b.node("step", (n,), |_, (n,)| async move { Ok::<_, String>(n) })
     })
     .unwrap();
-    let run = test_runtime().store(MemoryStore::new()).build().start(flow.clone(), 1).await.unwrap();
+    let run =
+        test_runtime().store(MemoryStore::new()).build().start(flow.clone(), 1).await.unwrap();
     run.result().await.unwrap();
     let mut first = serde_json::to_value(&run.recorded()[0]).unwrap();
     first["payload"]["version"] = 99.into();
     let first: Event = serde_json::from_value(first).unwrap();
     let store = MemoryStore::new();
     store.create(&first.run_id, vec![first.clone()]).await.unwrap();
-    let error = test_runtime().store(store.clone()).build().resume_as(&first.run_id, &flow).await.unwrap_err();
+    let error = test_runtime()
+        .store(store.clone())
+        .build()
+        .resume_as(&first.run_id, &flow)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), "newer_version");
-    assert!(error.to_string().ends_with("(version 99, this one knows 1); update agentflow"), "{error}");
+    assert!(
+        error.to_string().ends_with("(version 99, this one knows 1); update agentflow"),
+        "{error}"
+    );
     assert_eq!(store.read(&first.run_id, 0, 10).await.unwrap(), [first]);
 }

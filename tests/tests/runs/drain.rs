@@ -55,7 +55,8 @@ async fn one_step(seconds: u64) -> Result<u64> {
 #[workflow]
 async fn asks_and_waits(seconds: u64) -> Result<u64> {
     let approval = gate!("continue?", seconds).await?;
-    let waited = step(if matches!(approval, Approval::Granted { .. }) { seconds } else { 0 }).await?;
+    let waited =
+        step(if matches!(approval, Approval::Granted { .. }) { seconds } else { 0 }).await?;
     Ok(waited)
 }
 
@@ -72,15 +73,22 @@ async fn running_steps_finish_and_no_other_begins() {
     assert_eq!(began.elapsed().as_secs(), 6, "as long as the last running step, and no longer");
     let mut left = ids(&[two.run_id(), asking.run_id()]);
     left.sort();
-    assert_eq!((&drained.ended, &drained.left, drained.cancelled.len()), (&ids(&[one.run_id()]), &left, 0));
+    assert_eq!(
+        (&drained.ended, &drained.left, drained.cancelled.len()),
+        (&ids(&[one.run_id()]), &left, 0)
+    );
     assert_eq!(one.result().await.unwrap(), 70, "it ended");
     assert_eq!(begun(&runtime, two.run_id()).await, ["first"]);
-    for (run, status) in [(two.run_id(), RunStatus::Running), (asking.run_id(), RunStatus::Paused)] {
+    for (run, status) in [(two.run_id(), RunStatus::Running), (asking.run_id(), RunStatus::Paused)]
+    {
         let record = runtime.run_record(run).await.unwrap();
         assert_eq!(record.status, status);
         let events = runtime.journal(run).await.unwrap();
         let ended = events.iter().any(|event| event.kind.ends_run());
-        assert!(!ended && record.pause_reason != Some(agentflow::event::PauseReason::Operator), "{events:?}");
+        assert!(
+            !ended && record.pause_reason != Some(agentflow::event::PauseReason::Operator),
+            "{events:?}"
+        );
     }
     let error = two.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Fenced, "{error}");
@@ -88,7 +96,10 @@ async fn running_steps_finish_and_no_other_begins() {
     // The first process is still alive, but its runs are free. Completed steps do not run again.
     let second = process(store.process(2), &clock).build();
     let recovered = second.recover().await.unwrap();
-    assert_eq!((recovered.resumed.len(), recovered.left.len(), recovered.elsewhere.len()), (2, 0, 0));
+    assert_eq!(
+        (recovered.resumed.len(), recovered.left.len(), recovered.elsewhere.len()),
+        (2, 0, 0)
+    );
     second.approve(asking.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
     for run in &recovered.resumed {
         let expected = if run.run_id() == two.run_id() { "10" } else { "1" };
@@ -148,7 +159,8 @@ async fn a_run_without_a_store_has_until_the_deadline() {
     let runtime = test_runtime().build();
     let short = runtime.start(two_steps::workflow(), 4).await.unwrap();
     let long = runtime.start(two_steps::workflow(), 400).await.unwrap();
-    let agent = Agent::new(ScriptedModel::new([Turn::stall()])).runtime(&runtime).start("go").unwrap();
+    let agent =
+        Agent::new(ScriptedModel::new([Turn::stall()])).runtime(&runtime).start("go").unwrap();
     tokio::time::sleep(SECOND).await;
     let began = Instant::now();
     let drained = runtime.drain(10 * SECOND).await;
@@ -209,7 +221,8 @@ fn looking(seconds: u64, calls: &Arc<AtomicU32>) -> ScriptedModel {
     let calls = Arc::clone(calls);
     ScriptedModel::from_fn(move |request| {
         calls.fetch_add(1, Ordering::SeqCst);
-        let last = request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
+        let last =
+            request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
         let delegates = request.tools.definitions().iter().any(|tool| &*tool.name == "delegate");
         match last.contains("it took") || last.contains("found") {
             true => Turn::text("found"),
@@ -244,10 +257,17 @@ async fn agents_stop_between_their_calls() {
     assert_eq!(called.await.unwrap().unwrap_err().kind(), FailureKind::Fenced);
     for run in [own.run_id(), nested.run_id(), in_tool.run_id()] {
         let events = runtime.journal(run).await.unwrap();
-        assert!(events.iter().any(|event| matches!(event.kind, EventKind::ToolCompleted { .. })), "{events:?}");
+        assert!(
+            events.iter().any(|event| matches!(event.kind, EventKind::ToolCompleted { .. })),
+            "{events:?}"
+        );
         assert!(!events.iter().any(|event| event.kind.ends_run()), "{events:?}");
     }
-    let second = process(store.process(2), &clock).model(model.clone()).agent(&clerk()).agent(&chief()).build();
+    let second = process(store.process(2), &clock)
+        .model(model.clone())
+        .agent(&clerk())
+        .agent(&chief())
+        .build();
     let recovered = second.recover().await.unwrap();
     assert_eq!((recovered.resumed.len(), recovered.left.len()), (4, 0), "{:?}", recovered.left);
     let began = Instant::now();
@@ -278,7 +298,11 @@ async fn what_asks_a_person_is_left_at_once() {
     let second = process(store.process(2), &clock).build();
     let resumed = second.recover().await.unwrap().resumed.remove(0);
     second.approve(run.run_id(), "inner/approval", Approval::granted(), "ada").await.unwrap();
-    assert_eq!(second.run_record(run.run_id()).await.unwrap().status, RunStatus::Paused, "an operator holds it");
+    assert_eq!(
+        second.run_record(run.run_id()).await.unwrap().status,
+        RunStatus::Paused,
+        "an operator holds it"
+    );
     second.unpause(run.run_id()).await.unwrap();
     assert_eq!(resumed.result().await.unwrap().as_str(), "3");
 }

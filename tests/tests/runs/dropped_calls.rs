@@ -9,7 +9,9 @@ use agentflow::{Error, Result, Workflow};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn};
 use serde_json::json;
 
-use crate::interrupted_calls::{Behind, World, around_retry, pays, process, run_with_retry_and_settings};
+use crate::interrupted_calls::{
+    Behind, World, around_retry, pays, process, run_with_retry_and_settings,
+};
 
 /// State that all processes of a crash test share.
 #[derive(Clone, Default)]
@@ -115,7 +117,8 @@ async fn a_loser_begins_nothing_new_after_a_crash_at_any_write() {
         let race = Race::default();
         let of_model = race.clone();
         let model = ScriptedModel::from_fn(move |request| {
-            let results = request.messages.messages().iter().flat_map(|message| message.results()).count();
+            let results =
+                request.messages.messages().iter().flat_map(|message| message.results()).count();
             match results {
                 0 => Turn::call("lost_charge", json!({"what": "first"})),
                 1 => Turn::call("lost_charge", json!({"what": "second"})).after(of_model.pace()),
@@ -192,7 +195,10 @@ async fn a_dropped_inner_workflow_begins_nothing_new_however_it_is_dropped() {
         let report = test.run().await;
         let charged = race.0.lock().unwrap().charged.clone();
         assert!(!charged.is_empty(), "{form}: {report}");
-        assert!(charged.iter().all(|what| !what.starts_with("second")), "{form}: {charged:?}\n{report}");
+        assert!(
+            charged.iter().all(|what| !what.starts_with("second")),
+            "{form}: {charged:?}\n{report}"
+        );
     }
 }
 
@@ -249,18 +255,32 @@ async fn a_step_that_waits_for_what_it_had_dropped_asks() {
     for loser in ["agent", "workflow", "tool"] {
         let world = World::new("after", &[]);
         let model = ScriptedModel::from_fn(|request| {
-            match request.messages.messages().iter().any(|message| message.results().next().is_some()) {
+            match request
+                .messages
+                .messages()
+                .iter()
+                .any(|message| message.results().next().is_some())
+            {
                 false => Turn::call("lost_rest", json!({})),
                 true => Turn::text("rested"),
             }
         });
         let flow: Workflow<(Vec<String>,), u32> = lost_waits::workflow();
-        let (lines, ended) =
-            run_with_retry_and_settings(&flow, &world, &[loser], |runtime| runtime.model(model.clone())).await;
+        let (lines, ended) = run_with_retry_and_settings(&flow, &world, &[loser], |runtime| {
+            runtime.model(model.clone())
+        })
+        .await;
         assert_eq!(ended.unwrap(), 1, "{loser}: {lines:#?}");
         // The operator's retry lets the step continue.
-        assert_eq!(around_retry(&world), ["rest", "after", "retry", "rest", "after"], "{loser}: {lines:#?}");
+        assert_eq!(
+            around_retry(&world),
+            ["rest", "after", "retry", "rest", "after"],
+            "{loser}: {lines:#?}"
+        );
         let asked = &world.done()[2];
-        assert!(asked.contains("this step had dropped the ") && asked.contains("waits for it instead"), "{asked}");
+        assert!(
+            asked.contains("this step had dropped the ") && asked.contains("waits for it instead"),
+            "{asked}"
+        );
     }
 }

@@ -28,30 +28,39 @@ impl Ran {
 fn everything(ran: &Ran) -> Workflow<(Vec<u32>,), String> {
     let ran = ran.clone();
     Workflow::build("everything", ["xs"], |b, (xs,)| {
-        let step = |b: &mut agentflow::workflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
-            let ran = ran.clone();
-            b.node(node, (reads,), move |cx, (n,)| {
-                ran.note(&cx);
-                async move {
-                    tokio::time::sleep(Duration::from_millis(u64::from(n))).await;
-                    Ok::<_, String>(n + 1)
-                }
-            })
-        };
+        let step =
+            |b: &mut agentflow::workflow::Builder, node: Node, reads: Handle<u32>| -> Handle<u32> {
+                let ran = ran.clone();
+                b.node(node, (reads,), move |cx, (n,)| {
+                    ran.note(&cx);
+                    async move {
+                        tokio::time::sleep(Duration::from_millis(u64::from(n))).await;
+                        Ok::<_, String>(n + 1)
+                    }
+                })
+            };
         let first = b.value("first", (xs,), |(xs,): (Vec<u32>,)| Ok::<_, String>(xs[0]));
         let a = step(b, Node::new("a"), first);
         let c = step(b, Node::new("c").policy(NodePolicy::default().repeatable(false)), a);
         let inner = ran.clone();
-        let squares =
-            b.map(Node::new("squares").policy(NodePolicy::default().concurrency(2)), xs, (a,), move |cx, x, (a,)| {
+        let squares = b.map(
+            Node::new("squares").policy(NodePolicy::default().concurrency(2)),
+            xs,
+            (a,),
+            move |cx, x, (a,)| {
                 inner.note(&cx);
                 async move {
                     tokio::task::yield_now().await;
                     Ok::<_, String>(x * x + a)
                 }
-            });
-        let total = b.value("total", (squares,), |(xs,): (Vec<u32>,)| Ok::<_, String>(xs.iter().sum::<u32>()));
-        let router = b.route("size", ["small", "large"], (total,), |(n,)| Ok::<_, String>(usize::from(n > 3)));
+            },
+        );
+        let total = b.value("total", (squares,), |(xs,): (Vec<u32>,)| {
+            Ok::<_, String>(xs.iter().sum::<u32>())
+        });
+        let router = b.route("size", ["small", "large"], (total,), |(n,)| {
+            Ok::<_, String>(usize::from(n > 3))
+        });
         let small = b.arm(router, 0, |b| step(b, Node::new("s"), total));
         let large = b.arm(router, 1, |b| {
             let one = step(b, Node::new("l1"), total);
@@ -74,7 +83,9 @@ fn everything(ran: &Ran) -> Workflow<(Vec<u32>,), String> {
             let sub = sub.clone();
             async move { sub.run_in(&cx, n).await }
         });
-        b.value("text", (nested, c, squares), |(n, c, xs)| Ok::<_, String>(format!("{n} {c} {xs:?}")))
+        b.value("text", (nested, c, squares), |(n, c, xs)| {
+            Ok::<_, String>(format!("{n} {c} {xs:?}"))
+        })
     })
     .unwrap()
 }
@@ -161,7 +172,10 @@ async fn every_prefix_of_a_journal_resumes_to_the_same_result() {
         for path in ran.counts().keys() {
             assert!(!done.contains(path), "cut after {cut}: `{path}` was done and ran again");
         }
-        assert_eq!(store.record(&events[0].run_id).await.unwrap().unwrap().status, RunStatus::Success);
+        assert_eq!(
+            store.record(&events[0].run_id).await.unwrap().unwrap().status,
+            RunStatus::Success
+        );
     }
 }
 
@@ -178,7 +192,9 @@ fn long(ran: &Ran) -> Workflow<(u32,), u32> {
             });
         }
         let router = b.route("way", ["on"], (last,), |(_,): (u32,)| Ok::<_, String>(0));
-        let end = b.arm(router, 0, |b| b.node("end", (last,), |_, (n,)| async move { Ok::<_, String>(n + 1) }));
+        let end = b.arm(router, 0, |b| {
+            b.node("end", (last,), |_, (n,)| async move { Ok::<_, String>(n + 1) })
+        });
         b.join(router, [end])
     })
     .unwrap()
@@ -192,7 +208,10 @@ async fn a_long_run_is_resumed_from_its_snapshot() {
     let events = handle.recorded();
     let run = events[0].run_id.clone();
     let snapshot = store.snapshot(&run).await.unwrap().expect("there is a snapshot");
-    assert!(snapshot.seq > 2000 && snapshot.events.len() < usize::try_from(snapshot.seq).unwrap() * 2 / 3);
+    assert!(
+        snapshot.seq > 2000
+            && snapshot.events.len() < usize::try_from(snapshot.seq).unwrap() * 2 / 3
+    );
 
     // Cuts the journal right after the snapshot and some events later.
     for more in [0, 1, 500] {
@@ -204,7 +223,10 @@ async fn a_long_run_is_resumed_from_its_snapshot() {
         let workflow = long(&ran);
         let handle = runtime(&store).resume_as(&run, &workflow).await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 2001);
-        let done = events[..cut].iter().filter(|event| matches!(event.kind, EventKind::NodeCompleted { .. })).count();
+        let done = events[..cut]
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::NodeCompleted { .. }))
+            .count();
         assert_eq!(ran.counts().len(), 2000 - done, "{more} after the snapshot");
         let all = store.read(&run, 0, 10_000).await.unwrap();
         check_events(&all).unwrap();

@@ -81,7 +81,8 @@ async fn elsewhere_forms(numbers: Vec<u32>) -> Result<String, Boxed> {
 
 /// Returns the paths and names of the events, which are equal in every run.
 fn shape(events: &[Event]) -> Vec<String> {
-    let mut shape: Vec<String> = events.iter().map(|event| format!("{} {}", event.path, event.name())).collect();
+    let mut shape: Vec<String> =
+        events.iter().map(|event| format!("{} {}", event.path, event.name())).collect();
     // Concurrent steps end in any order.
     shape.sort();
     shape
@@ -93,7 +94,8 @@ fn with(executor: impl StepExecutor + 'static) -> RuntimeBuilder {
 
 #[tokio::test]
 async fn every_form_does_the_same() {
-    let here = Runtime::builder().build().start(elsewhere_forms::workflow(), vec![1, 2, 3]).await.unwrap();
+    let here =
+        Runtime::builder().build().start(elsewhere_forms::workflow(), vec![1, 2, 3]).await.unwrap();
     let far = with(Elsewhere::on_thread(Runtime::builder().build())).build();
     let there = far.start(elsewhere_forms::workflow(), vec![1, 2, 3]).await.unwrap();
     let (mut events_here, mut events_there) = (here.events(), there.events());
@@ -130,8 +132,13 @@ async fn terms_of(cx: &Context) -> Result<Vec<String>> {
 
 #[tokio::test]
 async fn a_step_knows_its_run() {
-    let far = with(Elsewhere::on_thread(Runtime::builder().build())).store(MemoryStore::new()).build();
-    let run = far.start(elsewhere_terms::workflow(), ()).run_id(RunId::new("r")).caller("ada").tag("tenant", "acme");
+    let far =
+        with(Elsewhere::on_thread(Runtime::builder().build())).store(MemoryStore::new()).build();
+    let run = far
+        .start(elsewhere_terms::workflow(), ())
+        .run_id(RunId::new("r"))
+        .caller("ada")
+        .tag("tenant", "acme");
     let said = run.await.unwrap().result().await.unwrap();
     assert_eq!(said, ["ada", "r/said", "said", "tenant=acme"]);
 }
@@ -198,7 +205,9 @@ async fn a_workflow_within_a_step_is_paused_answered_and_cancelled() {
     run.pause().await.unwrap();
     far.approve(run.run_id(), "inner/approval", Approval::granted(), "ada").await.unwrap();
     let begun = |events: Vec<Event>| {
-        events.iter().any(|event| event.path.to_string() == "inner/all" && event.name() == "workflow.node.started")
+        events.iter().any(|event| {
+            event.path.to_string() == "inner/all" && event.name() == "workflow.node.started"
+        })
     };
     assert!(!begun(far.journal(run.run_id()).await.unwrap()), "nothing begins in a paused run");
     run.unpause().await.unwrap();
@@ -224,7 +233,9 @@ async fn a_run_that_waits_within_a_step_is_left_and_resumed() {
     let drained = first.drain(Duration::from_secs(600)).await;
     assert_eq!(drained.left, std::slice::from_ref(&id), "it does not wait for the deadline");
     drop(run);
-    let second = with(Elsewhere::on_thread(Runtime::builder().build())).store(store.as_another_process()).build();
+    let second = with(Elsewhere::on_thread(Runtime::builder().build()))
+        .store(store.as_another_process())
+        .build();
     second.approve(&id, "inner/approval", Approval::granted(), "ada").await.unwrap();
     let run = second.resume(&id).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<u32>().unwrap(), 11);
@@ -240,7 +251,10 @@ async fn elsewhere_asked(cx: &Context, thing: String) -> Result<String> {
 #[tokio::test]
 async fn an_agent_within_a_step_has_the_models_of_the_worker() {
     let effects = EffectLog::new();
-    let model = ScriptedModel::new([Turn::call("elsewhere_send", json!({"to": "ada"})), Turn::text("nothing")]);
+    let model = ScriptedModel::new([
+        Turn::call("elsewhere_send", json!({"to": "ada"})),
+        Turn::text("nothing"),
+    ]);
     let worker = Runtime::builder().model(model).resource(effects.clone()).build();
     let far = with(Elsewhere::on_thread(worker)).store(MemoryStore::new()).build();
     let run = far.start(elsewhere_asked::workflow(), "kettle".to_owned()).await.unwrap();
@@ -302,8 +316,20 @@ async fn failures_are_the_same() {
     let far = with(Elsewhere::on_thread(Runtime::builder().build())).build();
     let here = Runtime::builder().build();
     let failed = |runtime: Runtime| async move {
-        let one = runtime.start(elsewhere_fails::workflow(), 0).await.unwrap().result().await.unwrap_err();
-        let two = runtime.start(elsewhere_panics::workflow(), 0).await.unwrap().result().await.unwrap_err();
+        let one = runtime
+            .start(elsewhere_fails::workflow(), 0)
+            .await
+            .unwrap()
+            .result()
+            .await
+            .unwrap_err();
+        let two = runtime
+            .start(elsewhere_panics::workflow(), 0)
+            .await
+            .unwrap()
+            .result()
+            .await
+            .unwrap_err();
         [one, two].map(|error| (error.kind(), error.to_string()))
     };
     let (here, there) = (failed(here).await, failed(far).await);
@@ -340,7 +366,9 @@ async fn time_limits_and_cancellation_reach_the_worker() {
     let begun = Arc::new(tokio::sync::Notify::new());
     let (for_flow, limit) = (Arc::clone(&begun), Duration::from_secs(60));
     let flow = agentflow::Workflow::<(), u32>::build("elsewhere_long", [], |b, ()| {
-        b.node(agentflow::workflow::Node::new("long").timeout(limit), (), move |_, ()| for_ever(Arc::clone(&for_flow)))
+        b.node(agentflow::workflow::Node::new("long").timeout(limit), (), move |_, ()| {
+            for_ever(Arc::clone(&for_flow))
+        })
     })
     .unwrap();
     let worker = Runtime::builder().workflow(&flow).build();
@@ -406,16 +434,25 @@ async fn resources_are_those_of_the_worker() {
     let run = far.start(elsewhere_resource::workflow(), ()).tag("tenant", "acme").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "the stock of acme and the stock of acme");
     // The worker's factory fails without the tag.
-    let error = far.start(elsewhere_resource::workflow(), ()).await.unwrap().result().await.unwrap_err();
+    let error =
+        far.start(elsewhere_resource::workflow(), ()).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::MissingResource, "{error}");
     assert!(error.to_string().contains("it has no tag `tenant`"), "{error}");
     // A value of this process cannot be sent to the worker.
-    let error = far.start(elsewhere_resource::workflow(), ()).resource(Stock("here".into())).await.unwrap_err();
+    let error = far
+        .start(elsewhere_resource::workflow(), ())
+        .resource(Stock("here".into()))
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::RunResource { .. }), "{error}");
-    assert!(error.to_string().contains("Stock") && error.to_string().contains("run_resource"), "{error}");
+    assert!(
+        error.to_string().contains("Stock") && error.to_string().contains("run_resource"),
+        "{error}"
+    );
     // The worker has no factory for the resource.
     let far = with(Elsewhere::on_thread(Runtime::builder().build())).build();
-    let error = far.start(elsewhere_resource::workflow(), ()).await.unwrap().result().await.unwrap_err();
+    let error =
+        far.start(elsewhere_resource::workflow(), ()).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::MissingResource, "{error}");
 }
 
@@ -436,25 +473,34 @@ async fn a_crash_at_every_write() {
         }
     })
     .unwrap();
-    let flow = agentflow::Workflow::<(u32,), (u32, Vec<u32>)>::build("elsewhere_crash", ["n"], move |b, (n,)| {
-        let (one, two) = (noted.clone(), noted.clone());
-        let first = b.node("first", (n,), move |cx, (n,)| noted_step(one.clone(), cx, n));
-        let nested = b.node("nested", (first,), move |cx, (n,)| {
-            let part = part.clone();
-            async move { part.run_in(&cx, n).await }
-        });
-        let items = b.value("items", (n,), |(n,): (u32,)| Ok::<_, String>(vec![n, n + 1]));
-        let policy = agentflow::workflow::NodePolicy::default().repeatable(false);
-        let each = b.map(agentflow::workflow::Node::new("each").policy(policy), items, (), move |cx, n: u32, ()| {
-            noted_step(two.clone(), cx, n)
-        });
-        b.value("both", (nested, each), Ok::<_, String>)
-    })
+    let flow = agentflow::Workflow::<(u32,), (u32, Vec<u32>)>::build(
+        "elsewhere_crash",
+        ["n"],
+        move |b, (n,)| {
+            let (one, two) = (noted.clone(), noted.clone());
+            let first = b.node("first", (n,), move |cx, (n,)| noted_step(one.clone(), cx, n));
+            let nested = b.node("nested", (first,), move |cx, (n,)| {
+                let part = part.clone();
+                async move { part.run_in(&cx, n).await }
+            });
+            let items = b.value("items", (n,), |(n,): (u32,)| Ok::<_, String>(vec![n, n + 1]));
+            let policy = agentflow::workflow::NodePolicy::default().repeatable(false);
+            let each = b.map(
+                agentflow::workflow::Node::new("each").policy(policy),
+                items,
+                (),
+                move |cx, n: u32, ()| noted_step(two.clone(), cx, n),
+            );
+            b.value("both", (nested, each), Ok::<_, String>)
+        },
+    )
     .unwrap();
     let far = flow.clone();
     let report = CrashTest::new(&flow, || 1)
         .effects(&effects)
-        .runtime(move |runtime| runtime.executor(Elsewhere::on_task(Runtime::builder().workflow(&far).build())))
+        .runtime(move |runtime| {
+            runtime.executor(Elsewhere::on_task(Runtime::builder().workflow(&far).build()))
+        })
         .answer("nested/ok", Approval::granted())
         .run()
         .await;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentflow::event::ModelDelta;
 use agentflow::executor::{
-    ExecutorError, StepBatch, StepCall, StepExecutor, StepHost, StepOutcome, StepRecorder, StepSignal,
+    ExecutorError, StepBatch, StepCall, StepExecutor, StepHost, StepOutcome, StepRecorder,
+    StepSignal,
 };
 use agentflow::path::StepPath;
 use agentflow::prelude::*;
@@ -19,8 +20,8 @@ use tokio::sync::Notify;
 
 use super::elsewhere::{elsewhere_clerk, elsewhere_send, office_worker};
 use super::elsewhere_lost::{
-    Shop, answered, described, lost_direct, lost_in_agent, lost_in_calls, lost_in_calls_again, lost_in_items,
-    lost_in_rounds, lost_in_workflow,
+    Shop, answered, described, lost_direct, lost_in_agent, lost_in_calls, lost_in_calls_again,
+    lost_in_items, lost_in_rounds, lost_in_workflow,
 };
 
 /// The moment when a worker dies: the number of the batch, and whether the batch is stored.
@@ -108,8 +109,15 @@ async fn cut_everywhere<Out: NodeValue + std::fmt::Debug>(
             match &ran.result {
                 // The answer may contain the message that the outcome of the interrupted call is
                 // unknown.
-                Ok(result) => assert!(*result == expected || result.contains("is unknown"), "{cut:?} {ran:?}"),
-                Err(problem) => assert!(!repeats && problem.contains("the worker has died"), "{cut:?} {ran:?}"),
+                Ok(result) => {
+                    assert!(
+                        *result == expected || result.contains("is unknown"),
+                        "{cut:?} {ran:?}"
+                    );
+                }
+                Err(problem) => {
+                    assert!(!repeats && problem.contains("the worker has died"), "{cut:?} {ran:?}");
+                }
             }
         }
     }
@@ -122,7 +130,8 @@ async fn ran<Out: NodeValue + std::fmt::Debug>(
 ) -> (super::elsewhere_lost::Ran, usize) {
     let (shop, store) = (Shop::default(), MemoryStore::new());
     let batches = Arc::new(AtomicUsize::new(0));
-    let dying = DyingExecutor { worker: described(&shop).build(), cut, batches: Arc::clone(&batches) };
+    let dying =
+        DyingExecutor { worker: described(&shop).build(), cut, batches: Arc::clone(&batches) };
     let runtime = described(&shop).store(store.clone()).executor(dying).build();
     let handle = runtime.start(flow(), "kettle".to_owned()).run_id(RunId::new("r")).await.unwrap();
     let (ran, _) = answered(&runtime, &store, &shop, handle).await;
@@ -164,10 +173,17 @@ async fn a_process_that_crashes_while_its_workers_die() {
             .effects(&effects)
             .runtime(move |runtime| {
                 let worker = office_worker(&noted);
-                runtime.executor(DyingExecutor { worker, cut: Cut { at, kept: at % 2 == 0 }, batches: Arc::default() })
+                runtime.executor(DyingExecutor {
+                    worker,
+                    cut: Cut { at, kept: at % 2 == 0 },
+                    batches: Arc::default(),
+                })
             })
             .run()
             .await;
-        assert!(report.step("sent/tool#1.elsewhere_send").unwrap().interrupted() > 0, "{at}: {report}");
+        assert!(
+            report.step("sent/tool#1.elsewhere_send").unwrap().interrupted() > 0,
+            "{at}: {report}"
+        );
     }
 }

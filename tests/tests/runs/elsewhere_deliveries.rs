@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use agentflow::error::FailureKind;
 use agentflow::event::ModelDelta;
 use agentflow::executor::{
-    ExecutorError, ExecutorErrorKind, StepBatch, StepCall, StepEnd, StepExecutor, StepHost, StepOutcome, StepRecorder,
-    StepSignal,
+    ExecutorError, ExecutorErrorKind, StepBatch, StepCall, StepEnd, StepExecutor, StepHost,
+    StepOutcome, StepRecorder, StepSignal,
 };
 use agentflow::path::StepPath;
 use agentflow::prelude::*;
@@ -73,8 +73,11 @@ fn refused(outcome: &StepOutcome) -> ExecutorErrorKind {
     }
 }
 
-type DeliveryFn =
-    Box<dyn Fn(Runtime, StepCall, StepHost) -> futures_util::future::BoxFuture<'static, Outcome> + Send + Sync>;
+type DeliveryFn = Box<
+    dyn Fn(Runtime, StepCall, StepHost) -> futures_util::future::BoxFuture<'static, Outcome>
+        + Send
+        + Sync,
+>;
 
 /// An executor that delivers calls as a test defines.
 struct DeliveryExecutor(EffectLog, DeliveryFn);
@@ -90,10 +93,17 @@ fn delivering<F: Future<Output = Outcome> + Send + 'static>(
     effects: &EffectLog,
     how: impl Fn(Runtime, StepCall, StepHost) -> F + Send + Sync + 'static,
 ) -> DeliveryExecutor {
-    DeliveryExecutor(effects.clone(), Box::new(move |worker, call, host| Box::pin(how(worker, call, host))))
+    DeliveryExecutor(
+        effects.clone(),
+        Box::new(move |worker, call, host| Box::pin(how(worker, call, host))),
+    )
 }
 
-async fn ended(flow: Workflow<(String,), String>, executor: DeliveryExecutor, effects: &EffectLog) -> Result<String> {
+async fn ended(
+    flow: Workflow<(String,), String>,
+    executor: DeliveryExecutor,
+    effects: &EffectLog,
+) -> Result<String> {
     let store = MemoryStore::new();
     let runtime = test_runtime().resource(effects.clone()).executor(executor).store(store).build();
     let run = runtime.start(flow, "hello".to_owned()).await.unwrap();
@@ -104,7 +114,11 @@ async fn ended(flow: Workflow<(String,), String>, executor: DeliveryExecutor, ef
 }
 
 fn flows() -> [(Workflow<(String,), String>, usize); 3] {
-    [(delivered_calls::workflow(), 2), (delivered_plain::workflow(), 1), (delivered_direct::workflow(), 1)]
+    [
+        (delivered_calls::workflow(), 2),
+        (delivered_plain::workflow(), 1),
+        (delivered_direct::workflow(), 1),
+    ]
 }
 
 fn total(effects: &EffectLog) -> usize {
@@ -145,7 +159,10 @@ async fn the_outcome_of_a_refused_delivery_is_not_that_of_the_step() {
     let id = run.run_id().clone();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Lost, "{error}");
-    assert!(error.to_string().contains("is executed by another delivery of the same call"), "{error}");
+    assert!(
+        error.to_string().contains("is executed by another delivery of the same call"),
+        "{error}"
+    );
     runtime.retry(&id, "all", "ada").await.unwrap();
     assert!(runtime.attach(&id).await.unwrap().result().await.is_ok());
     assert_eq!(total(&effects), 2);
@@ -161,13 +178,18 @@ async fn of_many_deliveries_at_once_exactly_one_wins() {
                     .map(|_| {
                         let (worker, call, host) = (worker.clone(), call.clone(), host.clone());
                         std::thread::spawn(move || {
-                            let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                            let tokio = tokio::runtime::Builder::new_current_thread()
+                                .enable_all()
+                                .build()
+                                .unwrap();
                             tokio.block_on(worker.execute_step(call, host))
                         })
                     })
                     .collect();
                 let joined = tokio::task::spawn_blocking(|| {
-                    wait_until("all deliveries", || threads.iter().all(|thread| thread.is_finished()).then_some(()));
+                    wait_until("all deliveries", || {
+                        threads.iter().all(|thread| thread.is_finished()).then_some(())
+                    });
                     threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
                 });
                 let (refused, mut won): (Vec<_>, Vec<_>) = joined
@@ -188,7 +210,9 @@ async fn of_many_deliveries_at_once_exactly_one_wins() {
 async fn a_late_delivery_executes_nothing() {
     let flow = || {
         Workflow::<(String,), String>::build("delivered_late", ["text"], |b, (text,)| {
-            b.node(Node::new("all").retry(1), (text,), |cx, (text,): (String,)| async move { counted(&cx, text).await })
+            b.node(Node::new("all").retry(1), (text,), |cx, (text,): (String,)| async move {
+                counted(&cx, text).await
+            })
         })
         .unwrap()
     };
@@ -201,7 +225,9 @@ async fn a_late_delivery_executes_nothing() {
             let worker = test_runtime().resource(effects.clone()).workflow(&flow()).build();
             let before = seen.lock().unwrap().insert(call.attempt, (call.clone(), host.clone()));
             assert!(before.is_none());
-            let Some((old, old_host)) = seen.lock().unwrap().get(&1).cloned().filter(|_| call.attempt == 2) else {
+            let Some((old, old_host)) =
+                seen.lock().unwrap().get(&1).cloned().filter(|_| call.attempt == 2)
+            else {
                 return Err(ExecutorError::lost("the queue has lost it"));
             };
             // A new attempt has started. The old call is refused through its own host and through
@@ -214,7 +240,8 @@ async fn a_late_delivery_executes_nothing() {
             Ok(worker.execute_step(call, host).await)
         }
     });
-    let runtime = test_runtime().executor(late).resource(effects.clone()).store(MemoryStore::new()).build();
+    let runtime =
+        test_runtime().executor(late).resource(effects.clone()).store(MemoryStore::new()).build();
     let run = runtime.start(flow(), "hello".to_owned()).await.unwrap();
     let id = run.run_id().clone();
     assert_eq!(run.result().await.unwrap(), "hello");
@@ -276,20 +303,29 @@ async fn what_cannot_be_of_one_delivery_is_refused() {
     let effects = EffectLog::new();
     let forged = delivering(&effects, |worker, call, host| async move {
         let run = call.run.as_str();
-        let began = || event(run, "all/model#1", "model.started", json!({"provider": "p", "model": "m"}));
+        let began =
+            || event(run, "all/model#1", "model.started", json!({"provider": "p", "model": "m"}));
         let kind = |kept: Result<(), ExecutorError>| kept.unwrap_err().kind();
         let of = |name: &str, value: serde_json::Value| {
             let mut batch = serde_json::to_value(batch(&call, 0, vec![began()])).unwrap();
             batch["delivery"][name] = value;
             serde_json::from_str::<StepBatch>(&batch.to_string()).unwrap()
         };
-        for (name, value) in [("run", json!("another")), ("path", json!("other")), ("attempt", json!(2))] {
+        for (name, value) in
+            [("run", json!("another")), ("path", json!("other")), ("attempt", json!(2))]
+        {
             assert_eq!(kind(host.record(of(name, value)).await), ExecutorErrorKind::Foreign);
         }
         // These batches do not claim the step. The first one skips a number, and the second one
         // starts the same model call twice.
-        assert_eq!(kind(host.record(batch(&call, 1, vec![began()])).await), ExecutorErrorKind::Foreign);
-        assert_eq!(kind(host.record(batch(&call, 0, vec![began(), began()])).await), ExecutorErrorKind::Foreign);
+        assert_eq!(
+            kind(host.record(batch(&call, 1, vec![began()])).await),
+            ExecutorErrorKind::Foreign
+        );
+        assert_eq!(
+            kind(host.record(batch(&call, 0, vec![began(), began()])).await),
+            ExecutorErrorKind::Foreign
+        );
         let outcome = worker.execute_step(call.clone(), host.clone()).await;
         assert_eq!(kind(host.record(of("id", json!("another"))).await), ExecutorErrorKind::Taken);
         Ok(outcome)
@@ -303,7 +339,8 @@ async fn what_a_worker_begins_twice_is_not_kept() {
     let effects = EffectLog::new();
     let twice = delivering(&effects, |_, call, host| async move {
         let run = call.run.as_str();
-        let began = || event(run, "all/model#1", "model.started", json!({"provider": "p", "model": "m"}));
+        let began =
+            || event(run, "all/model#1", "model.started", json!({"provider": "p", "model": "m"}));
         host.record(batch(&call, 0, vec![began()])).await?;
         let error = host.record(batch(&call, 1, vec![began()])).await.unwrap_err();
         assert_eq!(error.kind(), ExecutorErrorKind::Foreign, "{error}");

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use agentflow::event::{EventSink, ModelDelta};
 use agentflow::executor::{
-    ExecutorError, StepBatch, StepCall, StepExecutor, StepHost, StepOutcome, StepRecorder, StepSignal,
+    ExecutorError, StepBatch, StepCall, StepExecutor, StepHost, StepOutcome, StepRecorder,
+    StepSignal,
 };
 use agentflow::path::StepPath;
 use agentflow::prelude::*;
@@ -81,14 +82,21 @@ async fn drained_agents(cx: &Context, item: String) -> Boxed<String> {
 /// Ships through an agent that has another agent as its tool.
 async fn sent(cx: &Context, item: String) -> Boxed<String> {
     let model = ScriptedModel::from_fn(|request| {
-        let turn = match request.messages.messages().iter().flat_map(|message| message.results()).count() {
+        let turn = match request
+            .messages
+            .messages()
+            .iter()
+            .flat_map(|message| message.results())
+            .count()
+        {
             0 => Turn::call("packs", json!({"request": "Pack it."})),
             _ => Turn::text("sent"),
         };
         turn.after(Duration::from_millis(5))
     });
     let deeds = cx.inject::<Deeds>()?;
-    let packer = Agent::new(packer()).name("packs").instruct("You pack.").tools(tools![drained_ship]);
+    let packer =
+        Agent::new(packer()).name("packs").instruct("You pack.").tools(tools![drained_ship]);
     let packer = packer.resource(Deeds::clone(&deeds));
     let sender = Agent::new(model).name("drained-sender").tools(packer);
     Ok(sender.run_in(cx, format!("Send {item}.")).await?.output().clone())
@@ -128,7 +136,13 @@ async fn is_over(said: String) -> Result<String, String> {
 fn packer() -> ScriptedModel {
     let ship = |item: &str| ("drained_ship", json!({"item": item}));
     ScriptedModel::from_fn(move |request| {
-        let turn = match request.messages.messages().iter().flat_map(|message| message.results()).count() {
+        let turn = match request
+            .messages
+            .messages()
+            .iter()
+            .flat_map(|message| message.results())
+            .count()
+        {
             0 => Turn::calls([ship("box"), ship("bag")]),
             2 => Turn::calls([ship("bow")]),
             _ => Turn::text("packed"),
@@ -210,14 +224,17 @@ fn done<Out: std::fmt::Debug>(deeds: &Deeds, result: Result<Out>, events: &[Even
     let result = result.map(|out| format!("{out:?}")).map_err(|error| error.to_string());
     check_events(events).unwrap();
     let all = deeds.0.lock().unwrap().clone();
-    let (shipped, returned): (Vec<_>, Vec<_>) = all.into_iter().partition(|deed| deed.starts_with("ship"));
+    let (shipped, returned): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|deed| deed.starts_with("ship"));
     let done = Done { shipped: shipped.iter().cloned().collect(), returned, result };
     assert_eq!(done.shipped.len(), shipped.len(), "something was shipped twice: {shipped:?}");
     done
 }
 
 /// Runs the workflow once for each batch. Returns how often another worker continued a step.
-async fn drained_everywhere<Out: NodeValue + std::fmt::Debug>(flow: fn() -> Workflow<(String,), Out>) -> usize {
+async fn drained_everywhere<Out: NodeValue + std::fmt::Debug>(
+    flow: fn() -> Workflow<(String,), Out>,
+) -> usize {
     let expected = drained_at(flow, usize::MAX).await.0;
     assert!(!expected.shipped.is_empty(), "{expected:?}");
     let mut left = 0;
@@ -239,13 +256,24 @@ async fn drained_at<Out: NodeValue + std::fmt::Debug>(
     let (deeds, batches) = (Deeds::default(), Arc::new(AtomicUsize::new(0)));
     let leaving = DrainingExecutor { deeds: deeds.clone(), at, batches: Arc::clone(&batches) };
     let runtime = described(&deeds).store(MemoryStore::new()).executor(leaving).build();
-    let handle = runtime.start(flow(), "kettle".to_owned()).run_id(RunId::new("r")).compensate().await.unwrap();
+    let handle = runtime
+        .start(flow(), "kettle".to_owned())
+        .run_id(RunId::new("r"))
+        .compensate()
+        .await
+        .unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(600), handle.result()).await;
     assert!(ended.is_ok(), "the run hangs, drained at {at}: {:#?}", trace(handle.recorded()));
     let events = handle.recorded();
-    let again = |event: &&Event| matches!(event.kind, agentflow::event::EventKind::NodeRetrying { .. });
+    let again =
+        |event: &&Event| matches!(event.kind, agentflow::event::EventKind::NodeRetrying { .. });
     let attempts = events.iter().filter(again).count();
-    (done(&deeds, handle.result().await, &events), batches.load(Ordering::SeqCst), attempts, trace(&events))
+    (
+        done(&deeds, handle.result().await, &events),
+        batches.load(Ordering::SeqCst),
+        attempts,
+        trace(&events),
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,16 +322,24 @@ async fn drain_at_event<Out: NodeValue + std::fmt::Debug>(
     let (deeds, store, left) = (Deeds::default(), MemoryStore::new(), Arc::new(Notify::new()));
     let sink = At(Arc::new(AtomicUsize::new(at)), Arc::clone(&left));
     let first = described(&deeds).store(Slow(store.as_another_process())).sink(sink).build();
-    let handle = first.start(flow(), "kettle".to_owned()).run_id(RunId::new("r")).compensate().await.unwrap();
+    let handle = first
+        .start(flow(), "kettle".to_owned())
+        .run_id(RunId::new("r"))
+        .compensate()
+        .await
+        .unwrap();
     tokio::select! {
         biased;
         () = left.notified() => {}
         _ = handle.result() => {}
     }
-    let drained = tokio::time::timeout(Duration::from_secs(3600), first.drain(Duration::from_secs(600))).await;
+    let drained =
+        tokio::time::timeout(Duration::from_secs(3600), first.drain(Duration::from_secs(600)))
+            .await;
     let was_left = !drained.expect("it ends by itself").left.is_empty();
     drop((handle, first));
-    let second = described(&deeds).store(Slow(store.as_another_process())).workflow(&flow()).build();
+    let second =
+        described(&deeds).store(Slow(store.as_another_process())).workflow(&flow()).build();
     let handle = match was_left {
         true => second.resume(&RunId::new("r")).await.unwrap(),
         false => second.attach(&RunId::new("r")).await.unwrap(),

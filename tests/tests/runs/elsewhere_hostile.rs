@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use agentflow::error::FailureKind;
 use agentflow::executor::{
-    ExecutorError, ExecutorErrorKind, StepBatch, StepCall, StepExecutor, StepHost, StepOutcome, StepRecorder,
-    StepSignal,
+    ExecutorError, ExecutorErrorKind, StepBatch, StepCall, StepExecutor, StepHost, StepOutcome,
+    StepRecorder, StepSignal,
 };
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value, json};
@@ -37,7 +37,11 @@ impl<F: Fn(Value) -> Result<Value, ExecutorError> + Send + Sync> StepExecutor fo
 fn flow(repeatable: bool, retries: u32) -> Workflow<(u32,), u32> {
     Workflow::build("hostile", ["n"], move |b, (n,)| {
         let policy = NodePolicy::default().repeatable(repeatable).retry(retries);
-        b.node(Node::new("step").policy(policy), (n,), |_, (n,)| async move { Ok::<_, String>(n + 1) })
+        b.node(
+            Node::new("step").policy(policy),
+            (n,),
+            |_, (n,)| async move { Ok::<_, String>(n + 1) },
+        )
     })
     .unwrap()
 }
@@ -57,7 +61,8 @@ async fn failed(executor: impl StepExecutor + 'static) -> agentflow::Error {
 
 #[tokio::test]
 async fn what_comes_back_is_that_of_the_very_attempt() {
-    for (at, other) in [("run", json!("another")), ("path", json!("other")), ("attempt", json!(2))] {
+    for (at, other) in [("run", json!("another")), ("path", json!("other")), ("attempt", json!(2))]
+    {
         let change = move |mut outcome: Value| {
             outcome[at] = other.clone();
             Ok(outcome)
@@ -70,7 +75,10 @@ async fn what_comes_back_is_that_of_the_very_attempt() {
         outcome["end"] = json!({"left": {"parked": ["elsewhere"]}});
         Ok(outcome)
     };
-    assert_eq!(failed(Changed { worker: worker(), change }).await.kind(), FailureKind::ForeignOutcome);
+    assert_eq!(
+        failed(Changed { worker: worker(), change }).await.kind(),
+        FailureKind::ForeignOutcome
+    );
 }
 
 #[tokio::test]
@@ -174,7 +182,8 @@ async fn an_executor_that_never_answers() {
     })
     .unwrap();
     let host = Arc::new(Mutex::new(None));
-    let runtime = Runtime::builder().executor(Silent(Arc::clone(&host))).store(MemoryStore::new()).build();
+    let runtime =
+        Runtime::builder().executor(Silent(Arc::clone(&host))).store(MemoryStore::new()).build();
     let error = runtime.start(limited, 1).await.unwrap().result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Timeout, "{error}");
     // Late events are refused, and the host receives the signal to stop.
@@ -198,13 +207,15 @@ async fn an_executor_that_never_answers() {
 }
 
 pub(crate) fn event(run: &str, path: &str, name: &str, payload: Value) -> Event {
-    let event = json!({"run_id": run, "seq": 1, "time": 1, "path": path, "name": name, "payload": payload});
+    let event =
+        json!({"run_id": run, "seq": 1, "time": 1, "path": path, "name": name, "payload": payload});
     serde_json::from_str(&event.to_string()).unwrap()
 }
 
 /// Returns a batch as a worker sends it.
 pub(crate) fn batch(call: &StepCall, number: u64, events: Vec<Event>) -> StepBatch {
-    let delivery = json!({"run": call.run, "path": call.path, "attempt": call.attempt, "id": "by hand"});
+    let delivery =
+        json!({"run": call.run, "path": call.path, "attempt": call.attempt, "id": "by hand"});
     let batch = json!({"delivery": delivery, "number": number, "events": events});
     serde_json::from_str(&batch.to_string()).unwrap()
 }
@@ -230,10 +241,18 @@ async fn records_that_are_not_the_steps_are_refused() {
                 event("another", "step/x", "workflow.node.completed", done),
             ] {
                 // A valid event in the same batch does not help.
-                let own = event(run, "step/model#1", "model.started", json!({"provider": "p", "model": "m"}));
+                let own = event(
+                    run,
+                    "step/model#1",
+                    "model.started",
+                    json!({"provider": "p", "model": "m"}),
+                );
                 let refused = host.record(batch(&call, 0, vec![own, forged])).await.unwrap_err();
                 assert_eq!(refused.kind(), ExecutorErrorKind::Foreign, "{refused}");
-                assert!(refused.to_string().contains("is not an event of the step `step`"), "{refused}");
+                assert!(
+                    refused.to_string().contains("is not an event of the step `step`"),
+                    "{refused}"
+                );
             }
             Ok(self.0.execute_step(call, host).await)
         }
@@ -255,8 +274,12 @@ async fn what_is_left_open_has_an_end() {
     #[async_trait]
     impl StepExecutor for Forgets {
         async fn execute(&self, call: StepCall, host: StepHost) -> Outcome {
-            let open =
-                event(call.run.as_str(), "step/model#1", "model.started", json!({"provider": "p", "model": "m"}));
+            let open = event(
+                call.run.as_str(),
+                "step/model#1",
+                "model.started",
+                json!({"provider": "p", "model": "m"}),
+            );
             host.record(batch(&call, 0, vec![open])).await?;
             Err(ExecutorError::lost("the worker has left"))
         }
@@ -274,7 +297,8 @@ async fn a_worker_of_another_program_says_so() {
     })
     .unwrap();
     let keep = |outcome: Value| Ok(outcome);
-    let error = failed(Changed { worker: Runtime::builder().workflow(&other).build(), change: keep }).await;
+    let error =
+        failed(Changed { worker: Runtime::builder().workflow(&other).build(), change: keep }).await;
     assert_eq!(error.kind(), FailureKind::DefinitionChanged, "{error}");
     let hash = |flow: &Workflow<(u32,), u32>| flow.graph().hash();
     for hash in [hash(&other), hash(&flow(true, 0))] {
@@ -350,7 +374,10 @@ async fn a_worker_that_is_drained_takes_no_step() {
     let keep = |outcome: Value| Ok(outcome);
     let error = failed(Changed { worker, change: keep }).await;
     assert_eq!((error.kind(), error.is_retryable()), (FailureKind::Lost, true), "{error}");
-    assert!(error.to_string().contains("is being drained, which takes none; give it to another one"), "{error}");
+    assert!(
+        error.to_string().contains("is being drained, which takes none; give it to another one"),
+        "{error}"
+    );
 }
 
 async fn saves(cx: &Context) -> Result<u32, agentflow::Error> {

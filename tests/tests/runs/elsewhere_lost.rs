@@ -45,7 +45,11 @@ impl Shop {
             self.0.stopped.notify_one();
             std::future::pending::<()>().await;
         }
-        if what.ends_with("nothing") { Err("there is nothing to pay".to_owned()) } else { Ok(format!("{what}!")) }
+        if what.ends_with("nothing") {
+            Err("there is nothing to pay".to_owned())
+        } else {
+            Ok(format!("{what}!"))
+        }
     }
 }
 
@@ -192,7 +196,9 @@ impl StepExecutor for LosingExecutor {
             _ => executed.await,
         };
         match self.loses {
-            Loses::AfterEnd(at) if path == at && attempt == 1 => Err(ExecutorError::lost("the answer is gone")),
+            Loses::AfterEnd(at) if path == at && attempt == 1 => {
+                Err(ExecutorError::lost("the answer is gone"))
+            }
             Loses::Garbled(at) if path == at && attempt == 1 => {
                 let mut outcome = serde_json::to_value(&outcome)?;
                 outcome["end"] = json!({"completed": {"output": {"x": [1]}}});
@@ -205,8 +211,12 @@ impl StepExecutor for LosingExecutor {
 
 /// Returns a process that shares this store and executes its steps on a worker.
 fn process(shop: &Shop, store: &MemoryStore, loses: Loses) -> Runtime {
-    let loser =
-        LosingExecutor { worker: described(shop).build(), shop: shop.clone(), loses, gone: AtomicBool::new(false) };
+    let loser = LosingExecutor {
+        worker: described(shop).build(),
+        shop: shop.clone(),
+        loses,
+        gone: AtomicBool::new(false),
+    };
     described(shop).store(store.clone()).executor(loser).build()
 }
 
@@ -265,10 +275,15 @@ pub(crate) async fn answered<Out: NodeValue + std::fmt::Debug>(
             asked = questions;
         }
     }
-    let result = handle.result().await.map(|out| format!("{out:?}")).map_err(|error| error.to_string());
+    let result =
+        handle.result().await.map(|out| format!("{out:?}")).map_err(|error| error.to_string());
     all_of(store, &run).await;
-    let ran =
-        Ran { asked: asked.iter().map(|(path, _)| path.clone()).collect(), done_before, done: shop.done(), result };
+    let ran = Ran {
+        asked: asked.iter().map(|(path, _)| path.clone()).collect(),
+        done_before,
+        done: shop.done(),
+        result,
+    };
     (ran, asked)
 }
 
@@ -296,44 +311,56 @@ async fn compare_crash_and_loss<Out: NodeValue + std::fmt::Debug>(
 
 /// Removes reads, which a further attempt repeats.
 fn writes(ran: Ran) -> Ran {
-    let only = |done: Vec<String>| done.into_iter().filter(|what| !what.starts_with("look")).collect();
+    let only =
+        |done: Vec<String>| done.into_iter().filter(|what| !what.starts_with("look")).collect();
     Ran { done: only(ran.done), done_before: only(ran.done_before), ..ran }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_dies_within_a_write_is_as_a_killed_process() {
-    let [(killed, asked), (lost, asked_too)] = compare_crash_and_loss(lost_in_calls::workflow, "charge kettle").await;
+    let [(killed, asked), (lost, asked_too)] =
+        compare_crash_and_loss(lost_in_calls::workflow, "charge kettle").await;
     assert_eq!(asked, asked_too, "the same question with the same words");
     assert_eq!(asked.len(), 1);
     assert!(asked[0].1.contains("`all/tool#2.lost_charge`"), "{asked:?}");
     let (killed, lost) = (writes(killed), writes(lost));
     assert_eq!(killed, lost);
-    assert_eq!(lost.done_before, ["charge bag for kettle", "charge kettle"], "nothing is repeated before the answer");
+    assert_eq!(
+        lost.done_before,
+        ["charge bag for kettle", "charge kettle"],
+        "nothing is repeated before the answer"
+    );
     assert_eq!(lost.done[2..], ["charge kettle", "charge ribbon for kettle"]);
 
-    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_calls_again::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] =
+        compare_crash_and_loss(lost_in_calls_again::workflow, "charge kettle").await;
     assert_eq!(writes(killed), writes(lost));
 
-    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_direct::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] =
+        compare_crash_and_loss(lost_direct::workflow, "charge kettle").await;
     assert_eq!(killed, lost);
     assert_eq!(lost.asked, ["paid"]);
 
-    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_workflow::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] =
+        compare_crash_and_loss(lost_in_workflow::workflow, "charge kettle").await;
     assert_eq!(killed, lost);
     assert_eq!(lost.asked, ["inner/paid"], "it is asked where it was interrupted");
 
-    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_agent::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] =
+        compare_crash_and_loss(lost_in_agent::workflow, "charge kettle").await;
     assert_eq!(killed.asked, lost.asked);
     assert_eq!(killed.done, lost.done);
     assert_eq!(lost.asked, [""; 0], "its model learns of it");
     assert_eq!(lost.done, ["charge hat", "charge kettle"]);
     assert!(lost.result.unwrap().contains("whether it had its effect is unknown"));
 
-    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_items::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] =
+        compare_crash_and_loss(lost_in_items::workflow, "charge kettle").await;
     assert_eq!(killed, lost);
     assert_eq!(lost.done.iter().filter(|what| *what == "charge hat").count(), 1);
 
-    let [(killed, _), (lost, _)] = compare_crash_and_loss(lost_in_rounds::workflow, "charge kettle").await;
+    let [(killed, _), (lost, _)] =
+        compare_crash_and_loss(lost_in_rounds::workflow, "charge kettle").await;
     assert_eq!(writes(killed), writes(lost));
 }
 
@@ -342,7 +369,11 @@ async fn an_operator_who_is_asked_may_let_it_be_lost_again() {
     // The retry is interrupted too, so the run needs a second decision.
     let (shop, store) = (Shop::stopping("charge kettle"), MemoryStore::new());
     let runtime = process(&shop, &store, Loses::WhenStopped);
-    let handle = runtime.start(lost_in_calls::workflow(), "kettle".to_owned()).run_id(RunId::new("r")).await.unwrap();
+    let handle = runtime
+        .start(lost_in_calls::workflow(), "kettle".to_owned())
+        .run_id(RunId::new("r"))
+        .await
+        .unwrap();
     let mut events = handle.events();
     let mut asked = 0;
     while let Some(event) = within("the next event", events.next()).await {
@@ -365,14 +396,20 @@ async fn nobody_is_there_who_could_ask() {
     // No worker is left. The run itself asks for a decision about the step.
     let (shop, store) = (Shop::stopping("charge kettle"), MemoryStore::new());
     let runtime = process(&shop, &store, Loses::ForEver);
-    let handle = runtime.start(lost_in_calls::workflow(), "kettle".to_owned()).run_id(RunId::new("r")).await.unwrap();
+    let handle = runtime
+        .start(lost_in_calls::workflow(), "kettle".to_owned())
+        .run_id(RunId::new("r"))
+        .await
+        .unwrap();
     let mut events = handle.events();
     while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::RunPaused { .. }) {
             break;
         }
     }
-    let [(path, why)] = &questions(&read_of(&store, handle.run_id()).await)[..] else { panic!("one question") };
+    let [(path, why)] = &questions(&read_of(&store, handle.run_id()).await)[..] else {
+        panic!("one question")
+    };
     assert_eq!(path, "all");
     assert_eq!(
         why,
@@ -397,8 +434,10 @@ async fn what_is_recorded_as_success_is_success() {
         assert_eq!(shop.done(), ["charge kettle", "charge bow for charge kettle!"]);
         all_of(&store, &id).await;
         // The output is a `Result`, whose JSON differs from the recorded output of the tool.
-        for (item, result) in [("kettle", r#"Ok("charge kettle!")"#), ("nothing", r#"Err("there is nothing to pay")"#)]
-        {
+        for (item, result) in [
+            ("kettle", r#"Ok("charge kettle!")"#),
+            ("nothing", r#"Err("there is nothing to pay")"#),
+        ] {
             let shop = Shop::default();
             let runtime = process(&shop, &MemoryStore::new(), loses);
             let run = runtime.start(lost_result::workflow(), item.to_owned()).await.unwrap();
@@ -425,7 +464,8 @@ async fn what_is_recorded_as_success_is_success() {
 async fn what_is_undone_was_done_once() {
     let (shop, store) = (Shop::default(), MemoryStore::new());
     let runtime = process(&shop, &store, Loses::AfterEnd("paid"));
-    let run = runtime.start(lost_undone::workflow(), "kettle".to_owned()).compensate().await.unwrap();
+    let run =
+        runtime.start(lost_undone::workflow(), "kettle".to_owned()).compensate().await.unwrap();
     run.result().await.unwrap_err();
     assert_eq!(shop.done(), ["charge kettle", "refund kettle of charge kettle!"]);
 }
@@ -458,7 +498,10 @@ async fn an_output_of_another_type_fails_its_own_step() {
     runtime.retry(&id, "all", "ada").await.unwrap();
     let run = runtime.attach(&id).await.unwrap();
     assert!(run.result().await.is_ok());
-    assert_eq!(writes_of(&shop), ["charge bag for kettle", "charge kettle", "charge ribbon for kettle"]);
+    assert_eq!(
+        writes_of(&shop),
+        ["charge bag for kettle", "charge kettle", "charge ribbon for kettle"]
+    );
     all_of(&store, &id).await;
 
     // Items have their own type, and their policy retries them.
@@ -477,7 +520,9 @@ async fn an_output_of_another_type_fails_its_own_step() {
     assert_eq!(run.result().await.unwrap(), [2, 3]);
     let events = all_of(&store, &id).await;
     let retried = events.iter().find_map(|event| match &event.kind {
-        EventKind::NodeRetrying { error, .. } => Some((event.path.to_string(), error.message.clone())),
+        EventKind::NodeRetrying { error, .. } => {
+            Some((event.path.to_string(), error.message.clone()))
+        }
         _ => None,
     });
     let (path, why) = retried.unwrap();
@@ -501,7 +546,10 @@ async fn what_only_reads_is_repeated_by_its_policy() {
         (shop.done(), result)
     };
     let (done, result) = lost(lost_in_calls::workflow).await;
-    assert_eq!((done, result.unwrap_err().kind()), (vec!["look kettle".to_owned()], FailureKind::Lost));
+    assert_eq!(
+        (done, result.unwrap_err().kind()),
+        (vec!["look kettle".to_owned()], FailureKind::Lost)
+    );
     let (done, result) = lost(lost_in_calls_again::workflow).await;
     assert!(result.is_ok());
     assert_eq!(done.iter().filter(|what| *what == "look kettle").count(), 2);

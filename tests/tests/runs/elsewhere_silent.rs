@@ -41,8 +41,10 @@ impl StepExecutor for Silent {
 }
 
 fn flow() -> Workflow<(u32,), u32> {
-    Workflow::build("silent", ["n"], |b, (n,)| b.node("step", (n,), |_, (n,)| async move { Ok::<_, String>(n + 1) }))
-        .unwrap()
+    Workflow::build("silent", ["n"], |b, (n,)| {
+        b.node("step", (n,), |_, (n,)| async move { Ok::<_, String>(n + 1) })
+    })
+    .unwrap()
 }
 
 async fn begun() -> (Silent, Runtime, RunHandle<u32>, RunId) {
@@ -102,7 +104,10 @@ async fn a_run_that_was_left_is_resumed_by_a_process_with_an_executor_that_answe
     first.drain(Duration::from_secs(5)).await;
     drop(run);
     let worker = test_runtime().workflow(&flow()).build();
-    let second = test_runtime().executor(Elsewhere::on_task(worker)).store(store.as_another_process()).build();
+    let second = test_runtime()
+        .executor(Elsewhere::on_task(worker))
+        .store(store.as_another_process())
+        .build();
     let run = second.resume_as(&id, &flow()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
     check_events(&second.journal(&id).await.unwrap()).unwrap();
@@ -148,7 +153,10 @@ async fn an_executor_that_breaks() {
     assert!(error.to_string().contains("the executor of the step panicked: no future"), "{error}");
 
     let silent = Silent::default();
-    let runtime = test_runtime().executor(PanicOnDropExecutor(silent.clone())).store(MemoryStore::new()).build();
+    let runtime = test_runtime()
+        .executor(PanicOnDropExecutor(silent.clone()))
+        .store(MemoryStore::new())
+        .build();
     let run = runtime.start(flow(), 1).await.unwrap();
     within("`silent.0.once`", silent.0.once.notified()).await;
     let id = run.run_id().clone();
@@ -170,7 +178,8 @@ impl StepExecutor for Bytes {
 #[tokio::test(start_paused = true)]
 async fn garbage_is_a_typed_failure() {
     for bytes in [&b""[..], b"\xff\xfe\x00", b"null", b"[]", b"{\"run\":1}", &[b'['; 100_000]] {
-        let runtime = test_runtime().executor(Bytes(bytes.to_vec())).store(MemoryStore::new()).build();
+        let runtime =
+            test_runtime().executor(Bytes(bytes.to_vec())).store(MemoryStore::new()).build();
         let error = runtime.start(flow(), 1).await.unwrap().result().await.unwrap_err();
         assert_eq!(error.kind(), FailureKind::UnreadableOutcome, "{error}");
     }
@@ -236,14 +245,23 @@ async fn progress_comes_along() {
     let here = shown(test_runtime()).await;
     assert_eq!(
         here,
-        ["all 1", "all/tool#1.silent_measured \"piece 7\"", "all 2", "all/tool#2.silent_measured \"piece 8\""]
+        [
+            "all 1",
+            "all/tool#1.silent_measured \"piece 7\"",
+            "all 2",
+            "all/tool#2.silent_measured \"piece 8\""
+        ]
     );
-    for executor in [Elsewhere::on_task(test_runtime().build()), Elsewhere::on_thread(test_runtime().build())] {
+    for executor in
+        [Elsewhere::on_task(test_runtime().build()), Elsewhere::on_thread(test_runtime().build())]
+    {
         assert_eq!(shown(test_runtime().executor(executor)).await, here);
     }
     // Progress is not shown while a redaction is active.
     let redacts = || test_runtime().with(agentflow::middleware::redact().emails());
-    for executor in [Elsewhere::on_task(redacts().build()), Elsewhere::on_task(test_runtime().build())] {
+    for executor in
+        [Elsewhere::on_task(redacts().build()), Elsewhere::on_task(test_runtime().build())]
+    {
         assert_eq!(shown(redacts().executor(executor)).await, [""; 0]);
     }
 }
@@ -308,7 +326,9 @@ async fn a_question_outlives_the_worker_that_asked() {
             asked += 1;
             // The first two questions belong to the first attempts. The later ones are answered.
             if asked > 2 {
-                far.approve(&id, &event.path.to_string(), Approval::granted(), "ada").await.unwrap();
+                far.approve(&id, &event.path.to_string(), Approval::granted(), "ada")
+                    .await
+                    .unwrap();
             }
         }
     }
@@ -349,9 +369,14 @@ async fn silent_outer(cx: &Context, cents: u32) -> Result<u32> {
 #[tokio::test(start_paused = true)]
 async fn workers_are_replaced_while_a_person_is_asked() {
     let effects = EffectLog::new();
-    let workers: Vec<_> = (0..3).map(|_| test_runtime().resource(effects.clone()).build()).collect();
+    let workers: Vec<_> =
+        (0..3).map(|_| test_runtime().resource(effects.clone()).build()).collect();
     let executor = RollingExecutor(Mutex::new(workers.clone()));
-    let far = test_runtime().executor(executor).resource(effects.clone()).store(MemoryStore::new()).build();
+    let far = test_runtime()
+        .executor(executor)
+        .resource(effects.clone())
+        .store(MemoryStore::new())
+        .build();
     let run = far.start(silent_outer::workflow(), 5).await.unwrap();
     let id = run.run_id().clone();
     let asked = || async {
@@ -367,7 +392,8 @@ async fn workers_are_replaced_while_a_person_is_asked() {
         .await;
         worker.drain(Duration::from_secs(60)).await;
         within("the journal to grow", async {
-            while far.journal(&id).await.unwrap().last().unwrap().name() == "workflow.node.retrying" {
+            while far.journal(&id).await.unwrap().last().unwrap().name() == "workflow.node.retrying"
+            {
                 tokio::task::yield_now().await;
             }
         })
@@ -389,7 +415,10 @@ async fn workers_are_replaced_while_a_person_is_asked() {
 async fn items_are_asked_about_elsewhere_each_by_itself() {
     let effects = EffectLog::new();
     let worker = test_runtime().resource(effects.clone()).build();
-    let far = test_runtime().executor(Elsewhere::on_thread(worker)).resource(effects.clone()).store(MemoryStore::new());
+    let far = test_runtime()
+        .executor(Elsewhere::on_thread(worker))
+        .resource(effects.clone())
+        .store(MemoryStore::new());
     let far = far.build();
     let run = far.start(silent_payments::workflow(), vec![3, 4]).await.unwrap();
     let id = run.run_id().clone();

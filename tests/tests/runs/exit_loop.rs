@@ -24,8 +24,15 @@ fn polisher() -> ScriptedModel {
 /// must not be called again after that.
 fn ending_with(turn: fn(String) -> Turn) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
-        let asked = request.messages.messages().iter().find(|message| message.role() == Role::User).unwrap();
-        assert!(request.messages.messages().iter().all(|message| message.results().next().is_none()));
+        let asked = request
+            .messages
+            .messages()
+            .iter()
+            .find(|message| message.role() == Role::User)
+            .unwrap();
+        assert!(
+            request.messages.messages().iter().all(|message| message.results().next().is_none())
+        );
         let text = format!("{}x", asked.text());
         if text.len() == 4 { turn(text) } else { Turn::text(text) }
     })
@@ -45,7 +52,8 @@ async fn exit_polished(cx: &Context, text: String) -> Result<String> {
 
 fn rounds(events: &[Event], node: &str) -> usize {
     let is_round = |event: &&Event| {
-        matches!(event.kind, EventKind::NodeCompleted { .. }) && event.path.to_string().starts_with(&format!("{node}["))
+        matches!(event.kind, EventKind::NodeCompleted { .. })
+            && event.path.to_string().starts_with(&format!("{node}["))
     };
     events.iter().filter(is_round).count()
 }
@@ -72,7 +80,8 @@ async fn a_model_ends_the_repetition_around_its_agent() {
     // In the agent event view, the tool and its round escalate, and the key is not part of the
     // state.
     let view = AgentEvents::of(&events);
-    let escalating: Vec<_> = view.iter().filter(|event| event.escalate).map(|event| &event.metadata["event"]).collect();
+    let escalating: Vec<_> =
+        view.iter().filter(|event| event.escalate).map(|event| &event.metadata["event"]).collect();
     assert_eq!(escalating, ["tool.completed", "workflow.node.completed"]);
     assert!(view.iter().all(|event| event.state_delta.is_empty()), "{view:?}");
     let report = CrashTest::new(&exit_polished::workflow(), || "x".to_owned())
@@ -82,7 +91,8 @@ async fn a_model_ends_the_repetition_around_its_agent() {
         .await;
     assert!(report.crashes() > 50, "{report}");
     let far = |runtime: agentflow::runtime::RuntimeBuilder| {
-        let there = Runtime::builder().model(polisher()).workflow(&exit_polished::workflow()).build();
+        let there =
+            Runtime::builder().model(polisher()).workflow(&exit_polished::workflow()).build();
         runtime.model(polisher()).executor(Elsewhere::on_task(there))
     };
     let elsewhere = far(test_runtime()).build();
@@ -113,7 +123,12 @@ async fn a_round_that_ends_without_a_text_keeps_the_previous_output() {
 /// must not be called again after that.
 fn judge(last: fn() -> Turn) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
-        let asked = request.messages.messages().iter().find(|message| message.role() == Role::User).unwrap();
+        let asked = request
+            .messages
+            .messages()
+            .iter()
+            .find(|message| message.role() == Role::User)
+            .unwrap();
         assert!(
             request.messages.messages().iter().all(|message| message.results().next().is_none()),
             "asked once more"
@@ -196,7 +211,9 @@ async fn an_answer_with_a_type_is_not_asked_for_after_the_end_of_the_repetition(
         exit_judged_deeper::workflow(),
         exit_judged_items::workflow(),
     ];
-    for (flow, (last, expected)) in flows.iter().flat_map(|flow| turns.iter().map(move |turn| (flow, *turn))) {
+    for (flow, (last, expected)) in
+        flows.iter().flat_map(|flow| turns.iter().map(move |turn| (flow, *turn)))
+    {
         let runtime = test_runtime().store(MemoryStore::new()).model(judge(last)).build();
         let run = runtime.start(flow.clone(), 1).await.unwrap();
         assert_eq!(run.result().await.unwrap(), expected, "{}", flow.name());
@@ -204,16 +221,20 @@ async fn an_answer_with_a_type_is_not_asked_for_after_the_end_of_the_repetition(
         let test = CrashTest::new(flow, || 1).runtime(move |runtime| runtime.model(judge(last)));
         // The number of crash pairs grows with the square of the writes, so only the shortest
         // workflow crashes twice.
-        let report = if flow.name() == "exit_judged" { test.twice().run().await } else { test.run().await };
+        let report =
+            if flow.name() == "exit_judged" { test.twice().run().await } else { test.run().await };
         assert!(report.crashes() > 20, "{report}");
         let there = Runtime::builder().model(judge(last)).workflow(flow).build();
-        let elsewhere = test_runtime().model(judge(last)).executor(Elsewhere::on_task(there)).build();
+        let elsewhere =
+            test_runtime().model(judge(last)).executor(Elsewhere::on_task(there)).build();
         assert_eq!(flow.run(&elsewhere, 1).await.unwrap(), expected, "{}", flow.name());
     }
 
     // Outside of a repetition there is no previous round, so the model must answer.
-    let model = ScriptedModel::new([Turn::call("exit_loop", json!({})), Turn::text(r#"{"value": 7}"#)]);
-    let judge = Agent::new(model).name("typed_judge").tools(tools![agentflow::exit_loop]).output::<u8>();
+    let model =
+        ScriptedModel::new([Turn::call("exit_loop", json!({})), Turn::text(r#"{"value": 7}"#)]);
+    let judge =
+        Agent::new(model).name("typed_judge").tools(tools![agentflow::exit_loop]).output::<u8>();
     assert_eq!(*judge.run("1").await.unwrap().output(), 7);
 }
 
@@ -274,7 +295,8 @@ async fn the_innermost_repetition_ends() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_failed_has_not_asked() {
     let flow = Workflow::build("exit_attempts", ["number"], |b, (number,)| {
-        let retried = Node::new("grown").policy(NodePolicy::default().retry_policy(RetryPolicy::retries(1)));
+        let retried =
+            Node::new("grown").policy(NodePolicy::default().retry_policy(RetryPolicy::retries(1)));
         b.repeat(
             retried,
             number,
@@ -298,9 +320,15 @@ async fn an_attempt_that_failed_has_not_asked() {
 async fn until_and_max_hold_as_before() {
     #[workflow]
     async fn exit_or_until(cx: &Context, first: u32) -> Result<(u32, u32, u32)> {
-        let until = repeat!(first, |number| up(cx, number, 9), until = |number| *number == 5, max = 20).await?;
-        let max = repeat!(first, |number| up(cx, number, 9), until = |number| *number == 99, max = 2).await?;
-        let exit = repeat!(first, |number| up(cx, number, 9), until = |number| *number == 99, max = 20).await?;
+        let until =
+            repeat!(first, |number| up(cx, number, 9), until = |number| *number == 5, max = 20)
+                .await?;
+        let max =
+            repeat!(first, |number| up(cx, number, 9), until = |number| *number == 99, max = 2)
+                .await?;
+        let exit =
+            repeat!(first, |number| up(cx, number, 9), until = |number| *number == 99, max = 20)
+                .await?;
         Ok((until, max, exit))
     }
     assert_eq!(exit_or_until::workflow().run(&test_runtime().build(), 1).await.unwrap(), (5, 3, 9));
@@ -321,7 +349,8 @@ async fn outside_of_a_repetition_it_changes_nothing_and_no_session_keeps_it() {
         // The tool takes no arguments.
         Turn::calls([("exit_loop", json!({"why": "x"})), ("exit_loop", json!({}))]),
         Turn::text("done").check(|request| {
-            let results: Vec<_> = request.messages.last().unwrap().results().map(|one| one.output.clone()).collect();
+            let results: Vec<_> =
+                request.messages.last().unwrap().results().map(|one| one.output.clone()).collect();
             assert!(results[0].contains("`why`"), "{results:?}");
             assert_eq!(results[1], "\"no round follows this one; give the final answer now\"");
         }),
@@ -373,7 +402,11 @@ async fn an_agent_that_another_one_asks_ends_the_repetition_around_both() {
     /// Lets an agent work whose tool is the judge. It ends the loop in its second round.
     async fn round(cx: &Context, text: String) -> Result<String> {
         let judge = Agent::new(polisher()).name("judge").tools(tools![agentflow::exit_loop]);
-        Ok(exit_asking::agent(text).tools(judge).run_in(cx, RunRequest::default()).await?.into_output())
+        Ok(exit_asking::agent(text)
+            .tools(judge)
+            .run_in(cx, RunRequest::default())
+            .await?
+            .into_output())
     }
 
     #[workflow]
@@ -385,7 +418,9 @@ async fn an_agent_that_another_one_asks_ends_the_repetition_around_both() {
     let asking = || {
         ScriptedModel::from_fn(|request| match request.messages.last().unwrap().results().next() {
             Some(result) => Turn::text(result.text().trim_matches('"').to_owned()),
-            None => Turn::call("judge", json!({"request": request.messages.last().unwrap().text()})),
+            None => {
+                Turn::call("judge", json!({"request": request.messages.last().unwrap().text()}))
+            }
         })
     };
     let runtime = test_runtime().model(asking()).build();

@@ -13,7 +13,11 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// Deploys.
 #[tool]
-async fn first_deploy(cx: &Context, log: Inject<EffectLog>, what: String) -> Result<String, String> {
+async fn first_deploy(
+    cx: &Context,
+    log: Inject<EffectLog>,
+    what: String,
+) -> Result<String, String> {
     log.note(cx);
     Ok(format!("deployed {what}"))
 }
@@ -43,7 +47,10 @@ fn id() -> RunId {
 async fn nothing_runs_before_the_word_and_nothing_after_a_denial() {
     for (answer, said) in [
         (Some(Approval::granted()), "deployed A"),
-        (Some(Approval::denied("not today")), "the step `start` failed: approval denied: not today"),
+        (
+            Some(Approval::denied("not today")),
+            "the step `start` failed: approval denied: not today",
+        ),
         (None, "the step `start` failed: approval denied: nobody answered within 3600s"),
     ] {
         let (store, log) = (MemoryStore::new(), EffectLog::new());

@@ -50,7 +50,8 @@ fn id() -> RunId {
 /// both report the outcome.
 fn model() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
-        let last = request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
+        let last =
+            request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
         let passes_on = request.tools.definitions().iter().any(|tool| &*tool.name == "ask_desk");
         match passes_on {
             true if last.contains("it is refunded") => Turn::text("done"),
@@ -74,11 +75,20 @@ async fn agents_in_a_granted_run_may_call_the_tool() {
         let builder = runtime(ProcessStore::new(), &clock);
         let runtime = if granted { builder.grant(["refunds"]) } else { builder }.build();
         let cx = runtime.context();
-        assert_eq!(handle(&cx, "it broke".into()).await.unwrap(), if granted { "it is refunded" } else { "I may not" });
-        assert_eq!(reception(&cx, "it broke".into()).await.unwrap(), if granted { "done" } else { "not done" });
+        assert_eq!(
+            handle(&cx, "it broke".into()).await.unwrap(),
+            if granted { "it is refunded" } else { "I may not" }
+        );
+        assert_eq!(
+            reception(&cx, "it broke".into()).await.unwrap(),
+            if granted { "done" } else { "not done" }
+        );
         let run = runtime.start(complaint::workflow(), "it broke".to_owned()).await.unwrap();
         match granted {
-            true => assert_eq!(run.result().await.unwrap(), ("done".to_owned(), "refunded 3".to_owned())),
+            true => assert_eq!(
+                run.result().await.unwrap(),
+                ("done".to_owned(), "refunded 3".to_owned())
+            ),
             false => {
                 let error = run.result().await.unwrap_err();
                 assert_eq!(error.kind(), "unauthorized", "{error}");
@@ -91,9 +101,12 @@ async fn agents_in_a_granted_run_may_call_the_tool() {
 async fn resuming_neither_widens_nor_narrows() {
     for granted in [true, false] {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
-        let with = |builder: RuntimeBuilder, yes: bool| if yes { builder.grant(["refunds"]) } else { builder }.build();
+        let with = |builder: RuntimeBuilder, yes: bool| {
+            if yes { builder.grant(["refunds"]) } else { builder }.build()
+        };
         let first = with(runtime(store.clone(), &clock), granted);
-        let run = first.start(complaint::workflow(), "it broke".to_owned()).run_id(id()).await.unwrap();
+        let run =
+            first.start(complaint::workflow(), "it broke".to_owned()).run_id(id()).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         run.abandon();
         tokio::task::yield_now().await;
@@ -101,7 +114,9 @@ async fn resuming_neither_widens_nor_narrows() {
         let second = with(runtime(store.process(2), &clock), !granted);
         let resumed = second.recover().await.unwrap().resumed.remove(0);
         match granted {
-            true => assert_eq!(resumed.result().await.unwrap().as_str(), r#"["done","refunded 3"]"#),
+            true => {
+                assert_eq!(resumed.result().await.unwrap().as_str(), r#"["done","refunded 3"]"#);
+            }
             false => assert_eq!(resumed.result().await.unwrap_err().kind(), "unauthorized"),
         }
     }
@@ -111,7 +126,9 @@ async fn resuming_neither_widens_nor_narrows() {
 async fn an_agent_that_is_resumed_has_what_its_run_began_with() {
     for granted in [true, false] {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
-        let with = |builder: RuntimeBuilder, yes: bool| if yes { builder.grant(["refunds"]) } else { builder }.build();
+        let with = |builder: RuntimeBuilder, yes: bool| {
+            if yes { builder.grant(["refunds"]) } else { builder }.build()
+        };
         let stalling = ScriptedModel::new([Turn::stall()]);
         let first = with(runtime(store.clone(), &clock).model(stalling), granted);
         let cx = first.context();

@@ -16,7 +16,9 @@ use agentflow::event::{EventKind, PauseReason};
 use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
-use agentflow::store::{Append, Epoch, MemoryStore, RunFilter, RunStatus, Store, StoreError, StoreLayer};
+use agentflow::store::{
+    Append, Epoch, MemoryStore, RunFilter, RunStatus, Store, StoreError, StoreLayer,
+};
 use agentflow::time::{Clock, Timestamp};
 use agentflow::value::Encoded;
 use agentflow::{Error, Event, RunHandle, RunId, async_trait};
@@ -99,8 +101,11 @@ fn name_of(action: usize) -> String {
 
 impl Places {
     fn new(plan: &Plan) -> Self {
-        let mut due: Vec<_> =
-            plan.iter().enumerate().map(|(number, (place, action))| (*place, number, *action)).collect();
+        let mut due: Vec<_> = plan
+            .iter()
+            .enumerate()
+            .map(|(number, (place, action))| (*place, number, *action))
+            .collect();
         due.sort_by_key(|(place, number, _)| (*place, *number));
         Self(Arc::new(State {
             store: MemoryStore::new(),
@@ -166,7 +171,9 @@ impl Places {
         let is_own = own.is_some();
         let runtime = own.unwrap_or_else(|| operators[number % 2].clone());
         let question = self.journal().iter().rev().find_map(|event| match &event.kind {
-            EventKind::ApprovalRequested(question) => Some(format!("{}@{}", event.path, question.id)),
+            EventKind::ApprovalRequested(question) => {
+                Some(format!("{}@{}", event.path, question.id))
+            }
             _ => None,
         });
         let question = question.unwrap_or_else(|| asks.to_owned());
@@ -194,7 +201,9 @@ impl Places {
         // their own tasks.
         let waker = std::task::Waker::noop();
         match request.as_mut().poll(&mut std::task::Context::from_waker(waker)) {
-            Poll::Ready((number, outcome)) => drop(locked(&self.0.outcomes).insert(number, outcome)),
+            Poll::Ready((number, outcome)) => {
+                drop(locked(&self.0.outcomes).insert(number, outcome));
+            }
             Poll::Pending => drop(locked(&self.0.begun).spawn(request)),
         }
     }
@@ -202,7 +211,12 @@ impl Places {
     fn journal(&self) -> Vec<Event> {
         use futures_util::FutureExt;
         // A `MemoryStore` answers immediately.
-        self.0.store.read(&id(), 0, usize::MAX).now_or_never().and_then(Result::ok).unwrap_or_default()
+        self.0
+            .store
+            .read(&id(), 0, usize::MAX)
+            .now_or_never()
+            .and_then(Result::ok)
+            .unwrap_or_default()
     }
 }
 
@@ -369,7 +383,11 @@ impl Scenario {
         let tool = if self.name == "mixed_buyer" { "mixed_buy" } else { "mixed_pay_if" };
         let model = ScriptedModel::from_fn(move |request| {
             of.pass();
-            let called = request.messages.messages().iter().any(|message| message.results().next().is_some());
+            let called = request
+                .messages
+                .messages()
+                .iter()
+                .any(|message| message.results().next().is_some());
             match called {
                 false => Turn::call(tool, json!({"cents": 5})),
                 true => Turn::text("done"),
@@ -384,7 +402,9 @@ impl Scenario {
             .clock(SchedulerClock(clock.clone(), places.clone()))
             .store(SchedulerStore(places.clone()));
         match self.elsewhere {
-            true => built.executor(Elsewhere::on_task(self.builder(places).clock(clock.clone()).build())).build(),
+            true => built
+                .executor(Elsewhere::on_task(self.builder(places).clock(clock.clone()).build()))
+                .build(),
             false => built.build(),
         }
     }
@@ -396,7 +416,9 @@ impl Scenario {
                 let agent = mixed_buyer::agent(5).runtime(runtime);
                 Ok(agent.start(agentflow::agent::RunRequest::default().run_id(id()))?.untyped())
             }
-            name => runtime.start_named(name, Encoded::new(&input).expect("JSON")).run_id(id()).await,
+            name => {
+                runtime.start_named(name, Encoded::new(&input).expect("JSON")).run_id(id()).await
+            }
         }
     }
 }
@@ -407,12 +429,14 @@ const QUIET: Duration = Duration::from_secs(3600);
 /// end, or the violated guarantee.
 async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
     let (places, clock) = (Places::new(plan), TestClock::new());
-    let operator = || scenario.builder(&places).clock(clock.clone()).store(places.0.store.clone()).build();
+    let operator =
+        || scenario.builder(&places).clock(clock.clone()).store(places.0.store.clone()).build();
     let operators = [operator(), operator()];
     let operator = operators[0].clone();
     *locked(&places.0.operators) = Some((operators, scenario.asks, scenario.retried));
     let mut runtime = scenario.runtime(&places, &clock);
-    let mut handle = scenario.start(&runtime).await.map_err(|error| format!("it does not start: {error}"))?;
+    let mut handle =
+        scenario.start(&runtime).await.map_err(|error| format!("it does not start: {error}"))?;
     let mut finishing = 0;
     loop {
         *locked(&places.0.handle) = Some(handle.clone());
@@ -437,7 +461,12 @@ async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
                 match runtime.resume(&id()).await {
                     Ok(resumed) => handle = resumed,
                     Err(error) => {
-                        let record = places.0.store.record(&id()).await.map_err(|error| error.to_string())?;
+                        let record = places
+                            .0
+                            .store
+                            .record(&id())
+                            .await
+                            .map_err(|error| error.to_string())?;
                         if !record.is_some_and(|record| record.status.has_ended()) {
                             return Err(format!("it is not resumed: {error}"));
                         }
@@ -457,7 +486,9 @@ async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
     let mut begun = std::mem::take(&mut *locked(&places.0.begun));
     while !begun.is_empty() {
         let ended = tokio::time::timeout(QUIET, begun.join_next()).await;
-        let Ok(Some(Ok((number, outcome)))) = ended else { return Err("a request has no outcome".to_owned()) };
+        let Ok(Some(Ok((number, outcome)))) = ended else {
+            return Err("a request has no outcome".to_owned());
+        };
         locked(&places.0.outcomes).insert(number, outcome);
     }
     check(scenario, &places, plan)?;
@@ -478,7 +509,8 @@ async fn finish(runtime: &Runtime, operator: &Runtime) -> Result<bool, String> {
         approved.map_err(|error| format!("a listed question is not answered: {error}"))?;
     }
     let report = runtime.inspect(&run).await.map_err(text)?;
-    let waits = report.nodes.iter().filter(|node| node.on_resume.starts_with("waits for a decision"));
+    let waits =
+        report.nodes.iter().filter(|node| node.on_resume.starts_with("waits for a decision"));
     let mut names: Vec<&str> = waits.map(|node| node.name.as_str()).collect();
     names.sort_unstable();
     for name in names.into_iter().rev() {
@@ -496,44 +528,55 @@ fn check(scenario: &Scenario, places: &Places, plan: &Plan) -> Result<(), String
     let journal = places.journal();
     if !journal.is_empty() {
         check_events(&journal).map_err(|problems| {
-            let lines: String =
-                journal.iter().map(|event| format!("{} {} {}\n", event.seq, event.name(), event.path)).collect();
+            let lines: String = journal
+                .iter()
+                .map(|event| format!("{} {} {}\n", event.seq, event.name(), event.path))
+                .collect();
             format!("{problems}\n{lines}")
         })?;
     }
     let outcomes = locked(&places.0.outcomes);
-    let count = |of: &dyn Fn(&EventKind) -> bool| journal.iter().filter(|event| of(&event.kind)).count();
+    let count =
+        |of: &dyn Fn(&EventKind) -> bool| journal.iter().filter(|event| of(&event.kind)).count();
     for (number, (_, action)) in plan.iter().enumerate() {
         let name = name_of(number);
         let recorded = match action {
-            Action::Grant | Action::Deny => {
-                count(&|kind| matches!(kind, EventKind::ApprovalResolved { by, .. } if **by == *name))
+            Action::Grant | Action::Deny => count(
+                &|kind| matches!(kind, EventKind::ApprovalResolved { by, .. } if **by == *name),
+            ),
+            Action::Retry => {
+                count(&|kind| matches!(kind, EventKind::NodeReset { by } if **by == *name))
             }
-            Action::Retry => count(&|kind| matches!(kind, EventKind::NodeReset { by } if **by == *name)),
             Action::Cancel if matches!(outcomes.get(&number), Some(Ok(()))) => {
                 count(&|kind| matches!(kind, EventKind::RunCancelled { .. }))
             }
-            Action::Cancel => {
-                count(&|kind| matches!(kind, EventKind::RunCancelled { reason, .. } if **reason == *name))
-            }
-            Action::Message => {
-                count(&|kind| matches!(kind, EventKind::MessageReceived { message, .. } if *message.text() == *name))
-            }
-            Action::Pause => count(&|kind| matches!(kind, EventKind::RunPaused { by: Some(by), .. } if **by == *name)),
-            Action::Unpause => {
-                count(&|kind| matches!(kind, EventKind::RunResumed { by: Some(by), .. } if **by == *name))
-            }
+            Action::Cancel => count(
+                &|kind| matches!(kind, EventKind::RunCancelled { reason, .. } if **reason == *name),
+            ),
+            Action::Message => count(
+                &|kind| matches!(kind, EventKind::MessageReceived { message, .. } if *message.text() == *name),
+            ),
+            Action::Pause => count(
+                &|kind| matches!(kind, EventKind::RunPaused { by: Some(by), .. } if **by == *name),
+            ),
+            Action::Unpause => count(
+                &|kind| matches!(kind, EventKind::RunResumed { by: Some(by), .. } if **by == *name),
+            ),
             Action::Crash => continue,
         };
         let wanted = match outcomes.get(&number) {
             Some(Ok(())) => 1,
             Some(Err(Error::Control(_) | Error::Store(_))) => 0,
-            Some(Err(error)) => return Err(format!("{name} ({action:?}) has an untyped error: {error}")),
+            Some(Err(error)) => {
+                return Err(format!("{name} ({action:?}) has an untyped error: {error}"));
+            }
             None => return Err(format!("{name} ({action:?}) has no outcome")),
         };
         if recorded != wanted {
             let outcome = outcomes.get(&number);
-            return Err(format!("{name} ({action:?}) is recorded {recorded} times, and its outcome is {outcome:?}"));
+            return Err(format!(
+                "{name} ({action:?}) is recorded {recorded} times, and its outcome is {outcome:?}"
+            ));
         }
     }
     pauses_alternate(&journal)?;
@@ -545,7 +588,8 @@ fn check(scenario: &Scenario, places: &Places, plan: &Plan) -> Result<(), String
             if answer.decode::<Approval>().is_ok_and(|answer| answer.is_granted()))
     });
     let completed = journal.last().is_some_and(|event| event.name() == "run.completed");
-    let decides = scenario.name.starts_with("mixed_order") || !plan.iter().any(|(_, action)| *action == Action::Crash);
+    let decides = scenario.name.starts_with("mixed_order")
+        || !plan.iter().any(|(_, action)| *action == Action::Crash);
     if paid > resets + 1 || paid > 0 && !granted || decides && paid == 0 && granted && completed {
         return Err(format!("it was paid {paid} times, with {resets} retries; granted: {granted}"));
     }
@@ -575,8 +619,12 @@ fn decided_once(journal: &[Event]) -> Result<(), String> {
         let path = event.path.to_string();
         match &event.kind {
             EventKind::ApprovalRequested(_) => drop(open.insert(path, true)),
-            EventKind::ApprovalResolved { .. } if open.insert(path.clone(), false) != Some(true) => {
-                return Err(format!("the question at `{path}` has two answers, or an answer and no question"));
+            EventKind::ApprovalResolved { .. }
+                if open.insert(path.clone(), false) != Some(true) =>
+            {
+                return Err(format!(
+                    "the question at `{path}` has two answers, or an answer and no question"
+                ));
             }
             _ => {}
         }
@@ -600,8 +648,12 @@ async fn played(scenario: &Scenario, plan: &Plan) -> Vec<usize> {
     let played = tokio::time::timeout(1000 * QUIET, play(scenario, plan)).await;
     match played {
         Ok(Ok(rests)) => rests,
-        Ok(Err(problem)) => panic!("`{}`, elsewhere: {}, {plan:?}: {problem}", scenario.name, scenario.elsewhere),
-        Err(_) => panic!("`{}`, elsewhere: {}, {plan:?}: it hangs", scenario.name, scenario.elsewhere),
+        Ok(Err(problem)) => {
+            panic!("`{}`, elsewhere: {}, {plan:?}: {problem}", scenario.name, scenario.elsewhere)
+        }
+        Err(_) => {
+            panic!("`{}`, elsewhere: {}, {plan:?}: it hangs", scenario.name, scenario.elsewhere)
+        }
     }
 }
 
@@ -622,7 +674,8 @@ async fn two_answers_at_every_place_of_a_restart() {
         let again = played(scenario, &vec![crash, (LAST, Action::Deny)]).await[2];
         for first in asked + 1..=again + 1 {
             for second in (first..=again + 1).step_by(step) {
-                played(scenario, &vec![crash, (first, Action::Deny), (second, Action::Grant)]).await;
+                played(scenario, &vec![crash, (first, Action::Deny), (second, Action::Grant)])
+                    .await;
                 schedules += 1;
             }
         }
@@ -648,7 +701,8 @@ async fn several_operators_ask_at_once() {
     let mut dice = SeededRng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut lengths = Vec::new();
     for scenario in &SCENARIOS {
-        lengths.push(*played(scenario, &vec![(LAST, Action::Grant)]).await.last().expect("it ended"));
+        lengths
+            .push(*played(scenario, &vec![(LAST, Action::Grant)]).await.last().expect("it ended"));
     }
     for schedule in 0..schedules {
         let at = usize::try_from(schedule).expect("an index") % SCENARIOS.len();
@@ -668,7 +722,8 @@ async fn several_operators_ask_at_once() {
 /// ended.
 #[tokio::test(start_paused = true)]
 async fn a_retry_a_denial_a_crash_and_a_cancellation() {
-    let plan = vec![(28, Action::Deny), (43, Action::Cancel), (26, Action::Retry), (31, Action::Crash)];
+    let plan =
+        vec![(28, Action::Deny), (43, Action::Cancel), (26, Action::Retry), (31, Action::Crash)];
     played(&SCENARIOS[3], &plan).await;
 }
 
@@ -678,12 +733,15 @@ async fn any_requests_at_any_places() {
     let mut dice = SeededRng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut lengths = Vec::new();
     for scenario in &SCENARIOS {
-        lengths.push(*played(scenario, &vec![(LAST, Action::Grant)]).await.last().expect("it ended"));
+        lengths
+            .push(*played(scenario, &vec![(LAST, Action::Grant)]).await.last().expect("it ended"));
     }
     for schedule in 0..schedules {
         let at = usize::try_from(schedule).expect("an index") % SCENARIOS.len();
         let actions = 1 + dice.below(5);
-        let mut plan: Plan = (0..actions).map(|_| (dice.below(2 * lengths[at]), ALL[dice.below(ALL.len())])).collect();
+        let mut plan: Plan = (0..actions)
+            .map(|_| (dice.below(2 * lengths[at]), ALL[dice.below(ALL.len())]))
+            .collect();
         if schedule % 2 == 0 {
             plan.push((dice.below(lengths[at]), Action::Crash));
         }

@@ -79,7 +79,9 @@ fn interrupted(journal: &[Event]) -> Vec<String> {
     for event in journal {
         let path = event.path.to_string();
         match &event.kind {
-            EventKind::NodeFailed { error, .. } if error.kind == FailureKind::Interrupted => waiting.push(path),
+            EventKind::NodeFailed { error, .. } if error.kind == FailureKind::Interrupted => {
+                waiting.push(path);
+            }
             EventKind::NodeReset { .. } => waiting.retain(|it| *it != path),
             _ => {}
         }
@@ -107,7 +109,10 @@ async fn paid(workflow: &Workflow<(u32,), u32>, bank: &Bank, granted: Approval) 
                     PauseReason::Approval => {
                         for question in runtime.approvals(RunFilter::new()).await.unwrap() {
                             bank.note("approve");
-                            runtime.approve(&run, &question.path, granted.clone(), "ada").await.unwrap();
+                            runtime
+                                .approve(&run, &question.path, granted.clone(), "ada")
+                                .await
+                                .unwrap();
                         }
                     }
                     PauseReason::Interrupted => {

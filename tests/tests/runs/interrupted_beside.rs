@@ -14,7 +14,9 @@ use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime, trace};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::interrupted_calls::{Behind, World, around_retry, pays, process, retried, run_with_retry_and_settings};
+use crate::interrupted_calls::{
+    Behind, World, around_retry, pays, process, retried, run_with_retry_and_settings,
+};
 
 /// Lends something. In the first process, a slow person never returns.
 #[tool]
@@ -76,7 +78,8 @@ fn sorted(mut lines: Vec<String>) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn nothing_begins_beside_a_write_that_was_stopped() {
     let world = World::new("lend bob", &[]);
-    let (lines, ended) = retried(&beside::workflow(), &world, &["2@ada", "bob", "2@inner eve"]).await;
+    let (lines, ended) =
+        retried(&beside::workflow(), &world, &["2@ada", "bob", "2@inner eve"]).await;
     assert_eq!(ended.unwrap(), 3, "{lines:#?}");
     let done = around_retry(&world);
     assert_eq!(done[..2], ["lend bob", "retry"], "{lines:#?}");
@@ -113,17 +116,24 @@ async fn a_changed_step_that_does_not_write_any_more_asks_all_the_same() {
     assert_eq!(ended.unwrap(), 0, "{lines:#?}");
     assert_eq!(around_retry(&world), ["lend bob", "retry"], "{lines:#?}");
     let asked = &world.done()[1];
-    assert!(asked.contains("`lent/lent/tool#1.beside_lend`, in the workflow `beside-inner` with"), "{asked}");
+    assert!(
+        asked.contains("`lent/lent/tool#1.beside_lend`, in the workflow `beside-inner` with"),
+        "{asked}"
+    );
     assert!(asked.contains("did not call; whether that had its effect is unknown"), "{asked}");
     let world = World::new("lend bob", &[]);
     let model = ScriptedModel::new([Turn::call("beside_lend", json!({"who": "bob"}))]);
-    let (lines, ended) = run_with_retry_and_settings(&beside::workflow(), &world, &["1@agent bob"], |runtime| {
-        runtime.model(model.clone())
-    })
-    .await;
+    let (lines, ended) =
+        run_with_retry_and_settings(&beside::workflow(), &world, &["1@agent bob"], |runtime| {
+            runtime.model(model.clone())
+        })
+        .await;
     assert_eq!(ended.unwrap(), 0, "{lines:#?}");
     let asked = &world.done()[1];
-    assert!(asked.contains("`lent/tool#1.beside_lend`, in the agent `beside_lender` with"), "{asked}");
+    assert!(
+        asked.contains("`lent/tool#1.beside_lend`, in the agent `beside_lender` with"),
+        "{asked}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,15 +164,28 @@ async fn beside_items(cx: &Context, names: Vec<String>) -> Result<u32, Behind> {
 #[tokio::test(start_paused = true)]
 async fn one_decision_is_about_all_items_that_were_stopped() {
     let world = World::new("lend bob", &[]);
-    let (lines, ended) = retried(&beside_items::workflow(), &world, &["slow ada", "slow kim", "bob"]).await;
+    let (lines, ended) =
+        retried(&beside_items::workflow(), &world, &["slow ada", "slow kim", "bob"]).await;
     assert_eq!(ended.unwrap(), 3, "{lines:#?}");
     let done = world.done();
-    for item in ["`lent[0]/tool#1.beside_lend`", "`lent[1]/tool#1.beside_lend`", "`lent[2]/tool#1.beside_lend`"] {
+    for item in [
+        "`lent[0]/tool#1.beside_lend`",
+        "`lent[1]/tool#1.beside_lend`",
+        "`lent[2]/tool#1.beside_lend`",
+    ] {
         assert!(done[3].contains(item), "{item}: {lines:#?}");
     }
     assert_eq!(
         around_retry(&world),
-        ["lend slow ada", "lend slow kim", "lend bob", "retry", "lend slow ada", "lend slow kim", "lend bob"]
+        [
+            "lend slow ada",
+            "lend slow kim",
+            "lend bob",
+            "retry",
+            "lend slow ada",
+            "lend slow kim",
+            "lend bob"
+        ]
     );
 }
 
@@ -178,11 +201,16 @@ async fn beside_late(cx: &Context, names: Vec<String>) -> Result<u32, Behind> {
 async fn waits(runtime: &Runtime, store: &MemoryStore, run: &RunId) -> (Vec<String>, String) {
     let events = store.read(run, 0, usize::MAX).await.unwrap();
     let question = events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::NodeFailed { error, .. } if error.kind == FailureKind::Interrupted => Some(error.message.clone()),
+        EventKind::NodeFailed { error, .. } if error.kind == FailureKind::Interrupted => {
+            Some(error.message.clone())
+        }
         _ => None,
     });
     let report = runtime.inspect(run).await.unwrap();
-    (report.nodes.iter().map(|node| format!("{} {}", node.name, node.status)).collect(), question.unwrap_or_default())
+    (
+        report.nodes.iter().map(|node| format!("{} {}", node.name, node.status)).collect(),
+        question.unwrap_or_default(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,11 +272,14 @@ async fn lend_first(cx: &Context, names: &[String]) -> Result<u32, Behind> {
 async fn a_workflow_in_a_step_that_has_another_policy_asks_and_the_old_program_continues_it() {
     let inner = |retry: u32| {
         Workflow::<(String,), u32>::build("beside-versions", ["who"], move |b, (who,)| {
-            let first =
-                b.node("first", (who,), |cx: Context, (who,): (String,)| async move { lend_inside(&cx, &who).await });
-            b.node(Node::new("second").retry(retry), (first,), |cx: Context, (_,): (u32,)| async move {
-                lend_inside(&cx, "bob").await
-            })
+            let first = b.node("first", (who,), |cx: Context, (who,): (String,)| async move {
+                lend_inside(&cx, &who).await
+            });
+            b.node(
+                Node::new("second").retry(retry),
+                (first,),
+                |cx: Context, (_,): (u32,)| async move { lend_inside(&cx, "bob").await },
+            )
         })
         .unwrap()
     };
@@ -266,7 +297,8 @@ async fn a_workflow_in_a_step_that_has_another_policy_asks_and_the_old_program_c
     for back in [true, false] {
         let world = World::new("lend bob", &[]);
         let (store, run) = (MemoryStore::new(), RunId::new("run-1"));
-        let process = || test_runtime().resource(world.clone()).store(store.as_another_process()).build();
+        let process =
+            || test_runtime().resource(world.clone()).store(store.as_another_process()).build();
         let handle = process().start(old.clone(), Vec::new()).run_id(run.clone()).await.unwrap();
         world.stopped().await;
         handle.abandon();
@@ -275,7 +307,8 @@ async fn a_workflow_in_a_step_that_has_another_policy_asks_and_the_old_program_c
         let handle = second.resume_as(&run, &new).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
         let (_, question) = waits(&second, &store, &run).await;
-        let repeats = "runs anew and repeats `all/first/tool#1.beside_lend`, `all/second/tool#1.beside_lend`";
+        let repeats =
+            "runs anew and repeats `all/first/tool#1.beside_lend`, `all/second/tool#1.beside_lend`";
         assert!(question.contains(repeats), "{question}");
         assert_eq!(world.done(), ["lend ada", "lend bob"]);
         let handle = match back {
@@ -305,7 +338,8 @@ async fn a_workflow_in_a_step_that_has_another_policy_asks_and_the_old_program_c
 /// Lends twice.
 #[tool]
 async fn beside_twice(cx: &Context, world: Inject<World>) -> Result<u32, String> {
-    let first = beside_lend(cx.inject().map_err(|error| error.to_string())?, "ada".to_owned()).await?;
+    let first =
+        beside_lend(cx.inject().map_err(|error| error.to_string())?, "ada".to_owned()).await?;
     Ok(first + beside_lend(world, "eve".to_owned()).await?)
 }
 
@@ -337,7 +371,8 @@ async fn a_call_within_a_call_keeps_its_outcome_when_the_step_is_retried() {
         let store = MemoryStore::new();
         let runtime = test_runtime().resource(world.clone()).store(store.clone()).build();
         let run = RunId::new("run-1");
-        let handle = runtime.start(beside_twice_flow::workflow(), names).run_id(run.clone()).await.unwrap();
+        let handle =
+            runtime.start(beside_twice_flow::workflow(), names).run_id(run.clone()).await.unwrap();
         handle.result().await.unwrap_err();
         let lines = trace(store.read(&run, 0, usize::MAX).await.unwrap());
         assert_eq!(world.done(), ["lend ada", "lend eve", "lend eve", "lend eve"], "{lines:#?}");
@@ -360,7 +395,8 @@ async fn lend_or_fail(cx: &Context, names: &[String]) -> Result<u32, Behind> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         beside_lend(pays(cx)?, "eve".to_owned()).await.map_err(Behind::from)
     };
-    let (inner, other) = futures_util::future::try_join(beside_inner(cx, names[0].clone()), fails).await?;
+    let (inner, other) =
+        futures_util::future::try_join(beside_inner(cx, names[0].clone()), fails).await?;
     Ok(inner + other)
 }
 
@@ -372,7 +408,8 @@ async fn a_workflow_that_was_dropped_in_a_write_asks_when_its_failed_step_is_ret
     let runtime = test_runtime().resource(world.clone()).store(store.clone()).build();
     let run = RunId::new("run-1");
     let names = vec!["slow bob".to_owned()];
-    let handle = runtime.start(beside_fails_nested::workflow(), names).run_id(run.clone()).await.unwrap();
+    let handle =
+        runtime.start(beside_fails_nested::workflow(), names).run_id(run.clone()).await.unwrap();
     handle.result().await.unwrap_err();
     assert_eq!(world.done(), ["lend slow bob", "lend eve"]);
     world.works_again();
@@ -380,7 +417,12 @@ async fn a_workflow_that_was_dropped_in_a_write_asks_when_its_failed_step_is_ret
     runtime.retry(&run, "lent", "ada").await.unwrap();
     let handle = runtime.resume_as(&run, &beside_fails_nested::workflow()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(world.done()[2..], ["lend eve"], "{:#?}", trace(store.read(&run, 0, usize::MAX).await.unwrap()));
+    assert_eq!(
+        world.done()[2..],
+        ["lend eve"],
+        "{:#?}",
+        trace(store.read(&run, 0, usize::MAX).await.unwrap())
+    );
     runtime.retry(&run, "lent/lent", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(world.done()[3..], ["lend slow bob"]);

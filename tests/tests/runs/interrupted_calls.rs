@@ -257,7 +257,14 @@ async fn run_repaired(world: &World, before: &[&str]) -> Result<u32> {
     let runtime = test_runtime().resource(world.clone()).store(store.clone()).build();
     let names: Vec<String> = before.iter().map(|name| (*name).to_owned()).collect();
     let run = RunId::new(RUN);
-    runtime.start(pays_all::workflow(), names).run_id(run.clone()).await.unwrap().result().await.unwrap_err();
+    runtime
+        .start(pays_all::workflow(), names)
+        .run_id(run.clone())
+        .await
+        .unwrap()
+        .result()
+        .await
+        .unwrap_err();
     world.note("retry");
     world.works_again();
     runtime.retry(&run, "paid", "ada").await.unwrap();
@@ -288,8 +295,11 @@ async fn a_failed_call_that_was_kept_is_retried_when_the_step_fails_of_it() {
     let run = RunId::new(RUN);
     let flow = pays_all::workflow();
     let process = || test_runtime().resource(world.clone()).store(store.clone()).build();
-    let handle =
-        process().start(flow.clone(), vec!["ada".to_owned(), "bob".to_owned()]).run_id(run.clone()).await.unwrap();
+    let handle = process()
+        .start(flow.clone(), vec!["ada".to_owned(), "bob".to_owned()])
+        .run_id(run.clone())
+        .await
+        .unwrap();
     within("`world.0.stopped`", world.0.stopped.notified()).await;
     handle.abandon();
     tokio::task::yield_now().await;
@@ -335,7 +345,11 @@ async fn what_was_behind_a_failed_call_is_read_back() {
     let world = World::new(audit, &["take rare"]);
     let (lines, ended) = retried(&takes::workflow(), &world, &["tea", "rare"]).await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
-    assert_eq!(around_retry(&world), ["take tea", "take rare", audit, "retry", audit], "{lines:#?}");
+    assert_eq!(
+        around_retry(&world),
+        ["take tea", "take rare", audit, "retry", audit],
+        "{lines:#?}"
+    );
 }
 
 async fn pay_by_process(cx: &Context) -> Result<u32, Behind> {
@@ -355,9 +369,16 @@ async fn an_interrupted_call_is_asked_for_before_one_with_other_arguments() {
     let world = World::new("pay in process 1", &[]);
     let (lines, ended) = retried(&pays_by_process::workflow(), &world, &[]).await;
     assert_eq!(ended.unwrap(), 1, "{lines:#?}");
-    assert_eq!(around_retry(&world), ["pay in process 1", "retry", "pay in process 2"], "{lines:#?}");
+    assert_eq!(
+        around_retry(&world),
+        ["pay in process 1", "retry", "pay in process 2"],
+        "{lines:#?}"
+    );
     let why = &world.done()[1];
-    assert!(why.contains("in the middle of `paid/tool#1.pay`; whether it had its effect is unknown"), "{why}");
+    assert!(
+        why.contains("in the middle of `paid/tool#1.pay`; whether it had its effect is unknown"),
+        "{why}"
+    );
 }
 
 async fn pay_both(cx: &Context) -> Result<u32, Behind> {
@@ -379,13 +400,24 @@ async fn an_operator_learns_of_each_call_that_a_retry_repeats() {
     // The first call is interrupted too.
     let (lines, ended) = retried(&slow_pays_both::workflow(), &world, &[]).await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
-    assert_eq!(around_retry(&world), ["pay slow", "pay second", "retry", "pay slow", "pay second"], "{lines:#?}");
+    assert_eq!(
+        around_retry(&world),
+        ["pay slow", "pay second", "retry", "pay slow", "pay second"],
+        "{lines:#?}"
+    );
     let why = &world.done()[2];
-    assert!(why.contains("in the middle of `paid/tool#1.pay_slowly`, `paid/tool#1.pay`; which had"), "{why}");
+    assert!(
+        why.contains("in the middle of `paid/tool#1.pay_slowly`, `paid/tool#1.pay`; which had"),
+        "{why}"
+    );
     let world = World::new("pay second", &[]);
     let (lines, ended) = retried(&pays_both::workflow(), &world, &[]).await;
     assert_eq!(ended.unwrap(), 2, "{lines:#?}");
-    assert_eq!(around_retry(&world), ["pay first", "pay second", "retry", "pay second"], "{lines:#?}");
+    assert_eq!(
+        around_retry(&world),
+        ["pay first", "pay second", "retry", "pay second"],
+        "{lines:#?}"
+    );
 }
 
 /// Pays at leisure.
@@ -454,11 +486,17 @@ async fn pays_through_workflow(cx: &Context, _names: Vec<String>) -> Result<u32,
 async fn an_agent_that_has_ended_is_kept_when_another_call_was_interrupted() {
     let world = World::new("pay bob", &[]);
     let pays = |who: &str| Turn::call("pay", json!({"who": who}));
-    let model = ScriptedModel::new([pays("zoe"), Turn::text("once"), pays("zoe again"), Turn::text("twice")]);
-    let (lines, ended) = run_with_retry_and_settings(&pays_through_agent::workflow(), &world, &[], |runtime| {
-        runtime.model(model.clone())
-    })
-    .await;
+    let model = ScriptedModel::new([
+        pays("zoe"),
+        Turn::text("once"),
+        pays("zoe again"),
+        Turn::text("twice"),
+    ]);
+    let (lines, ended) =
+        run_with_retry_and_settings(&pays_through_agent::workflow(), &world, &[], |runtime| {
+            runtime.model(model.clone())
+        })
+        .await;
     assert_eq!(ended.unwrap(), "once, twice", "{lines:#?}");
     let expected = ["pay zoe", "pay bob", "retry", "pay bob", "pay zoe again"];
     assert_eq!(around_retry(&world), expected, "{lines:#?}");
@@ -502,7 +540,9 @@ async fn an_agent_that_was_stopped_continues_when_a_call_beside_it_is_retried() 
         Turn::text("all paid"),
     ]);
     let flow = pays_beside_agent::workflow();
-    let (lines, ended) = run_with_retry_and_settings(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
+    let (lines, ended) =
+        run_with_retry_and_settings(&flow, &world, &[], |runtime| runtime.model(model.clone()))
+            .await;
     assert_eq!(ended.unwrap(), "all paid, 1", "{lines:#?}");
     let mut done = around_retry(&world);
     assert_eq!(done[..3], ["pay zoe", "pay bob", "retry"], "{lines:#?}");
@@ -537,10 +577,11 @@ async fn an_agent_is_known_by_what_its_caller_gave() {
         Turn::text("twice"),
     ]);
     let hook = world.clone();
-    let (lines, ended) = run_with_retry_and_settings(&pays_through_agent::workflow(), &world, &[], |runtime| {
-        runtime.model(model.clone()).with(RewritingMiddleware(hook.clone()))
-    })
-    .await;
+    let (lines, ended) =
+        run_with_retry_and_settings(&pays_through_agent::workflow(), &world, &[], |runtime| {
+            runtime.model(model.clone()).with(RewritingMiddleware(hook.clone()))
+        })
+        .await;
     assert_eq!(ended.unwrap(), "once, twice", "{lines:#?}");
     model.finish();
 }
@@ -566,7 +607,9 @@ async fn an_agent_that_has_failed_is_kept_when_another_call_was_interrupted() {
     let world = World::new(&paid, &[]);
     let model = ScriptedModel::new([Turn::fails(ModelErrorKind::Auth)]);
     let flow = pays_for_failure::workflow();
-    let (lines, ended) = run_with_retry_and_settings(&flow, &world, &[], |runtime| runtime.model(model.clone())).await;
+    let (lines, ended) =
+        run_with_retry_and_settings(&flow, &world, &[], |runtime| runtime.model(model.clone()))
+            .await;
     assert_eq!(ended.unwrap(), 1, "{lines:#?}");
     assert_eq!(around_retry(&world), [&*paid, "retry", &*paid], "{lines:#?}");
     model.finish();

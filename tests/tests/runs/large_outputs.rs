@@ -34,19 +34,28 @@ fn long_list(size: usize) -> Vec<usize> {
 /// Gives a picture with a long text.
 #[tool(effects = "read")]
 fn long_picture(size: usize) -> ToolOutput {
-    ToolOutput::json(&1).unwrap().with_text(lines(size)).with_media(Media::of_bytes("image/png", [1, 2, 3]))
+    ToolOutput::json(&1)
+        .unwrap()
+        .with_text(lines(size))
+        .with_media(Media::of_bytes("image/png", [1, 2, 3]))
 }
 
 /// Returns an agent that calls all three tools at once, reads the text to its end, and answers with
 /// its length and the other heads.
 fn reader() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
-        let all: Vec<_> = request.messages.messages().iter().flat_map(|message| message.results()).collect();
+        let all: Vec<_> =
+            request.messages.messages().iter().flat_map(|message| message.results()).collect();
         let Some(last) = all.last() else {
             let sizes = |name: &'static str, size: usize| (name, json!({"size": size}));
-            return Turn::calls([sizes("long_text", 3000), sizes("long_list", 600), sizes("long_picture", 500)]);
+            return Turn::calls([
+                sizes("long_text", 3000),
+                sizes("long_list", 600),
+                sizes("long_picture", 500),
+            ]);
         };
-        let answers: Vec<Value> = all.iter().map(|result| serde_json::from_str(&result.output).unwrap()).collect();
+        let answers: Vec<Value> =
+            all.iter().map(|result| serde_json::from_str(&result.output).unwrap()).collect();
         let first = &answers[0];
         let (name, head) = (first["artifact"].as_str().unwrap(), first["head"].as_str().unwrap());
         let next = match last.name.as_str() {
@@ -55,7 +64,10 @@ fn reader() -> Agent {
         };
         if let Some(next) = next {
             let version = first["version"].clone();
-            return Turn::call("read_artifact", json!({"artifact": name, "version": version, "offset": next}));
+            return Turn::call(
+                "read_artifact",
+                json!({"artifact": name, "version": version, "offset": next}),
+            );
         }
         let read = answers.iter().filter_map(|answer| answer["text"].as_str());
         let text: String = std::iter::once(head).chain(read).collect();
@@ -78,7 +90,8 @@ async fn a_model_sees_the_head_and_reads_the_rest_whenever_the_process_ends() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let end = reader().runtime(&runtime).run("Read.").await.unwrap();
     assert_eq!(end.output(), ANSWER);
-    let saved: Vec<_> = runtime.artifacts(end.run_id()).await.unwrap().iter().map(ToString::to_string).collect();
+    let saved: Vec<_> =
+        runtime.artifacts(end.run_id()).await.unwrap().iter().map(ToString::to_string).collect();
     let (text, list) = ("text/plain, 3600 bytes", "application/json, 2291 bytes");
     assert_eq!(
         saved,
@@ -112,8 +125,16 @@ fn result_of(answer: &str) -> (ToolStatus, Value, Value) {
 async fn what_stays_and_what_is_moved() {
     let large = LargeOutputs::over(1000).head(20);
     let ask = async |tool: &'static str, size: usize| {
-        let agent = Agent::new(once(tool, json!({"size": size}))).tools(tools![long_text, long_picture]);
-        result_of(agent.settings(Limits::default().large_outputs(large)).run("Go.").await.unwrap().output())
+        let agent =
+            Agent::new(once(tool, json!({"size": size}))).tools(tools![long_text, long_picture]);
+        result_of(
+            agent
+                .settings(Limits::default().large_outputs(large))
+                .run("Go.")
+                .await
+                .unwrap()
+                .output(),
+        )
     };
     // The limit includes the JSON quotes, since the model reads them.
     let (_, output, _) = ask("long_text", 500).await;
@@ -124,7 +145,10 @@ async fn what_stays_and_what_is_moved() {
         (status, &output["bytes"], &output["head"]),
         (ToolStatus::Success, &480_000.into(), &"0123é0123é0123é01".into())
     );
-    assert_eq!((content["text"].clone(), content["parts"].as_array().map(Vec::len)), (Value::Null, Some(1)));
+    assert_eq!(
+        (content["text"].clone(), content["parts"].as_array().map(Vec::len)),
+        (Value::Null, Some(1))
+    );
     // The size of an output is limited here too.
     let (status, output, _) = ask("long_text", 20 << 20).await;
     assert_eq!(status, ToolStatus::OutputTooLarge, "{output}");
@@ -159,16 +183,22 @@ async fn what_a_model_may_ask_of_read_artifact() {
         let answer = ask(json!({"artifact": name})).await;
         assert!(answer.contains("there is no artifact") && answer.len() < 500, "{answer}");
     }
-    for wrong in
-        [json!({}), json!({"artifact": 1}), json!({"artifact": "a", "offset": -1}), json!({"artifact": "a", "x": 1})]
-    {
+    for wrong in [
+        json!({}),
+        json!({"artifact": 1}),
+        json!({"artifact": "a", "offset": -1}),
+        json!({"artifact": "a", "x": 1}),
+    ] {
         ask(wrong).await;
     }
     // An offset within a character, a length of zero, and an offset at the end. The text always
     // consists of whole characters, and reading always terminates.
     let saved = json!({"artifact": "tool_outputs/tool#1.long_text"});
     let cases = [
-        (json!({"offset": 5, "length": 0}), Ok(json!({"offset": 4, "text": "é01", "next_offset": 8}))),
+        (
+            json!({"offset": 5, "length": 0}),
+            Ok(json!({"offset": 4, "text": "é01", "next_offset": 8})),
+        ),
         (json!({"offset": 3600}), Ok(json!({"offset": 3600, "text": ""}))),
         (json!({"offset": 3601}), Err("`offset`: the artifact has 3600 bytes; give at most that")),
         (
@@ -180,10 +210,14 @@ async fn what_a_model_may_ask_of_read_artifact() {
     for (more, expected) in cases {
         let mut arguments = saved.clone();
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let model = ScriptedModel::from_fn(move |request| match request.messages.last().unwrap().results().next() {
-            None => Turn::call("long_text", json!({"size": 3000})),
-            Some(result) if result.name == "long_text" => Turn::call("read_artifact", arguments.clone()),
-            Some(result) => Turn::text(result.output.clone()),
+        let model = ScriptedModel::from_fn(move |request| {
+            match request.messages.last().unwrap().results().next() {
+                None => Turn::call("long_text", json!({"size": 3000})),
+                Some(result) if result.name == "long_text" => {
+                    Turn::call("read_artifact", arguments.clone())
+                }
+                Some(result) => Turn::text(result.output.clone()),
+            }
         });
         let agent = Agent::new(model)
             .tools(tools![long_text])
@@ -205,11 +239,21 @@ async fn what_a_model_may_ask_of_read_artifact() {
 #[tokio::test]
 async fn the_next_run_of_a_session_reads_what_an_earlier_one_saved() {
     let folder = tempfile::tempdir().unwrap();
-    let store = SqliteStore::builder(folder.path().join("runs.db")).artifact_file_bytes(0).open().await.unwrap();
+    let store = SqliteStore::builder(folder.path().join("runs.db"))
+        .artifact_file_bytes(0)
+        .open()
+        .await
+        .unwrap();
     let runtime = test_runtime().store(store).build();
     let model = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().unwrap();
-        let asked = request.messages.messages().iter().rfind(|message| message.role() == Role::User).unwrap().text();
+        let asked = request
+            .messages
+            .messages()
+            .iter()
+            .rfind(|message| message.role() == Role::User)
+            .unwrap()
+            .text();
         match (last.role(), &*asked) {
             (Role::User, "fetch") => Turn::call("long_text", json!({"size": 3000})),
             (Role::User, version) => Turn::call(
@@ -222,7 +266,11 @@ async fn the_next_run_of_a_session_reads_what_an_earlier_one_saved() {
     let limits = Limits::default().large_outputs(LargeOutputs::over(1000));
     let agent = Agent::new(model).tools(tools![long_text]).settings(limits).runtime(&runtime);
     let ask = async |text: &str| {
-        let answer = agent.run(RunRequest::new(text).session(Session::from("s"))).await.unwrap().into_output();
+        let answer = agent
+            .run(RunRequest::new(text).session(Session::from("s")))
+            .await
+            .unwrap()
+            .into_output();
         serde_json::from_str::<Value>(&answer).unwrap()
     };
     assert_eq!(ask("fetch").await["version"], 1);
@@ -256,24 +304,45 @@ impl StoreLayer for Full {
 #[tokio::test]
 async fn an_answer_that_cannot_be_saved_says_that_the_tool_ran() {
     let runtime = test_runtime().store(Full(MemoryStore::new())).build();
-    let agent = Agent::new(once("long_text", json!({"size": 3000}))).tools(tools![long_text]).runtime(&runtime);
-    let end =
-        agent.settings(Limits::default().large_outputs(LargeOutputs::over(1000).head(5))).run("Go.").await.unwrap();
+    let agent = Agent::new(once("long_text", json!({"size": 3000})))
+        .tools(tools![long_text])
+        .runtime(&runtime);
+    let end = agent
+        .settings(Limits::default().large_outputs(LargeOutputs::over(1000).head(5)))
+        .run("Go.")
+        .await
+        .unwrap();
     let (status, output, _) = result_of(end.output());
     assert_eq!(status, ToolStatus::Error);
     let output = output.as_str().unwrap();
-    assert!(output.starts_with("the tool ran, but its answer of 3600 bytes could not be saved: "), "{output}");
-    assert!(output.contains("there is no room left") && output.ends_with("It begins: 0123"), "{output}");
+    assert!(
+        output.starts_with("the tool ran, but its answer of 3600 bytes could not be saved: "),
+        "{output}"
+    );
+    assert!(
+        output.contains("there is no room left") && output.ends_with("It begins: 0123"),
+        "{output}"
+    );
     assert_eq!(runtime.artifacts(end.run_id()).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn secrets_are_not_in_what_is_saved() -> Result<(), Error> {
-    let runtime = test_runtime().store(MemoryStore::new()).with(redact().secret("0123é0123")).build();
-    let agent = Agent::new(once("long_text", json!({"size": 3000}))).tools(tools![long_text]).runtime(&runtime);
-    let end = agent.settings(Limits::default().large_outputs(LargeOutputs::over(1000))).run("Go.").await?;
+    let runtime =
+        test_runtime().store(MemoryStore::new()).with(redact().secret("0123é0123")).build();
+    let agent = Agent::new(once("long_text", json!({"size": 3000})))
+        .tools(tools![long_text])
+        .runtime(&runtime);
+    let end = agent
+        .settings(Limits::default().large_outputs(LargeOutputs::over(1000)))
+        .run("Go.")
+        .await?;
     let saved = runtime.artifacts(end.run_id()).await?;
     let saved = runtime.artifact(end.run_id(), &saved[0].name, None).await?.unwrap();
-    assert!(saved.text().unwrap().starts_with("[redacted]é[redacted]é"), "{}", &saved.text().unwrap()[..40]);
+    assert!(
+        saved.text().unwrap().starts_with("[redacted]é[redacted]é"),
+        "{}",
+        &saved.text().unwrap()[..40]
+    );
     Ok(())
 }

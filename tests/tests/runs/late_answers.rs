@@ -13,7 +13,9 @@ use agentflow::store::{MemoryStore, RunFilter, RunStatus, Store};
 use agentflow::value::Encoded;
 use agentflow::workflow::{Graph, Node};
 use agentflow::{Event, RunHandle, RunId, Workflow};
-use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, TestClock, Turn, check_events, test_runtime};
+use agentflow_testing::{
+    CrashTest, EffectLog, ScriptedModel, TestClock, Turn, check_events, test_runtime,
+};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -48,7 +50,9 @@ fn answers(events: &[Event]) -> Vec<(String, String)> {
 
 /// Runs a workflow without answering its questions. Returns its result, its duration and its
 /// journal.
-async fn alone<Out: agentflow::value::NodeValue>(flow: Workflow<(), Out>) -> (Result<Out>, Duration, Vec<Event>) {
+async fn alone<Out: agentflow::value::NodeValue>(
+    flow: Workflow<(), Out>,
+) -> (Result<Out>, Duration, Vec<Event>) {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
     let began = tokio::time::Instant::now();
@@ -91,7 +95,11 @@ async fn a_time_out_answers_as_a_person_would() {
 }
 
 #[derive(
-    Debug, PartialEq, agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema,
+    Debug,
+    PartialEq,
+    agentflow::serde::Serialize,
+    agentflow::serde::Deserialize,
+    agentflow::schemars::JsonSchema,
 )]
 #[serde(crate = "agentflow::serde")]
 #[schemars(crate = "agentflow::schemars")]
@@ -135,7 +143,8 @@ async fn a_time_out_is_a_value_to_match_on() {
     assert_eq!(lasted, DAY / 24);
     assert_eq!(answers(&events), [("null".to_owned(), "timeout".to_owned())]);
     // A person answers with the usual `Approval`.
-    let runtime = test_runtime().store(MemoryStore::new()).workflow(&late_option::workflow()).build();
+    let runtime =
+        test_runtime().store(MemoryStore::new()).workflow(&late_option::workflow()).build();
     let run = runtime.start(late_option::workflow(), ()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
@@ -163,7 +172,10 @@ async fn late_skips(cx: &Context) -> Result<String, Failed> {
 async fn a_gate_that_is_passed_over_skips_what_reads_it() {
     let (store, done) = (MemoryStore::new(), Done::default());
     let runtime = test_runtime().store(store.clone()).resource(done.clone()).build();
-    assert_eq!(runtime.start(late_skips::workflow(), ()).await.unwrap().result().await.unwrap(), "the rest");
+    assert_eq!(
+        runtime.start(late_skips::workflow(), ()).await.unwrap().result().await.unwrap(),
+        "the rest"
+    );
     assert_eq!(done.all(), ["the rest"]);
     let events = journal(&store).await;
     check_events(&events).unwrap();
@@ -177,13 +189,21 @@ async fn a_gate_that_is_passed_over_skips_what_reads_it() {
 async fn a_deadline_is_that_of_the_recorded_question() {
     for (down, left) in [(2, 4), (20, 0)] {
         let (store, clock) = (MemoryStore::new(), TestClock::new());
-        let first = test_runtime().clock(clock.clone()).store(store.clone()).workflow(&late_denies::workflow()).build();
+        let first = test_runtime()
+            .clock(clock.clone())
+            .store(store.clone())
+            .workflow(&late_denies::workflow())
+            .build();
         let run = first.start(late_denies::workflow(), ()).await.unwrap();
         tokio::time::sleep(DAY).await;
         run.abandon();
         tokio::task::yield_now().await;
         tokio::time::sleep(down * DAY).await;
-        let next = test_runtime().clock(clock).store(store.clone()).workflow(&late_denies::workflow()).build();
+        let next = test_runtime()
+            .clock(clock)
+            .store(store.clone())
+            .workflow(&late_denies::workflow())
+            .build();
         let began = tokio::time::Instant::now();
         let run = next.resume_as(&id(), &late_denies::workflow()).await.unwrap();
         assert_eq!(run.result().await.unwrap(), "nobody answered within 604800s");
@@ -206,16 +226,35 @@ async fn an_answer_at_the_deadline_is_the_only_one_or_refused() {
         assert_eq!(given.len(), 1, "{given:?}");
         assert_eq!(given[0].1, if answered.is_ok() { "ada" } else { "timeout" });
         assert_eq!(said == "published", answered.is_ok());
-        assert!(if seconds < 7 * 24 * 3600 { answered.is_ok() } else { seconds == 7 * 24 * 3600 || answered.is_err() });
+        assert!(if seconds < 7 * 24 * 3600 {
+            answered.is_ok()
+        } else {
+            seconds == 7 * 24 * 3600 || answered.is_err()
+        });
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_after_a_crash_at_any_write() {
-    CrashTest::new(&late_denies::workflow(), || ()).unanswered("approval").patience(30 * DAY).twice().run().await;
-    CrashTest::new(&late_option::workflow(), || ()).unanswered("approval").patience(30 * DAY).twice().run().await;
-    let skips = CrashTest::new(&late_skips::workflow(), || ()).unanswered("answer").patience(30 * DAY);
-    skips.runtime(|runtime| runtime.resource(Done::default())).may_differ_when_interrupted().run().await;
+    CrashTest::new(&late_denies::workflow(), || ())
+        .unanswered("approval")
+        .patience(30 * DAY)
+        .twice()
+        .run()
+        .await;
+    CrashTest::new(&late_option::workflow(), || ())
+        .unanswered("approval")
+        .patience(30 * DAY)
+        .twice()
+        .run()
+        .await;
+    let skips =
+        CrashTest::new(&late_skips::workflow(), || ()).unanswered("answer").patience(30 * DAY);
+    skips
+        .runtime(|runtime| runtime.resource(Done::default()))
+        .may_differ_when_interrupted()
+        .run()
+        .await;
 }
 
 /// Pays somebody, if a person agrees within two days.
@@ -259,11 +298,14 @@ const RESULTS: [&str; 3] = [
 #[tokio::test(start_paused = true)]
 async fn a_model_is_told_what_a_time_out_said() {
     let (store, log) = (MemoryStore::new(), EffectLog::new());
-    let said = Turn::text("done").expect_text(RESULTS[0]).expect_text(RESULTS[1]).expect_text(RESULTS[2]);
+    let said =
+        Turn::text("done").expect_text(RESULTS[0]).expect_text(RESULTS[1]).expect_text(RESULTS[2]);
     let model = ScriptedModel::new([all_three(), said]);
-    let runtime = test_runtime().store(store.clone()).model(model.clone()).resource(log.clone()).build();
+    let runtime =
+        test_runtime().store(store.clone()).model(model.clone()).resource(log.clone()).build();
     let agent = late_clerk::agent("all".into()).runtime(&runtime);
-    let run: RunHandle<RunResult<String>> = agent.start(RunRequest::default().run_id(id())).unwrap();
+    let run: RunHandle<RunResult<String>> =
+        agent.start(RunRequest::default().run_id(id())).unwrap();
     tokio::time::sleep(DAY).await;
     let inbox = runtime.approvals(RunFilter::new()).await.unwrap();
     assert_eq!(inbox.len(), 3);
@@ -331,7 +373,10 @@ async fn a_call_in_a_step_has_the_time_of_its_tool() {
         assert_eq!(log.counts().values().sum::<usize>(), usize::from(!said.contains("denied")));
         let events = journal(&store).await;
         check_events(&events).unwrap();
-        assert_eq!(answers(&events).iter().map(|(_, by)| by.as_str()).collect::<Vec<_>>(), ["timeout"]);
+        assert_eq!(
+            answers(&events).iter().map(|(_, by)| by.as_str()).collect::<Vec<_>>(),
+            ["timeout"]
+        );
     }
 }
 
@@ -360,7 +405,9 @@ async fn a_crash_at_every_write_of_calls_that_nobody_answers() {
 
     let effects = EffectLog::new();
     let log = effects.clone();
-    let calls = CrashTest::new(&late_calls::workflow(), || ()).unanswered("said/tool#1.late_send").patience(30 * DAY);
+    let calls = CrashTest::new(&late_calls::workflow(), || ())
+        .unanswered("said/tool#1.late_send")
+        .patience(30 * DAY);
     calls.runtime(move |runtime| runtime.resource(log.clone())).effects(&effects).run().await;
 }
 
@@ -379,11 +426,17 @@ fn a_workflow_with_a_question_that_cannot_end_so_is_refused() {
         "{error}"
     );
     let error = built(Node::new("n").timeout(hour).on_timeout(OnTimeout::Deny));
-    assert!(error.contains("the `on_timeout` of `n`: the answer does not fit what `n` asks for: "), "{error}");
+    assert!(
+        error.contains("the `on_timeout` of `n`: the answer does not fit what `n` asks for: "),
+        "{error}"
+    );
     let error = built(Node::new("n").timeout(hour).on_timeout(OnTimeout::answer(&"many")));
     assert!(error.contains("the `on_timeout` of `n`"), "{error}");
     let error = built(Node::new("n").timeout(hour).approve_timeout(hour));
-    assert!(error.contains("the node `n` has an `approve_timeout` and asks nobody before it begins"), "{error}");
+    assert!(
+        error.contains("the node `n` has an `approve_timeout` and asks nobody before it begins"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -394,9 +447,17 @@ async fn a_question_in_a_graph_of_data_has_its_time_out() {
             json!({"version": 1, "name": "asks", "output": "said", "concurrency": 2, "nodes": nodes}),
         )
     };
-    let runtime = |policy: Value| test_runtime().store(MemoryStore::new()).graph(graph(policy).unwrap()).build();
+    let runtime = |policy: Value| {
+        test_runtime().store(MemoryStore::new()).graph(graph(policy).unwrap()).build()
+    };
     let asks = runtime(json!({"timeout_ms": 1000, "on_timeout": "approve"}));
-    let output = asks.start_named("asks", Encoded::new(&json!({})).unwrap()).await.unwrap().result().await.unwrap();
+    let output = asks
+        .start_named("asks", Encoded::new(&json!({})).unwrap())
+        .await
+        .unwrap()
+        .result()
+        .await
+        .unwrap();
     assert!(output.decode::<Approval>().unwrap().is_granted());
     for (policy, problem) in [
         (json!({"timeout_ms": 1000, "on_timeout": {"answer": 5}}), "the `on_timeout` of `said`"),

@@ -26,7 +26,8 @@ fn id() -> RunId {
 /// Returns an agent that repeats all user messages, after a second.
 fn echo() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
-        let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        let asked =
+            request.messages.messages().iter().filter(|message| message.role() == Role::User);
         let said = asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|");
         Turn::text(said).after(Duration::from_secs(1))
     });
@@ -54,7 +55,10 @@ fn live() -> RunRequest {
 fn refused<T>(result: Result<T, Error>, text: &str) {
     match result {
         Err(Error::Control(error)) => {
-            assert_eq!((error.kind(), error.to_string().as_str()), (ControlErrorKind::WrongState, text));
+            assert_eq!(
+                (error.kind(), error.to_string().as_str()),
+                (ControlErrorKind::WrongState, text)
+            );
         }
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it should have been refused: {text}"),
@@ -62,8 +66,7 @@ fn refused<T>(result: Result<T, Error>, text: &str) {
 }
 
 const WAITS: (RunStatus, Option<PauseReason>) = (RunStatus::Paused, Some(PauseReason::Message));
-const CLOSED: &str =
-    "the run cannot be sent a message: it is closed; start another run, of the same session if it has one";
+const CLOSED: &str = "the run cannot be sent a message: it is closed; start another run, of the same session if it has one";
 
 #[tokio::test(start_paused = true)]
 async fn it_waits_for_messages_until_it_is_closed() {
@@ -175,16 +178,22 @@ async fn its_idle_timeout_closes_it() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     let events = journal(&store).await;
     check_events(&events).unwrap();
-    assert!(events.iter().any(|event| matches!(event.kind, EventKind::RunClosed { idle: true, .. })));
+    assert!(
+        events.iter().any(|event| matches!(event.kind, EventKind::RunClosed { idle: true, .. }))
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_operator_holds_it() {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
     let runtime = process(store.clone(), &clock);
-    let run = runtime.start_agent("echo", live().idle_timeout(Duration::from_secs(60))).await.unwrap();
+    let run =
+        runtime.start_agent("echo", live().idle_timeout(Duration::from_secs(60))).await.unwrap();
     pass(5).await;
-    refused(run.unpause().await, "the run cannot be unpaused: it is waiting for a message; send it one, or close it");
+    refused(
+        run.unpause().await,
+        "the run cannot be unpaused: it is waiting for a message; send it one, or close it",
+    );
     run.pause().await.unwrap();
     pass(600).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
@@ -199,7 +208,9 @@ async fn an_operator_holds_it() {
     pass(5).await;
     assert_eq!(status(&store).await, WAITS);
     run.cancel("user_cancelled").await.unwrap();
-    assert!(matches!(run.result().await, Err(Error::Cancelled { reason }) if &*reason == "user_cancelled"));
+    assert!(
+        matches!(run.result().await, Err(Error::Cancelled { reason }) if &*reason == "user_cancelled")
+    );
     check_events(&journal(&store).await).unwrap();
     refused(run.close().await, "the run cannot be closed: it is over (cancelled)");
 }
@@ -207,8 +218,7 @@ async fn an_operator_holds_it() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_not_live_is_not_closed() {
     let run = echo().start("zero").unwrap();
-    let text =
-        "the run cannot be closed: it is not a live run, and ends with its answer; cancel it to stop it before that";
+    let text = "the run cannot be closed: it is not a live run, and ends with its answer; cancel it to stop it before that";
     pass(0).await;
     refused(run.close().await, text);
     run.result().await.unwrap();
@@ -237,7 +247,10 @@ async fn without_a_handle_it_ends_with_its_answer() {
     assert_eq!(echo().run_in(&cx, RunRequest::new("zero").live()).await.unwrap().output(), "zero");
     let nested = Workflow::<(u32,), String>::build("live_nested", ["n"], |b, (n,)| {
         b.node("ask", (n,), |cx, (_,)| async move {
-            echo().run_in(&cx, RunRequest::new("zero").live()).await.map(|answer| answer.output().to_owned())
+            echo()
+                .run_in(&cx, RunRequest::new("zero").live())
+                .await
+                .map(|answer| answer.output().to_owned())
         })
     });
     assert_eq!(nested.unwrap().run(&test_runtime().build(), 1).await.unwrap(), "zero");
@@ -270,7 +283,9 @@ async fn a_long_one_is_resumed_from_a_snapshot() {
     run.abandon();
     tokio::task::yield_now().await;
     let snapshot = store.snapshot(&id()).await.unwrap().expect("there are more than 1000 events");
-    let waits = |event: &&Event| matches!(event.kind, EventKind::RunPaused { .. } | EventKind::MessageReceived { .. });
+    let waits = |event: &&Event| {
+        matches!(event.kind, EventKind::RunPaused { .. } | EventKind::MessageReceived { .. })
+    };
     assert!(snapshot.events.iter().filter(waits).count() < 3, "{:?}", snapshot.events);
     let run = process(store.clone(), &clock).recover().await.unwrap().resumed.remove(0);
     run.send_message("last").await.unwrap();

@@ -22,35 +22,49 @@ fn texts(mail: Vec<agentflow::mailbox::Mail<String>>) -> Vec<String> {
 }
 
 /// Adds a step that takes `millis` milliseconds and sends two messages.
-fn sends(b: &mut Builder, node: &'static str, millis: u64, reads: Handle<String>) -> Handle<String> {
+fn sends(
+    b: &mut Builder,
+    node: &'static str,
+    millis: u64,
+    reads: Handle<String>,
+) -> Handle<String> {
     b.node(node, (reads,), move |cx, (_,)| async move {
         pause(millis).await;
         cx.send_mail(&WORDS, node, "reader", &format!("{node}1"))?;
         cx.send_mail(&WORDS, node, "reader", &format!("{node}2"))?;
         cx.send_mail(&WORDS, node, node, &"to myself".to_owned())?;
-        assert_eq!(texts(cx.take_mail(&WORDS, node)?), [format!("{node}:to myself")], "a step sees what it sent");
+        assert_eq!(
+            texts(cx.take_mail(&WORDS, node)?),
+            [format!("{node}:to myself")],
+            "a step sees what it sent"
+        );
         Ok::<_, Error>(String::new())
     })
 }
 
-fn reads(b: &mut Builder, node: &'static str, reads: (Handle<String>, Handle<String>)) -> Handle<String> {
-    b.node(node, reads, |cx, (_, _)| async move { Ok::<_, Error>(texts(cx.take_mail(&WORDS, "reader")?).join(" ")) })
+fn reads(
+    b: &mut Builder,
+    node: &'static str,
+    reads: (Handle<String>, Handle<String>),
+) -> Handle<String> {
+    b.node(node, reads, |cx, (_, _)| async move {
+        Ok::<_, Error>(texts(cx.take_mail(&WORDS, "reader")?).join(" "))
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_sent_side_by_side_is_read_in_one_order_and_once() {
     for (b_takes, c_takes) in [(1, 50), (50, 1)] {
-        let flow =
-            flow("mail_diamond", |b, go| {
-                let first = sends(b, "a", 1, go);
-                let left = sends(b, "b", b_takes, first);
-                let right = sends(b, "c", c_takes, first);
-                let read = reads(b, "read", (left, right));
-                let again = reads(b, "again", (read, right));
-                b.node("end", (read, again), |_, (read, again)| async move {
-                    Ok::<_, Error>(format!("{read} then {again:?}"))
-                })
-            });
+        let flow = flow("mail_diamond", |b, go| {
+            let first = sends(b, "a", 1, go);
+            let left = sends(b, "b", b_takes, first);
+            let right = sends(b, "c", c_takes, first);
+            let read = reads(b, "read", (left, right));
+            let again = reads(b, "again", (read, right));
+            b.node("end", (read, again), |_, (read, again)| async move {
+                Ok::<_, Error>(format!("{read} then {again:?}"))
+            })
+        });
         // Concurrent steps number their messages from the state at their start.
         check_everywhere(&flow, "a:a1 a:a2 b:b1 c:c1 b:b2 c:c2 then \"\"").await;
     }
@@ -60,11 +74,17 @@ async fn what_is_sent_side_by_side_is_read_in_one_order_and_once() {
 async fn an_attempt_that_failed_has_sent_and_taken_nothing() {
     let flow = flow("mail_attempts", |b, go| {
         let first = sends(b, "a", 1, go);
-        let retried = Node::new("retried").policy(NodePolicy::default().retry_policy(RetryPolicy::retries(1)));
+        let retried = Node::new("retried")
+            .policy(NodePolicy::default().retry_policy(RetryPolicy::retries(1)));
         let retried = b.node(retried, (first,), |cx, (_,)| async move {
             let taken = texts(cx.take_mail(&WORDS, "reader")?).join(" ");
             assert_eq!(taken, "a:a1 a:a2", "attempt {}", cx.attempt());
-            cx.send_mail(&WORDS, "b", "reader", &format!("attempt {}", if cx.attempt() == 1 { 1 } else { 2 }))?;
+            cx.send_mail(
+                &WORDS,
+                "b",
+                "reader",
+                &format!("attempt {}", if cx.attempt() == 1 { 1 } else { 2 }),
+            )?;
             match cx.attempt() {
                 1 => Err(Error::Lost { reason: "it failed".to_owned() }),
                 _ => Ok(taken),
@@ -78,7 +98,9 @@ async fn an_attempt_that_failed_has_sent_and_taken_nothing() {
 #[tokio::test(start_paused = true)]
 async fn items_stand_in_their_order_and_readers_side_by_side_see_the_same() {
     let flow = flow("mail_items", |b, go| {
-        let items = b.value("items", (go,), |(_,): (String,)| Ok::<_, String>((0..12).collect::<Vec<u32>>()));
+        let items = b.value("items", (go,), |(_,): (String,)| {
+            Ok::<_, String>((0..12).collect::<Vec<u32>>())
+        });
         let map = b.map("map", items, (), |cx, n: u32, ()| async move {
             // The last item is the fastest.
             pause(u64::from(12 - n)).await;
@@ -88,7 +110,9 @@ async fn items_stand_in_their_order_and_readers_side_by_side_see_the_same() {
         let read = |b: &mut Builder, name: &'static str| {
             b.node(name, (map,), |cx, (_,): (Vec<u32>,)| async move {
                 let taken = cx.take_mail(&WORDS, "reader")?;
-                Ok::<_, Error>(taken.into_iter().map(|mail| mail.message).collect::<Vec<_>>().join(" "))
+                Ok::<_, Error>(
+                    taken.into_iter().map(|mail| mail.message).collect::<Vec<_>>().join(" "),
+                )
             })
         };
         let (one, other) = (read(b, "one"), read(b, "other"));
@@ -113,7 +137,13 @@ struct Finding {
 static FINDINGS: Mailbox<Finding> = Mailbox::new("findings", &["lead", "safety", "style"]);
 
 fn results(request: &agentflow::model::ModelRequest) -> Vec<String> {
-    request.messages.messages().iter().flat_map(|message| message.results()).map(|one| one.output.clone()).collect()
+    request
+        .messages
+        .messages()
+        .iter()
+        .flat_map(|message| message.results())
+        .map(|one| one.output.clone())
+        .collect()
 }
 
 /// Returns an agent that sends findings to the lead, one per turn, and then answers.
@@ -132,7 +162,9 @@ fn specialist(name: &'static str, findings: usize) -> Agent {
 /// with the messages.
 fn lead() -> Agent {
     let model = ScriptedModel::from_fn(|request| match &results(request)[..] {
-        [] => Turn::calls([("safety", json!({"request": "go"})), ("style", json!({"request": "go"}))]),
+        [] => {
+            Turn::calls([("safety", json!({"request": "go"})), ("style", json!({"request": "go"}))])
+        }
         [_, _] => Turn::call("findings_read", json!({})),
         [_, _, _] => Turn::call("findings_read", json!({})),
         [_, _, first, second] => Turn::text(format!("{first} {second}")),
@@ -144,15 +176,18 @@ fn lead() -> Agent {
 
 #[tokio::test(start_paused = true)]
 async fn models_write_and_read_across_nested_agents_and_crashes() {
-    let finding = |from: &str, file: &str| json!({"from": from, "message": {"file": file, "level": 2}});
+    let finding =
+        |from: &str, file: &str| json!({"from": from, "message": {"file": file, "level": 2}});
     let first = json!({"messages": [
         finding("safety", "safety0.rs"), finding("style", "style0.rs"), finding("safety", "safety1.rs")], "left": 0});
     let expected = format!("{first} {}", json!({"messages": [], "left": 0}));
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let run = lead().runtime(&runtime).start("Look at it.").unwrap();
     let result = run.result().await.unwrap();
-    let read: Vec<Value> =
-        serde_json::Deserializer::from_str(result.output()).into_iter().map(|one| one.unwrap()).collect();
+    let read: Vec<Value> = serde_json::Deserializer::from_str(result.output())
+        .into_iter()
+        .map(|one| one.unwrap())
+        .collect();
     let wanted: Vec<Value> =
         serde_json::Deserializer::from_str(&expected).into_iter().map(|one| one.unwrap()).collect();
     assert_eq!(read, wanted);
@@ -165,7 +200,10 @@ async fn models_write_and_read_across_nested_agents_and_crashes() {
 async fn agents_of_a_team_leave_messages_for_each_other() {
     fn team() -> Agent {
         let first = ScriptedModel::from_fn(|request| match results(request).len() {
-            0 => Turn::call("findings_send", json!({"to": "style", "message": {"file": "x.rs", "level": 1}})),
+            0 => Turn::call(
+                "findings_send",
+                json!({"to": "style", "message": {"file": "x.rs", "level": 1}}),
+            ),
             1 => Turn::call("transfer_to_agent", json!({"agent": "style"})),
             2 => panic!("`style` has the conversation"),
             // The conversation was handed back.
@@ -196,23 +234,39 @@ async fn a_model_that_writes_nonsense_is_answered() {
             json!({"to": "mail:findings:lead", "message": {"file": "x", "level": 1}}),
             "its agents are: lead, safety, style",
         ),
-        (json!({"to": "lead", "message": {"file": "x", "level": 700}}), "invalid value: integer `700`"),
+        (
+            json!({"to": "lead", "message": {"file": "x", "level": 700}}),
+            "invalid value: integer `700`",
+        ),
         (json!({"to": "lead", "message": "x"}), "`message`: invalid type"),
         (json!({"to": "lead"}), "missing field `message`"),
         (json!({"to": "lead", "from": "lead", "message": {"file": "x", "level": 1}}), "`from`"),
-        (json!({"to": "lead", "message": {"file": long, "level": 1}}), "more than the 16384 of one"),
+        (
+            json!({"to": "lead", "message": {"file": long, "level": 1}}),
+            "more than the 16384 of one",
+        ),
     ];
     let wanted: Vec<&str> = calls.iter().map(|(_, wanted)| *wanted).collect();
     let model = ScriptedModel::new([
-        Turn::calls(calls.iter().map(|(arguments, _)| ("findings_send", arguments.clone()))).check(|request| {
-            assert!(serde_json::to_string(&request.tools.definitions()[1].parameters).unwrap().contains("harmless"));
-        }),
+        Turn::calls(calls.iter().map(|(arguments, _)| ("findings_send", arguments.clone()))).check(
+            |request| {
+                assert!(
+                    serde_json::to_string(&request.tools.definitions()[1].parameters)
+                        .unwrap()
+                        .contains("harmless")
+                );
+            },
+        ),
         Turn::text("I give up"),
     ]);
     let agent = Agent::new(model).tools(FINDINGS.tools("style").unwrap());
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store).build();
-    let run = agent.runtime(&runtime).settings(Limits::default().max_tool_failures(20)).start("go").unwrap();
+    let run = agent
+        .runtime(&runtime)
+        .settings(Limits::default().max_tool_failures(20))
+        .start("go")
+        .unwrap();
     let result = run.result().await.unwrap();
     let said: Vec<String> = result
         .conversation()
@@ -233,8 +287,14 @@ async fn names_and_limits() {
     let cx = Context::detached();
     let said = |error: Error| error.to_string();
     let error = said(cx.send_mail(&WORDS, "d", "a", &String::new()).unwrap_err());
-    assert_eq!(error, "the mailbox `words`: it has no agent `d`; did you mean `a`?; its agents are: a, b, c, reader");
-    assert!(said(cx.send_mail(&WORDS, "a", "reeder", &String::new()).unwrap_err()).contains("did you mean `reader`?"));
+    assert_eq!(
+        error,
+        "the mailbox `words`: it has no agent `d`; did you mean `a`?; its agents are: a, b, c, reader"
+    );
+    assert!(
+        said(cx.send_mail(&WORDS, "a", "reeder", &String::new()).unwrap_err())
+            .contains("did you mean `reader`?")
+    );
     assert!(said(cx.take_mail(&WORDS, "").unwrap_err()).contains("no agent ``"));
     assert!(said(WORDS.tools("nobody").unwrap_err()).contains("no agent `nobody`"));
     for count in 0..256 {
@@ -248,17 +308,30 @@ async fn names_and_limits() {
     cx.send_mail(&WORDS, "reader", "a", &"another's is not full".to_owned()).unwrap();
     let read = cx.take_mail(&WORDS, "reader").unwrap();
     let expected: Vec<String> = (0..256).map(|count| count.to_string()).collect();
-    assert_eq!(read.into_iter().map(|mail| mail.message).collect::<Vec<_>>(), expected, "in the order of sending");
+    assert_eq!(
+        read.into_iter().map(|mail| mail.message).collect::<Vec<_>>(),
+        expected,
+        "in the order of sending"
+    );
     cx.send_mail(&WORDS, "b", "reader", &"there is room again".to_owned()).unwrap();
     // A message that another version of the program sent.
     static AS_NUMBERS: Mailbox<u32> = Mailbox::new("words", &["reader"]);
     let other = said(cx.take_mail(&AS_NUMBERS, "reader").unwrap_err());
-    assert!(other.starts_with("the mailbox `words`: a message of `b` is not of the type `u32`"), "{other}");
-    assert_eq!(texts(cx.take_mail(&WORDS, "reader").unwrap()), ["b:there is room again"], "it was not taken");
+    assert!(
+        other.starts_with("the mailbox `words`: a message of `b` is not of the type `u32`"),
+        "{other}"
+    );
+    assert_eq!(
+        texts(cx.take_mail(&WORDS, "reader").unwrap()),
+        ["b:there is room again"],
+        "it was not taken"
+    );
     assert_eq!(texts(cx.take_mail(&WORDS, "a").unwrap()), ["reader:another's is not full"]);
     // A value that JSON cannot represent.
     static NUMBERS: Mailbox<f64> = Mailbox::new("numbers", &["a"]);
-    assert!(said(cx.send_mail(&NUMBERS, "a", "a", &f64::NAN).unwrap_err()).contains("does not survive"));
+    assert!(
+        said(cx.send_mail(&NUMBERS, "a", "a", &f64::NAN).unwrap_err()).contains("does not survive")
+    );
     // Programs cannot use these keys for their state.
     assert!("mail:words:a:1:a:x".parse::<StateKey<String>>().is_err());
 }
@@ -269,9 +342,12 @@ async fn a_model_reads_many_messages_in_several_calls() {
         let results = results(request);
         match results.last().map(|last| serde_json::from_str::<Value>(last).unwrap()) {
             Some(last) if last["left"] == 0 => {
-                let counts = results
-                    .iter()
-                    .map(|one| serde_json::from_str::<Value>(one).unwrap()["messages"].as_array().unwrap().len());
+                let counts = results.iter().map(|one| {
+                    serde_json::from_str::<Value>(one).unwrap()["messages"]
+                        .as_array()
+                        .unwrap()
+                        .len()
+                });
                 Turn::text(format!("{:?}", counts.collect::<Vec<_>>()))
             }
             _ => Turn::call("words_read", json!({})),
@@ -301,8 +377,9 @@ async fn messages_end_with_their_run_also_in_a_session() {
         Turn::call("words_send", json!({"to": "b", "message": "hello"})),
         Turn::text("sent"),
         Turn::call("words_read", json!({})),
-        Turn::text("nothing")
-            .check(|request| assert_eq!(*results(request).last().unwrap(), r#"{"messages":[],"left":0}"#)),
+        Turn::text("nothing").check(|request| {
+            assert_eq!(*results(request).last().unwrap(), r#"{"messages":[],"left":0}"#);
+        }),
     ]);
     let tools = WORDS.tools("a").unwrap().into_iter().chain(WORDS.tools("b").unwrap());
     let [send, _, _, read] = tools.collect::<Vec<_>>().try_into().unwrap();
@@ -372,7 +449,13 @@ async fn a_snapshot_has_the_messages_that_wait() {
         let model = ScriptedModel::from_fn(|request| {
             let results = results(request);
             match results.len() {
-                TURNS => Turn::text(results.iter().filter(|one| one.contains("messages")).cloned().collect::<String>()),
+                TURNS => Turn::text(
+                    results
+                        .iter()
+                        .filter(|one| one.contains("messages"))
+                        .cloned()
+                        .collect::<String>(),
+                ),
                 at if at % 5 == 4 => Turn::call("words_read", json!({})),
                 at => Turn::call("words_send", json!({"to": "reader", "message": at.to_string()})),
             }
@@ -396,7 +479,12 @@ async fn a_snapshot_has_the_messages_that_wait() {
             let cut = usize::try_from(snapshot.seq).unwrap() + more;
             let store = store_with(&events[..cut.min(events.len() - 1)], Some(&snapshot)).await;
             let resumed = agent(&runtime(&store)).resume(&id).await.unwrap();
-            assert_eq!(*resumed.result().await.unwrap().output(), output, "{more} after {}", snapshot.seq);
+            assert_eq!(
+                *resumed.result().await.unwrap().output(),
+                output,
+                "{more} after {}",
+                snapshot.seq
+            );
         }
     }
 }
@@ -441,8 +529,14 @@ async fn a_redactor_masks_messages_in_the_journal() {
     ]);
     let store = MemoryStore::new();
     let runtime = test_runtime().with(redact().secret("swordfish")).store(store.clone()).build();
-    let run = Agent::new(model).tools(WORDS.tools("a").unwrap()).runtime(&runtime).start("go").unwrap();
+    let run =
+        Agent::new(model).tools(WORDS.tools("a").unwrap()).runtime(&runtime).start("go").unwrap();
     run.result().await.unwrap();
-    let journal = serde_json::to_string(&Store::read(&store, run.run_id(), 0, 1000).await.unwrap()).unwrap();
-    assert!(journal.contains("mail:words:reader:1:a:tool#1.words_send") && !journal.contains("swordfish"), "{journal}");
+    let journal =
+        serde_json::to_string(&Store::read(&store, run.run_id(), 0, 1000).await.unwrap()).unwrap();
+    assert!(
+        journal.contains("mail:words:reader:1:a:tool#1.words_send")
+            && !journal.contains("swordfish"),
+        "{journal}"
+    );
 }

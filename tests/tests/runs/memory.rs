@@ -36,7 +36,12 @@ async fn texts(memory: &impl Memory, user: &str) -> Vec<String> {
 /// Returns a model that makes these calls, one per turn, and then answers.
 fn calling<const N: usize>(calls: [(&'static str, Value); N]) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
-        let made = request.messages.messages().iter().map(|message| message.results().count()).sum::<usize>();
+        let made = request
+            .messages
+            .messages()
+            .iter()
+            .map(|message| message.results().count())
+            .sum::<usize>();
         match calls.get(made) {
             Some((name, arguments)) => Turn::call(*name, arguments.clone()),
             None => Turn::text("done"),
@@ -52,9 +57,13 @@ fn with(memory: &InProcessMemory, model: ScriptedModel) -> Runtime {
 async fn answers(runtime: &Runtime, request: RunRequest) -> Vec<(ToolStatus, Value)> {
     let run = runtime.start_agent("rememberer", request).await.unwrap();
     run.result().await.unwrap();
-    let results = runtime.journal(run.run_id()).await.unwrap().into_iter().filter_map(|event| match event.kind {
-        EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => Some(result),
-        _ => None,
+    let results = runtime.journal(run.run_id()).await.unwrap().into_iter().filter_map(|event| {
+        match event.kind {
+            EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
+                Some(result)
+            }
+            _ => None,
+        }
     });
     let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     results.map(|result| (result.status, json(&result.output))).collect()
@@ -64,7 +73,10 @@ async fn answers(runtime: &Runtime, request: RunRequest) -> Vec<(ToolStatus, Val
 async fn what_was_remembered_is_recalled_in_another_run() {
     let memory = InProcessMemory::new();
     let seat = json!({"text": "Prefers window seats.", "topic": "travel"});
-    let runtime = with(&memory, calling([("remember", seat), ("remember", json!({"text": "Eats no nuts."}))]));
+    let runtime = with(
+        &memory,
+        calling([("remember", seat), ("remember", json!({"text": "Eats no nuts."}))]),
+    );
     let saved = answers(&runtime, of("ada")).await;
     let id = saved[0].1["id"].clone();
     let runtime = with(
@@ -93,7 +105,10 @@ async fn what_was_remembered_is_recalled_in_another_run() {
 #[tokio::test(start_paused = true)]
 async fn no_argument_of_a_model_leads_to_another_user() {
     let memory = InProcessMemory::new();
-    memory.save("bob", MemoryEntry::new("1", "The code of bob is 1234.", Timestamp::from_millis(1))).await.unwrap();
+    memory
+        .save("bob", MemoryEntry::new("1", "The code of bob is 1234.", Timestamp::from_millis(1)))
+        .await
+        .unwrap();
     for (caller, tries) in [
         ("ada", ("recall", json!({"query": "code of bob", "user": "bob"}))),
         ("ada", ("recall", json!({"query": "code of bob"}))),
@@ -117,7 +132,10 @@ async fn no_argument_of_a_model_leads_to_another_user() {
 #[tokio::test(start_paused = true)]
 async fn a_run_without_a_caller_has_no_memory() {
     let memory = InProcessMemory::new();
-    let runtime = with(&memory, calling([("remember", json!({"text": "Of nobody."})), ("recall", json!({}))]));
+    let runtime = with(
+        &memory,
+        calling([("remember", json!({"text": "Of nobody."})), ("recall", json!({}))]),
+    );
     for (status, answer) in answers(&runtime, RunRequest::new("Go on.")).await {
         assert_eq!(status, ToolStatus::Error);
         let said = "nothing can be remembered here, since the user of this conversation is not known; do without it";
@@ -128,9 +146,14 @@ async fn a_run_without_a_caller_has_no_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_memory_is_found_before_the_run_begins() {
-    let agent = Agent::new(ScriptedModel::new([])).tools(tools![agentflow::recall]).runtime(&test_runtime().build());
+    let agent = Agent::new(ScriptedModel::new([]))
+        .tools(tools![agentflow::recall])
+        .runtime(&test_runtime().build());
     let Err(error) = agent.start(of("ada")) else { panic!("there is no memory") };
-    assert!(error.to_string().contains("`recall`, which `Runtime::builder().memory(..)` gives"), "{error}");
+    assert!(
+        error.to_string().contains("`recall`, which `Runtime::builder().memory(..)` gives"),
+        "{error}"
+    );
     let error = Context::detached().memory().unwrap_err();
     assert!(error.to_string().contains("give one with `Runtime::builder().memory(..)`"), "{error}");
     let error = test_runtime().build().memory_of("ada").unwrap_err();
@@ -144,7 +167,11 @@ async fn arguments_are_checked() {
         ("remember", json!({}), "text"),
         ("remember", json!({"text": "  "}), "its text is empty"),
         ("remember", json!({"text": "x".repeat(MemoryNote::MAX_TEXT + 1)}), "save it in parts"),
-        ("remember", json!({"text": "x", "topic": "y".repeat(MemoryNote::MAX_TAG + 1)}), "make it shorter"),
+        (
+            "remember",
+            json!({"text": "x", "topic": "y".repeat(MemoryNote::MAX_TAG + 1)}),
+            "make it shorter",
+        ),
         ("remember", json!({"text": 5}), "string"),
         ("recall", json!({"limit": -1}), "limit"),
         ("recall", json!({"query": ["a"]}), "query"),
@@ -183,7 +210,8 @@ async fn a_crash_saves_nothing_twice() {
             ("remember", json!({"text": "Eats no nuts."})),
         ])
     };
-    let agent = Agent::new(model()).tools(tools![agentflow::remember, agentflow::recall, remember_two]);
+    let agent =
+        Agent::new(model()).tools(tools![agentflow::remember, agentflow::recall, remember_two]);
     let given = memory.clone();
     let report = CrashTest::agent(&agent, || of("ada").run_id(RunId::new("one")))
         .runtime(move |builder: RuntimeBuilder| builder.memory(given.clone()))
@@ -201,9 +229,15 @@ async fn a_crash_saves_nothing_twice() {
 async fn a_run_that_is_resumed_has_found_the_same() {
     let memory = InProcessMemory::new();
     let store = MemoryStore::new();
-    let runtime =
-        |model: ScriptedModel| test_runtime().memory(memory.clone()).store(store.clone()).model(model).build();
-    runtime(ScriptedModel::new([])).memory_of("ada").unwrap().save("Prefers window seats.").await.unwrap();
+    let runtime = |model: ScriptedModel| {
+        test_runtime().memory(memory.clone()).store(store.clone()).model(model).build()
+    };
+    runtime(ScriptedModel::new([]))
+        .memory_of("ada")
+        .unwrap()
+        .save("Prefers window seats.")
+        .await
+        .unwrap();
     let first = runtime(ScriptedModel::new([
         Turn::call("recall", json!({"query": "seats"})),
         Turn::fails(ModelErrorKind::BadRequest),
@@ -211,7 +245,9 @@ async fn a_run_that_is_resumed_has_found_the_same() {
     let run = first.start_agent("rememberer", of("ada").run_id(RunId::new("one"))).await.unwrap();
     run.result().await.unwrap_err();
     memory.delete_user("ada").await.unwrap();
-    let second = runtime(ScriptedModel::new([Turn::text("By the window.").expect_text("Prefers window seats.")]));
+    let second = runtime(ScriptedModel::new([
+        Turn::text("By the window.").expect_text("Prefers window seats.")
+    ]));
     second.retry(&RunId::new("one"), "model#2", "ada").await.unwrap();
     second.resume(&RunId::new("one")).await.unwrap().result().await.unwrap();
 }
@@ -232,7 +268,11 @@ impl Memory for AnswerLosingMemory {
         }
     }
 
-    async fn search(&self, user: &str, query: &MemoryQuery) -> Result<Vec<MemoryEntry>, StoreError> {
+    async fn search(
+        &self,
+        user: &str,
+        query: &MemoryQuery,
+    ) -> Result<Vec<MemoryEntry>, StoreError> {
         self.inner.search(user, query).await
     }
 
@@ -266,7 +306,14 @@ async fn a_retry_saves_nothing_twice() {
     assert_eq!(run.result().await.unwrap(), "A fact.");
     assert_eq!(texts(&inner, "ada").await, ["A fact."]);
     // Another run that saves the same text gets its own entry.
-    runtime.start(keeps::workflow(), "A fact.".to_owned()).caller("ada").await.unwrap().result().await.unwrap();
+    runtime
+        .start(keeps::workflow(), "A fact.".to_owned())
+        .caller("ada")
+        .await
+        .unwrap()
+        .result()
+        .await
+        .unwrap();
     assert_eq!(texts(&inner, "ada").await.len(), 2);
 }
 
@@ -293,7 +340,8 @@ async fn delegate(cx: &Context) -> Result<String> {
 async fn what_is_nested_has_the_memory_of_its_run() {
     let memory = InProcessMemory::new();
     let runtime = test_runtime().memory(memory.clone()).build();
-    let agent = Agent::new(calling([("delegate", json!({}))])).tools(tools![delegate]).runtime(&runtime);
+    let agent =
+        Agent::new(calling([("delegate", json!({}))])).tools(tools![delegate]).runtime(&runtime);
     let result = agent.run(of("ada")).await.unwrap();
     assert_eq!(calls_of(result.events(), "delegate")[0].outcome, Some(Ok(json!("done"))));
     assert_eq!(texts(&memory, "ada").await, ["From below."]);
@@ -303,14 +351,18 @@ async fn what_is_nested_has_the_memory_of_its_run() {
 #[tokio::test(start_paused = true)]
 async fn each_run_may_have_a_memory_of_its_own() {
     let (acme, zeta) = (InProcessMemory::new(), InProcessMemory::new());
-    let (of_acme, of_zeta): (Arc<dyn Memory>, Arc<dyn Memory>) = (Arc::new(acme.clone()), Arc::new(zeta.clone()));
-    let runtime = test_runtime().run_resource(move |began| match began.tags().get("tenant").map(String::as_str) {
-        Some("acme") => Ok(Arc::clone(&of_acme)),
-        Some("zeta") => Ok(Arc::clone(&of_zeta)),
-        _ => Err("it has no tenant"),
+    let (of_acme, of_zeta): (Arc<dyn Memory>, Arc<dyn Memory>) =
+        (Arc::new(acme.clone()), Arc::new(zeta.clone()));
+    let runtime = test_runtime().run_resource(move |began| {
+        match began.tags().get("tenant").map(String::as_str) {
+            Some("acme") => Ok(Arc::clone(&of_acme)),
+            Some("zeta") => Ok(Arc::clone(&of_zeta)),
+            _ => Err("it has no tenant"),
+        }
     });
     let runtime = runtime.build();
-    let agent = Agent::new(calling([("remember", json!({"text": "A fact."}))])).tools([remember(), recall()]);
+    let agent = Agent::new(calling([("remember", json!({"text": "A fact."}))]))
+        .tools([remember(), recall()]);
     let agent = agent.runtime(&runtime);
     agent.run(of("ada").tag("tenant", "acme")).await.unwrap();
     assert_eq!((texts(&acme, "ada").await.len(), texts(&zeta, "ada").await.len()), (1, 0));
@@ -387,7 +439,8 @@ async fn a_program_corrects_and_deletes() {
     let memory = InProcessMemory::new();
     let runtime = test_runtime().memory(memory.clone()).build();
     let of_ada = runtime.memory_of("ada").unwrap();
-    let saved = of_ada.save(MemoryNote::new("Prefers aisle seats.").tag("topic", "travel")).await.unwrap();
+    let saved =
+        of_ada.save(MemoryNote::new("Prefers aisle seats.").tag("topic", "travel")).await.unwrap();
     let other = of_ada.save("Prefers aisle seats.").await.unwrap();
     assert_ne!(saved.id, other.id);
     assert_eq!(saved.run, None);
@@ -396,7 +449,9 @@ async fn a_program_corrects_and_deletes() {
     of_ada.save_entry(corrected.clone()).await.unwrap();
     assert_eq!(of_ada.search("window").await.unwrap(), [corrected.clone()]);
     corrected.text.clear();
-    let Err(Error::Memory { .. }) = of_ada.save_entry(corrected).await else { panic!("the text is empty") };
+    let Err(Error::Memory { .. }) = of_ada.save_entry(corrected).await else {
+        panic!("the text is empty")
+    };
     assert!(!runtime.memory_of("bob").unwrap().delete(&saved.id).await.unwrap());
     assert!(of_ada.delete(&saved.id).await.unwrap());
     assert_eq!(of_ada.delete_all().await.unwrap(), 1);
@@ -409,16 +464,25 @@ async fn a_model_gets_no_more_than_a_tool_may_answer() {
     for at in 0..30 {
         // Each character takes six bytes in JSON.
         let text = format!("Fact {at:02} {}", "\u{1}".repeat(10_000));
-        memory.save("ada", MemoryEntry::new(at.to_string(), text, Timestamp::from_millis(at))).await.unwrap();
+        memory
+            .save("ada", MemoryEntry::new(at.to_string(), text, Timestamp::from_millis(at)))
+            .await
+            .unwrap();
     }
-    let runtime =
-        with(&memory, calling([("recall", json!({"query": "fact", "limit": 20})), ("recall", json!({"query": "29"}))]));
+    let runtime = with(
+        &memory,
+        calling([
+            ("recall", json!({"query": "fact", "limit": 20})),
+            ("recall", json!({"query": "29"})),
+        ]),
+    );
     let found = answers(&runtime, of("ada")).await;
     assert!(found.iter().all(|(status, _)| *status == ToolStatus::Success), "{found:?}");
     let all = found[0].1.as_array().unwrap();
     assert!(!all.is_empty() && all.len() < 20);
     assert!(
-        all[0]["text"].as_str().unwrap().starts_with("Fact 29 ") && all[0]["text"].as_str().unwrap().ends_with('…')
+        all[0]["text"].as_str().unwrap().starts_with("Fact 29 ")
+            && all[0]["text"].as_str().unwrap().ends_with('…')
     );
     assert_eq!(found[1].1.as_array().unwrap().len(), 1);
 }

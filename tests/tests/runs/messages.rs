@@ -51,7 +51,9 @@ fn names(events: &[Event]) -> Vec<&str> {
 #[track_caller]
 fn refused<T>(result: Result<T, Error>, kind: ControlErrorKind, text: &str) {
     match result {
-        Err(Error::Control(error)) => assert_eq!((error.kind(), error.to_string().as_str()), (kind, text)),
+        Err(Error::Control(error)) => {
+            assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+        }
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it should have been refused: {text}"),
     }
@@ -66,7 +68,10 @@ fn check_prefixes(events: &[Event]) {
         let mut open = 0;
         for message in conversation.messages() {
             let results = message.results().count();
-            assert!(open == 0 || results == open, "{end}: something stands between calls and their results");
+            assert!(
+                open == 0 || results == open,
+                "{end}: something stands between calls and their results"
+            );
             open = message.tool_calls().count();
         }
     }
@@ -110,7 +115,12 @@ async fn the_model_sees_messages_after_the_results_in_their_order() {
                 "message.delivered",
             ]
         );
-        let said: Vec<_> = run.conversation().messages().iter().map(|message| message.text().into_owned()).collect();
+        let said: Vec<_> = run
+            .conversation()
+            .messages()
+            .iter()
+            .map(|message| message.text().into_owned())
+            .collect();
         assert_eq!(said, ["Look.", "", "", "And that.", "Then stop.", "Both."]);
         model.finish();
     }
@@ -120,7 +130,11 @@ async fn the_model_sees_messages_after_the_results_in_their_order() {
 async fn one_that_comes_with_the_last_answer_is_answered_too() {
     let model = ScriptedModel::new([
         Turn::text("Done.").after(Duration::from_secs(10)),
-        Turn::text("More.").expect_conversation(["user: Go.", "assistant: Done.", "user: And more."]),
+        Turn::text("More.").expect_conversation([
+            "user: Go.",
+            "assistant: Done.",
+            "user: And more.",
+        ]),
     ]);
     let run = agent(&model).start("Go.").unwrap();
     pass(5).await;
@@ -156,9 +170,12 @@ async fn turns_count_anew_after_an_answer() {
 async fn many_that_come_as_the_run_ends_are_seen_or_refused() {
     for at in 0..40 {
         let model = ScriptedModel::from_fn(|request| {
-            let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
-            Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
-                .after(Duration::from_millis(1))
+            let asked =
+                request.messages.messages().iter().filter(|message| message.role() == Role::User);
+            Turn::text(
+                asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"),
+            )
+            .after(Duration::from_millis(1))
         });
         let runtime = test_runtime().store(MemoryStore::new()).build();
         let run = agent(&model).runtime(&runtime).start("go").unwrap();
@@ -192,7 +209,9 @@ async fn what_cannot_be_a_message_is_refused() {
     for message in [Message::system("Obey."), Message::assistant("I did.")] {
         refused(run.send_message(message).await, wrong, not_user);
     }
-    let result = Part::ToolCall(std::sync::Arc::new(agentflow::message::ToolCall::new("c1", "msg_look", "{}")));
+    let result = Part::ToolCall(std::sync::Arc::new(agentflow::message::ToolCall::new(
+        "c1", "msg_look", "{}",
+    )));
     refused(run.send_message(Message::new(Role::User, vec![result])).await, wrong, not_user);
     assert!(matches!(
         run.send_message("x".repeat(2 << 20)).await,
@@ -263,7 +282,9 @@ async fn from_another_process_and_while_no_process_executes_the_run() {
             "user: two",
         ]),
     ]);
-    let process = |store: ProcessStore| test_runtime().clock(clock.clone()).store(store).agent(&agent(&model)).build();
+    let process = |store: ProcessStore| {
+        test_runtime().clock(clock.clone()).store(store).agent(&agent(&model)).build()
+    };
     let first = process(store.clone());
     let run = agent(&model).runtime(&first).start(RunRequest::new("Look.").run_id(id())).unwrap();
     pass(5).await;
@@ -337,7 +358,11 @@ async fn a_cancelled_run_has_its_messages_in_its_conversation() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_of_a_session_is_in_its_history() {
-    let model = ScriptedModel::new([looks(), Turn::text("Done."), Turn::text("Ada.").expect_text("I am Ada.")]);
+    let model = ScriptedModel::new([
+        looks(),
+        Turn::text("Done."),
+        Turn::text("Ada.").expect_text("I am Ada."),
+    ]);
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let agent = agent(&model).runtime(&runtime);
     // The message arrives before the run has started in its session.

@@ -31,7 +31,8 @@ fn clerk() -> Agent {
         if last.role() == Role::User {
             return Turn::call("mcrash_note", json!({"what": last.text()}));
         }
-        let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        let asked =
+            request.messages.messages().iter().filter(|message| message.role() == Role::User);
         Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
     });
     Agent::new(model).name("mcrash_clerk").tools(tools![mcrash_note])
@@ -59,7 +60,9 @@ async fn talk(store: impl Store, live: bool) -> Result<(), Error> {
             Ok(record) if record.status == RunStatus::Success => return Ok(()),
             _ => {
                 let request = RunRequest::new("zero").run_id(id());
-                runtime.start_agent("mcrash_clerk", if live { request.live() } else { request }).await?
+                runtime
+                    .start_agent("mcrash_clerk", if live { request.live() } else { request })
+                    .await?
             }
         },
     };
@@ -82,7 +85,9 @@ async fn check(store: MemoryStore, what: String) {
     check_events(&events).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(received(&events), MESSAGES, "{what}");
     let answer = events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::RunCompleted(completed) => completed.agent().map(|answer| answer.text().into_owned()),
+        EventKind::RunCompleted(completed) => {
+            completed.agent().map(|answer| answer.text().into_owned())
+        }
         _ => None,
     });
     assert_eq!(answer.as_deref(), Some("zero|one|two|three"), "{what}");
@@ -102,13 +107,16 @@ async fn the_same_of_a_live_run() {
 /// resumed.
 #[tokio::test(start_paused = true)]
 async fn with_a_second_crash_the_conversation_is_the_same() {
-    let live = CrashTest::agent(&clerk(), || RunRequest::new("zero").live()).message("one").message("two");
+    let live =
+        CrashTest::agent(&clerk(), || RunRequest::new("zero").live()).message("one").message("two");
     let report = live.twice().run().await;
     assert!(report.crashes() > 500, "{report}");
-    let during = CrashTest::agent(&clerk(), || RunRequest::new("zero")).message_during("tool#1.mcrash_note", "one");
+    let during = CrashTest::agent(&clerk(), || RunRequest::new("zero"))
+        .message_during("tool#1.mcrash_note", "one");
     let report = during.message_during("tool#2.mcrash_note", "two").twice().run().await;
     assert!(report.crashes() > 500, "{report}");
-    let both = CrashTest::agent(&clerk(), || RunRequest::new("zero").session("s").live()).message("two");
+    let both =
+        CrashTest::agent(&clerk(), || RunRequest::new("zero").session("s").live()).message("two");
     both.message_during("tool#1.mcrash_note", "one").run().await;
 }
 
@@ -128,12 +136,19 @@ async fn a_message_to_a_run_that_waits_for_none_fails_the_test() {
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "no step `tool#7` begins, so that the message `one` is never sent")]
 async fn a_message_during_a_step_that_never_begins_fails_the_test() {
-    CrashTest::agent(&clerk(), || RunRequest::new("zero")).message_during("tool#7", "one").run().await;
+    CrashTest::agent(&clerk(), || RunRequest::new("zero"))
+        .message_during("tool#7", "one")
+        .run()
+        .await;
 }
 
 #[tokio::test]
 async fn a_run_whose_id_its_host_has_is_in_the_store() {
-    for request in [RunRequest::new("zero"), RunRequest::new("zero").session("s"), RunRequest::new("zero").live()] {
+    for request in [
+        RunRequest::new("zero"),
+        RunRequest::new("zero").session("s"),
+        RunRequest::new("zero").live(),
+    ] {
         let store = MemoryStore::new();
         let runtime = test_runtime().store(store.clone()).agent(&clerk()).build();
         let run = runtime.start_agent("mcrash_clerk", request.clone().run_id(id())).await.unwrap();
@@ -145,7 +160,10 @@ async fn a_run_whose_id_its_host_has_is_in_the_store() {
     }
     // A run that waits for its session starts later.
     let runtime = test_runtime().store(MemoryStore::new()).agent(&clerk()).build();
-    let first = runtime.start_agent("mcrash_clerk", RunRequest::new("zero").session("s").live()).await.unwrap();
+    let first = runtime
+        .start_agent("mcrash_clerk", RunRequest::new("zero").session("s").live())
+        .await
+        .unwrap();
     let waits = RunRequest::new("one").session(agentflow::session::Session::from("s").waiting());
     let second = runtime.start_agent("mcrash_clerk", waits).await.unwrap();
     assert!(second.recorded().is_empty());

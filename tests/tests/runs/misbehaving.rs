@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use agentflow::event::EventSink;
 use agentflow::serde_json::json;
-use agentflow::store::{Epoch, MemoryStore, RunFilter, RunStatus, Store, StoreError, StoreErrorKind};
+use agentflow::store::{
+    Epoch, MemoryStore, RunFilter, RunStatus, Store, StoreError, StoreErrorKind,
+};
 use agentflow::time::{Clock, Timestamp};
 use agentflow::tool::{FnTool, ToolPolicy};
 use agentflow::workflow::{Handle, Node, NodePolicy, RetryPolicy};
@@ -56,7 +58,10 @@ async fn a_step_that_panics_as_it_is_dropped_takes_nothing_with_it() {
     let runtime = test_runtime().store(store.clone()).build();
     let timed_out = runtime.start(flow(), ()).await.unwrap();
     let error = timed_out.result().await.unwrap_err();
-    assert_eq!(error.to_string(), "the step `mined` failed: the step took longer than its time limit of 20s");
+    assert_eq!(
+        error.to_string(),
+        "the step `mined` failed: the step took longer than its time limit of 20s"
+    );
     check_events(&timed_out.recorded()).unwrap();
 
     let cancelled = runtime.start(flow(), ()).await.unwrap();
@@ -77,7 +82,9 @@ fn mined_agent(runtime: &Runtime) -> Agent {
         1 => Turn::call("mined", json!({})),
         _ => Turn::text("done"),
     });
-    Agent::new(model).tools([tool.policy(ToolPolicy::default().timeout(Duration::from_secs(20)))]).runtime(runtime)
+    Agent::new(model)
+        .tools([tool.policy(ToolPolicy::default().timeout(Duration::from_secs(20)))])
+        .runtime(runtime)
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +135,8 @@ async fn a_sink_may_panic_and_may_read_the_run() {
         b.node("c", (a,), |_, (n,)| async move { Step::Ok(n + 1) })
     })
     .unwrap();
-    let handle = test_runtime().store(MemoryStore::new()).sink(sink).build().start(flow, 1).await.unwrap();
+    let handle =
+        test_runtime().store(MemoryStore::new()).sink(sink).build().start(flow, 1).await.unwrap();
     let handle = Arc::new(Mutex::new(Some(handle)));
     run.set(Arc::clone(&handle)).unwrap();
     pass(10).await;
@@ -164,7 +172,10 @@ async fn an_output_has_a_limit() {
     .unwrap();
     assert_eq!(mapped.run(&runtime, ()).await.unwrap_err().kind(), "too_large");
     // The default limit is 16 MiB.
-    assert_eq!(flow(17 << 20).run(&test_runtime().build(), ()).await.unwrap_err().kind(), "too_large");
+    assert_eq!(
+        flow(17 << 20).run(&test_runtime().build(), ()).await.unwrap_err().kind(),
+        "too_large"
+    );
 }
 
 /// A clock that can be set back.
@@ -182,7 +193,8 @@ impl Clock for Wrong {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_makes_no_pause_longer() {
-    let (store, clock) = (MemoryStore::new(), Wrong { clock: TestClock::new(), back: Arc::default() });
+    let (store, clock) =
+        (MemoryStore::new(), Wrong { clock: TestClock::new(), back: Arc::default() });
     let tries = Arc::new(AtomicUsize::new(0));
     let flow = {
         let tries = Arc::clone(&tries);
@@ -197,7 +209,8 @@ async fn a_clock_that_is_set_back_makes_no_pause_longer() {
         })
         .unwrap()
     };
-    let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
+    let runtime =
+        || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
     let handle = runtime().start(flow.clone(), ()).await.unwrap();
     pass(10).await;
     handle.abandon();
@@ -256,7 +269,8 @@ async fn a_run_that_is_always_ready_can_be_stopped() {
     handle.cancel("enough").await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "cancelled");
 
-    let limited = tokio::time::timeout(Duration::from_millis(20), spinning().run(&runtime, 0)).await;
+    let limited =
+        tokio::time::timeout(Duration::from_millis(20), spinning().run(&runtime, 0)).await;
     assert!(limited.is_err(), "its future leaves room for a time limit around it");
     let limited = runtime.start(spinning(), 0).timeout(Duration::from_millis(50)).await.unwrap();
     assert_eq!(limited.result().await.unwrap_err().kind(), "timeout");
@@ -270,7 +284,9 @@ async fn a_run_that_is_always_ready_can_be_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_tool_says_of_its_failure_is_bounded() {
-    let long = FnTool::new("long", "Fails.", |_, _: Nothing| async { Err::<u32, _>("e".repeat(10_000_000)) });
+    let long = FnTool::new("long", "Fails.", |_, _: Nothing| async {
+        Err::<u32, _>("e".repeat(10_000_000))
+    });
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {
         1 => Turn::call("long", json!({})),
         3 => Turn::call("x".repeat(100_000), json!({})),
@@ -308,8 +324,10 @@ impl agentflow::store::StoreLayer for UnclosableStore {
 async fn a_run_whose_end_is_kept_has_its_result_also_when_it_cannot_be_closed() {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(UnclosableStore(store.clone())).build();
-    let flow =
-        Workflow::<(), u32>::build("kept", [], |b, ()| b.node("one", (), |_, ()| async { Step::Ok(1) })).unwrap();
+    let flow = Workflow::<(), u32>::build("kept", [], |b, ()| {
+        b.node("one", (), |_, ()| async { Step::Ok(1) })
+    })
+    .unwrap();
     assert_eq!(runtime.start(flow, ()).await.unwrap().result().await.unwrap(), 1);
     let status = store.list(RunFilter::new()).await.unwrap()[0].status;
     assert_eq!(status, RunStatus::Success);

@@ -59,25 +59,43 @@ async fn purged_parent(cx: &Context) -> Result<String> {
 }
 
 async fn ids(runtime: &Runtime) -> Vec<String> {
-    let mut ids: Vec<String> =
-        runtime.runs(RunFilter::new()).await.unwrap().iter().map(|run| run.run_id.to_string()).collect();
+    let mut ids: Vec<String> = runtime
+        .runs(RunFilter::new())
+        .await
+        .unwrap()
+        .iter()
+        .map(|run| run.run_id.to_string())
+        .collect();
     ids.sort();
     ids
 }
 
 async fn written(runtime: &Runtime, id: &str, word: &str) {
-    let run = runtime.start(purged_writes::workflow(), word.to_owned()).run_id(RunId::new(id)).await.unwrap();
+    let run = runtime
+        .start(purged_writes::workflow(), word.to_owned())
+        .run_id(RunId::new(id))
+        .await
+        .unwrap();
     let _ = run.result().await;
 }
 
 async fn check(store: impl Store + Clone) {
     let door = || Door(Semaphore::new(0));
     let inner = test_runtime().store(store.clone()).resource(door()).build();
-    let runtime = test_runtime().store(store.clone()).resource(door()).resource(inner.clone()).build();
+    let runtime =
+        test_runtime().store(store.clone()).resource(door()).resource(inner.clone()).build();
     written(&runtime, "old", "tea").await;
     written(&runtime, "failed", "fail").await;
-    runtime.start(purged_parent::workflow(), ()).run_id(RunId::new("parent")).await.unwrap().result().await.unwrap();
-    let asks = runtime.start(purged_waits::workflow(), ()).run_id(RunId::new("waits")).await.unwrap();
+    runtime
+        .start(purged_parent::workflow(), ())
+        .run_id(RunId::new("parent"))
+        .await
+        .unwrap()
+        .result()
+        .await
+        .unwrap();
+    let asks =
+        runtime.start(purged_waits::workflow(), ()).run_id(RunId::new("waits")).await.unwrap();
     asks.pause().await.unwrap();
     tokio::time::advance(HOUR).await;
     written(&runtime, "new", "milk").await;
@@ -101,7 +119,12 @@ async fn check(store: impl Store + Clone) {
     assert_eq!(ids(&runtime).await, ["child", "new", "waits"]);
     // The journal and the artifacts are removed too. Artifacts of other runs are kept.
     assert!(runtime.journal(&RunId::new("old")).await.is_err());
-    assert!(runtime.artifact(&RunId::new("old"), "word.txt", None).await.map_or(true, |found| found.is_none()));
+    assert!(
+        runtime
+            .artifact(&RunId::new("old"), "word.txt", None)
+            .await
+            .map_or(true, |found| found.is_none())
+    );
     let kept = runtime.artifact(&RunId::new("new"), "word.txt", None).await.unwrap().unwrap();
     assert_eq!(&*kept.bytes, b"milk");
     // A run that the removed run had started is independent and ends on its own.
@@ -129,7 +152,8 @@ async fn so_it_is_in_a_file() {
 /// Purges more runs than one page lists, with unfinished runs in between.
 #[tokio::test(start_paused = true)]
 async fn more_runs_than_a_page_are_removed() {
-    let runtime = test_runtime().store(MemoryStore::new()).resource(Door(Semaphore::new(0))).build();
+    let runtime =
+        test_runtime().store(MemoryStore::new()).resource(Door(Semaphore::new(0))).build();
     let mut waiting = Vec::new();
     for number in 0..1_203 {
         match number % 400 {

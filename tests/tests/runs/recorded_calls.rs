@@ -36,22 +36,35 @@ async fn the_arguments_of_a_node_that_is_a_call_are_recorded() {
         let runtime = test_runtime().store(MemoryStore::new()).with(redact().secret("Elm Street"));
         runtime.record_calls(records).build()
     };
-    let run = runtime(true).start(recorded_parcel::workflow(), "7 Elm Street".to_owned()).await.unwrap();
+    let run =
+        runtime(true).start(recorded_parcel::workflow(), "7 Elm Street".to_owned()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "500 grams to 7 Elm Street");
     let events = run.recorded();
     check_events(&events).unwrap();
-    assert_eq!(arguments(&events), [r#"sent/tool#1.recorded_send {"grams":500,"street":"7 [redacted]"}"#]);
-    let calls: Vec<_> = AgentEvents::of(&events).into_iter().flat_map(|event| event.tool_calls).collect();
+    assert_eq!(
+        arguments(&events),
+        [r#"sent/tool#1.recorded_send {"grams":500,"street":"7 [redacted]"}"#]
+    );
+    let calls: Vec<_> =
+        AgentEvents::of(&events).into_iter().flat_map(|event| event.tool_calls).collect();
     assert_eq!(calls.len(), 1);
     assert_eq!(calls[0]["args"], json!({"grams": 500, "street": "7 [redacted]"}));
     let chunks = TaskChunks::of(&events);
-    assert_eq!(chunks.iter().filter(|chunk| chunk.chunk_type == TaskChunkKind::ToolCallRequest).count(), 1);
+    assert_eq!(
+        chunks.iter().filter(|chunk| chunk.chunk_type == TaskChunkKind::ToolCallRequest).count(),
+        1
+    );
 
     // Without the setting, only the node's events represent the call.
-    let run = runtime(false).start(recorded_parcel::workflow(), "7 Elm Street".to_owned()).await.unwrap();
+    let run =
+        runtime(false).start(recorded_parcel::workflow(), "7 Elm Street".to_owned()).await.unwrap();
     run.result().await.unwrap();
     assert_eq!(arguments(&run.recorded()), [""; 0]);
-    assert!(run.recorded().iter().any(|event| matches!(event.kind, EventKind::NodeStarted { tool: Some(_), .. })));
+    assert!(
+        run.recorded()
+            .iter()
+            .any(|event| matches!(event.kind, EventKind::NodeStarted { tool: Some(_), .. }))
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,7 +32,10 @@ async fn a_step_may_give_its_error_to_others() {
     let model = ScriptedModel::new([Turn::text("yes"), Turn::fails(ModelErrorKind::Auth)]);
     let runtime = test_runtime().model(model.clone()).build();
     let cx = runtime.context();
-    assert_eq!(try_and_describe(&cx, "Is it?".into()).await.unwrap(), ("yes".to_owned(), "yes".to_owned()));
+    assert_eq!(
+        try_and_describe(&cx, "Is it?".into()).await.unwrap(),
+        ("yes".to_owned(), "yes".to_owned())
+    );
     let (first, second) = try_and_describe(&cx, "And now?".into()).await.unwrap();
     assert_eq!(first, second);
     assert!(first.starts_with(&format!("{}, false: ", FailureKind::Auth)), "{first}");
@@ -146,7 +149,8 @@ async fn bill_each(customers: Vec<u64>) -> Result<Vec<String>, BillError> {
 
 #[tokio::test(start_paused = true)]
 async fn the_error_of_a_nested_workflow_is_the_same_after_each_crash() {
-    let expected = ["700, 700", "not 20000, no: 20000 declined", "closed, no: closed"].map(str::to_owned);
+    let expected =
+        ["700, 700", "not 20000, no: 20000 declined", "closed, no: closed"].map(str::to_owned);
     assert_eq!(bill_each(vec![7, 200, 0]).await.unwrap(), expected);
     CrashTest::new(&bill_each::workflow(), || vec![7, 200, 0]).run().await;
 }
@@ -169,7 +173,11 @@ struct ErrorWithSource;
 
 impl std::fmt::Display for ErrorWithSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if f.alternate() { "could not fetch the page: 404: not found" } else { "could not fetch the page" })
+        f.write_str(if f.alternate() {
+            "could not fetch the page: 404: not found"
+        } else {
+            "could not fetch the page"
+        })
     }
 }
 
@@ -194,9 +202,15 @@ async fn what_was_behind_an_error_is_kept() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let run = runtime.start(fetch_page::workflow(), String::new()).await.unwrap();
     let error = run.result().await.unwrap_err();
-    assert_eq!(error.to_string(), "the step `page` failed: could not fetch the page: 404: not found");
+    assert_eq!(
+        error.to_string(),
+        "the step `page` failed: could not fetch the page: 404: not found"
+    );
     let record = runtime.run_record(run.run_id()).await.unwrap();
-    assert_eq!(record.error.as_deref(), Some("the step `page` failed: could not fetch the page: 404: not found"));
+    assert_eq!(
+        record.error.as_deref(),
+        Some("the step `page` failed: could not fetch the page: 404: not found")
+    );
     let report = runtime.inspect(run.run_id()).await.unwrap();
     let page = report.nodes.iter().find(|node| node.name == "page").unwrap();
     assert_eq!(page.error.as_deref(), Some("could not fetch the page: 404: not found"));
@@ -217,7 +231,9 @@ async fn fails_as(which: u32) -> Result<u32> {
         2 => Error::MaxStepsReached { steps: 4 },
         3 => Error::LlmCallLimit { calls: 5 },
         4 => Error::NoAnswer { stop_reason: "length".to_owned() },
-        5 => Error::BudgetExceeded { budget: "cents".into(), message: "no money is left".to_owned() },
+        5 => {
+            Error::BudgetExceeded { budget: "cents".into(), message: "no money is left".to_owned() }
+        }
         6 => Error::Cancelled { reason: "enough".into() },
         7 => Error::Lost { reason: "gone".to_owned() },
         _ => return Ok(which),
@@ -233,11 +249,17 @@ async fn by_variant(which: u32) -> Result<u32> {
     let value = match fails_as(which).await {
         Ok(value) => value,
         Err(agentflow::Error::Timeout { limit }) => passed_on(limit.as_secs() as u32).await?,
-        Err(agentflow::Error::Model(error)) => passed_on(error.status().unwrap_or(0).into()).await?,
+        Err(agentflow::Error::Model(error)) => {
+            passed_on(error.status().unwrap_or(0).into()).await?
+        }
         Err(agentflow::Error::MaxStepsReached { steps }) => passed_on(steps).await?,
         Err(agentflow::Error::LlmCallLimit { calls }) => passed_on(calls).await?,
-        Err(agentflow::Error::NoAnswer { stop_reason }) => passed_on(stop_reason.len() as u32).await?,
-        Err(agentflow::Error::BudgetExceeded { budget, .. }) => passed_on(budget.len() as u32 + 100).await?,
+        Err(agentflow::Error::NoAnswer { stop_reason }) => {
+            passed_on(stop_reason.len() as u32).await?
+        }
+        Err(agentflow::Error::BudgetExceeded { budget, .. }) => {
+            passed_on(budget.len() as u32 + 100).await?
+        }
         Err(agentflow::Error::Cancelled { reason }) => passed_on(reason.len() as u32 + 200).await?,
         Err(other) => return Err(other),
     };
@@ -246,7 +268,8 @@ async fn by_variant(which: u32) -> Result<u32> {
 
 #[tokio::test(start_paused = true)]
 async fn a_match_on_a_recorded_error_takes_the_arm_of_its_variant() {
-    for (which, expected) in [(0, 7), (1, 429), (2, 4), (3, 5), (4, 6), (5, 105), (6, 206), (9, 9)] {
+    for (which, expected) in [(0, 7), (1, 429), (2, 4), (3, 5), (4, 6), (5, 105), (6, 206), (9, 9)]
+    {
         assert_eq!(by_variant(which).await.unwrap(), expected, "{which}");
         CrashTest::new(&by_variant::workflow(), move || which).run().await;
     }
@@ -292,8 +315,10 @@ async fn variants_of_nested(cx: &Context) -> Result<(u64, u32)> {
 
 #[tokio::test(start_paused = true)]
 async fn nested_errors_keep_their_variant_after_each_crash() {
-    let model = || ScriptedModel::from_fn(|_| Turn::call("asks_on", agentflow::serde_json::json!({})));
-    let test = CrashTest::new(&variants_of_nested::workflow(), || ()).runtime(move |runtime| runtime.model(model()));
+    let model =
+        || ScriptedModel::from_fn(|_| Turn::call("asks_on", agentflow::serde_json::json!({})));
+    let test = CrashTest::new(&variants_of_nested::workflow(), || ())
+        .runtime(move |runtime| runtime.model(model()));
     let report = test.may_differ_when_interrupted().run().await;
     assert!(report.crashes() > 5, "{report:?}");
 }

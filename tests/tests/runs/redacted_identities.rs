@@ -29,7 +29,9 @@ fn keeper() -> Agent {
         let last = request.messages.last().expect("somebody asks");
         match last.role() {
             Role::User => Turn::call("identity_keeps", json!({"nick": last.text()})),
-            _ => Turn::text(last.results().map(|result| result.output.clone()).collect::<Vec<_>>().join("|")),
+            _ => Turn::text(
+                last.results().map(|result| result.output.clone()).collect::<Vec<_>>().join("|"),
+            ),
         }
     });
     Agent::new(model).name("identity_keeper").tools(tools![identity_keeps])
@@ -60,7 +62,10 @@ async fn callers_and_sessions_whose_names_are_addresses_stay_apart() {
     assert_eq!(say(&runtime, bob, "bob@example.org", "Bobby").await, "before: ");
     // The next turn of the same sessions, in another process.
     let runtime = process(&store);
-    assert_eq!(say(&runtime, ada, "ada@example.org", "write to eve@example.org").await, "before: Countess");
+    assert_eq!(
+        say(&runtime, ada, "ada@example.org", "write to eve@example.org").await,
+        "before: Countess"
+    );
     assert_eq!(say(&runtime, bob, "bob@example.org", "4111 1111 1111 1111").await, "before: Bobby");
     for (caller, session) in [(ada, "ada@example.org"), (bob, "bob@example.org")] {
         let runs = runtime.runs(RunFilter::default().caller(caller)).await.unwrap();
@@ -80,7 +85,10 @@ async fn callers_and_sessions_whose_names_are_addresses_stay_apart() {
 async fn calls_of_one_turn_whose_ids_look_like_cards_keep_their_results() {
     let ids = ["call_4111111111111111", "call_5500005555555559"];
     let arguments = json!({"nick": "x"});
-    let turn = Turn::call("identity_keeps", &arguments).id(ids[0]).and_call("identity_keeps", &arguments).id(ids[1]);
+    let turn = Turn::call("identity_keeps", &arguments)
+        .id(ids[0])
+        .and_call("identity_keeps", &arguments)
+        .id(ids[1]);
     let model = ScriptedModel::new([turn, Turn::text("done")]);
     let agent = Agent::new(model).name("identity_pair").tools(tools![identity_keeps]);
     let store = MemoryStore::new();

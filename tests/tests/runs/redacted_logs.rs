@@ -44,7 +44,9 @@ impl Log {
     /// Collects the log lines of this thread as long as the guard exists.
     pub(crate) fn for_this_thread() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
-        let guard = tracing::subscriber::set_default(tracing_subscriber::Registry::default().with(log.clone()));
+        let guard = tracing::subscriber::set_default(
+            tracing_subscriber::Registry::default().with(log.clone()),
+        );
         (log, guard)
     }
 
@@ -56,7 +58,10 @@ impl Log {
     fn says(&self, text: &str) {
         let lines = self.0.lock().unwrap();
         let of: Vec<_> = lines.iter().filter(|line| line.contains(text)).collect();
-        assert!(!of.is_empty() && of.iter().all(|line| line.contains("[redacted]")), "{text}: {lines:#?}");
+        assert!(
+            !of.is_empty() && of.iter().all(|line| line.contains("[redacted]")),
+            "{text}: {lines:#?}"
+        );
         assert!(!lines.iter().any(|line| line.contains("swordfish")), "{lines:#?}");
     }
 }
@@ -83,14 +88,21 @@ async fn a_call_that_is_retried_outside_of_a_run() {
 #[tokio::test(start_paused = true)]
 async fn a_summary_that_fails() {
     let (log, _guard) = Log::for_this_thread();
-    let model = ScriptedModel::from_fn(|request| match request.messages.messages()[0].text().contains("summary") {
-        true => Turn::error(agentflow::model::ModelError::new(ModelErrorKind::BadRequest, "no swordfish")),
-        false => Turn::text("yes"),
+    let model = ScriptedModel::from_fn(|request| {
+        match request.messages.messages()[0].text().contains("summary") {
+            true => Turn::error(agentflow::model::ModelError::new(
+                ModelErrorKind::BadRequest,
+                "no swordfish",
+            )),
+            false => Turn::text("yes"),
+        }
     });
     let runtime = discreet().store(MemoryStore::new()).build();
     let agent = Agent::new(model).name("redacted_summed").runtime(&runtime);
     for text in ["1", "2", "3", "4"] {
-        let session = Session::from("s").window(SessionWindow::default().runs(2)).summarized(Summary::default());
+        let session = Session::from("s")
+            .window(SessionWindow::default().runs(2))
+            .summarized(Summary::default());
         agent.run(RunRequest::new(text).session(session)).await.unwrap();
     }
     log.says("was not summed up");
@@ -152,12 +164,16 @@ async fn redacted_asks(cx: &Context) -> Result<String> {
 async fn a_run_that_cannot_be_resumed() {
     let (log, _guard) = Log::for_this_thread();
     let store = MemoryStore::new();
-    let run = discreet().store(store.clone()).build().start(redacted_asks::workflow(), ()).await.unwrap();
+    let run =
+        discreet().store(store.clone()).build().start(redacted_asks::workflow(), ()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     run.abandon();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let recovered = without_a_door(store).recover().await.unwrap();
-    assert!(recovered.left[0].1.to_string().contains("swordfish"), "whoever asked sees it: {recovered:?}");
+    assert!(
+        recovered.left[0].1.to_string().contains("swordfish"),
+        "whoever asked sees it: {recovered:?}"
+    );
     log.says("a run could not be resumed");
 }
 

@@ -21,9 +21,15 @@ fn id() -> RunId {
 /// secret.
 async fn left() -> (MemoryStore, Runtime) {
     let store = MemoryStore::new();
-    let model = ScriptedModel::from_fn(|_| Turn::call("redacted_open", serde_json::json!({"door": "cellar"})));
+    let model = ScriptedModel::from_fn(|_| {
+        Turn::call("redacted_open", serde_json::json!({"door": "cellar"}))
+    });
     let agent = Agent::new(model).name("porter").tools(tools![redacted_open]);
-    let runtime = test_runtime().store(store.clone()).with(redact().secret("swordfish")).agent(&agent).build();
+    let runtime = test_runtime()
+        .store(store.clone())
+        .with(redact().secret("swordfish"))
+        .agent(&agent)
+        .build();
     let run = runtime.start_agent("porter", "Open it.").await.unwrap();
     within("the run to ask", async {
         while runtime.approvals(RunFilter::default()).await.unwrap().is_empty() {
@@ -49,7 +55,10 @@ async fn journal(store: &MemoryStore) -> String {
 async fn a_secret_in_a_request_to_a_run_at_rest_is_in_no_record() {
     let (store, runtime) = left().await;
     runtime.send_message(&id(), "The word is swordfish.").await.unwrap();
-    runtime.approve(&id(), "tool#1.redacted_open", Approval::denied("say swordfish first"), "bob").await.unwrap();
+    runtime
+        .approve(&id(), "tool#1.redacted_open", Approval::denied("say swordfish first"), "bob")
+        .await
+        .unwrap();
     runtime.cancel(&id(), "swordfish is known to all").await.unwrap();
     let journal = journal(&store).await;
     for kind in ["message.received", "approval.resolved", "run.cancelled"] {

@@ -37,7 +37,8 @@ fn chain() -> Workflow<(u32,), u32> {
 fn asking() -> Workflow<(u32,), String> {
     Workflow::build("asking", ["n"], |b, (n,)| {
         let a = b.node("a", (n,), |_, (n,)| slow(n));
-        let merge: Handle<Approval> = b.gate("merge", (a,), |(n,)| Step::Ok((format!("merge {n}?"), n)));
+        let merge: Handle<Approval> =
+            b.gate("merge", (a,), |(n,)| Step::Ok((format!("merge {n}?"), n)));
         let sum: Handle<u32> = b.gate("sum", (a,), |(n,)| Step::Ok(("how much?".to_owned(), n)));
         b.value("end", (merge, sum), |(merge, sum)| Step::Ok(format!("{merge:?} {sum}")))
     })
@@ -46,7 +47,12 @@ fn asking() -> Workflow<(u32,), String> {
 
 /// Returns a runtime for a new process with the same store and clock.
 fn process(store: &MemoryStore, clock: &TestClock) -> Runtime {
-    test_runtime().clock(clock.clone()).store(store.clone()).workflow(&chain()).workflow(&asking()).build()
+    test_runtime()
+        .clock(clock.clone())
+        .store(store.clone())
+        .workflow(&chain())
+        .workflow(&asking())
+        .build()
 }
 
 fn runtime(store: &MemoryStore) -> Runtime {
@@ -75,7 +81,9 @@ async fn events(store: &MemoryStore) -> Vec<Event> {
 #[track_caller]
 fn refused<T>(result: Result<T, Error>, kind: ControlErrorKind, text: &str) {
     match result {
-        Err(Error::Control(error)) => assert_eq!((error.kind(), error.to_string().as_str()), (kind, text)),
+        Err(Error::Control(error)) => {
+            assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+        }
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it should have been refused: {text}"),
     }
@@ -98,21 +106,51 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
         refused(paused_twice, WrongState, "the run cannot be paused: it is paused already");
         pass(3600).await;
         assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-        let started = |events: &[Event]| events.iter().filter(|event| event.name() == "workflow.node.started").count();
-        assert_eq!(started(&events(&store).await), 1, "`a` continued to its end, `c` did not begin");
+        let started = |events: &[Event]| {
+            events.iter().filter(|event| event.name() == "workflow.node.started").count()
+        };
+        assert_eq!(
+            started(&events(&store).await),
+            1,
+            "`a` continued to its end, `c` did not begin"
+        );
         match by_id {
             true => runtime.unpause(&id()).await.unwrap(),
             false => handle.unpause().await.unwrap(),
         }
         assert_eq!(status(&store).await, (RunStatus::Running, None));
-        refused(handle.unpause().await, WrongState, "the run cannot be unpaused: it is running, not paused");
+        refused(
+            handle.unpause().await,
+            WrongState,
+            "the run cannot be unpaused: it is running, not paused",
+        );
         assert_eq!(handle.result().await.unwrap(), 3);
         refused(handle.pause().await, WrongState, "the run cannot be paused: it is over (success)");
-        refused(runtime.pause(&id()).await, WrongState, "the run cannot be paused: it is over (success)");
-        refused(runtime.unpause(&id()).await, WrongState, "the run cannot be unpaused: it is over (success)");
-        refused(runtime.cancel(&id(), "late").await, WrongState, "the run cannot be cancelled: it is over (success)");
-        refused(runtime.retry(&id(), "a", "me").await, WrongState, "the run cannot be retried: it is over (success)");
-        refused(runtime.resume(&id()).await.map(drop), WrongState, "the run cannot be resumed: it is over (success)");
+        refused(
+            runtime.pause(&id()).await,
+            WrongState,
+            "the run cannot be paused: it is over (success)",
+        );
+        refused(
+            runtime.unpause(&id()).await,
+            WrongState,
+            "the run cannot be unpaused: it is over (success)",
+        );
+        refused(
+            runtime.cancel(&id(), "late").await,
+            WrongState,
+            "the run cannot be cancelled: it is over (success)",
+        );
+        refused(
+            runtime.retry(&id(), "a", "me").await,
+            WrongState,
+            "the run cannot be retried: it is over (success)",
+        );
+        refused(
+            runtime.resume(&id()).await.map(drop),
+            WrongState,
+            "the run cannot be resumed: it is over (success)",
+        );
         check_events(&events(&store).await).unwrap();
     }
 }
@@ -132,14 +170,22 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     assert_eq!(recovered.resumed.len(), 1);
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-    assert_eq!(second.resume(&id()).await.unwrap().run_id(), &id(), "it is running in this process");
+    assert_eq!(
+        second.resume(&id()).await.unwrap().run_id(),
+        &id(),
+        "it is running in this process"
+    );
     restart(recovered.resumed.remove(0)).await;
 
     // The run is unpaused while no process executes it, and continues when it is resumed.
     let third = process(&store, &clock);
     refused(third.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
     third.unpause(&id()).await.unwrap();
-    refused(third.unpause(&id()).await, WrongState, "the run cannot be unpaused: it is running, not paused");
+    refused(
+        third.unpause(&id()).await,
+        WrongState,
+        "the run cannot be unpaused: it is running, not paused",
+    );
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Queued, None), "nobody executes it");
     let handle = third.resume(&id()).await.unwrap();
@@ -160,10 +206,20 @@ async fn a_run_that_nobody_executes_can_be_paused_and_cancelled() {
     assert_eq!(status(&store).await.0, RunStatus::Cancelled);
     let all = events(&store).await;
     check_events(&all).unwrap();
-    let EventKind::RunCancelled { reason, .. } = &all.last().unwrap().kind else { panic!("{all:?}") };
+    let EventKind::RunCancelled { reason, .. } = &all.last().unwrap().kind else {
+        panic!("{all:?}")
+    };
     assert_eq!(&**reason, "not wanted");
-    refused(second.cancel(&id(), "again").await, WrongState, "the run cannot be cancelled: it is over (cancelled)");
-    refused(second.resume(&id()).await.map(drop), WrongState, "the run cannot be resumed: it is over (cancelled)");
+    refused(
+        second.cancel(&id(), "again").await,
+        WrongState,
+        "the run cannot be cancelled: it is over (cancelled)",
+    );
+    refused(
+        second.resume(&id()).await.map(drop),
+        WrongState,
+        "the run cannot be resumed: it is over (cancelled)",
+    );
     assert!(second.recover().await.unwrap().resumed.is_empty());
 }
 
@@ -188,7 +244,9 @@ async fn a_running_run_is_cancelled() {
 async fn what_there_is_not() {
     let store = MemoryStore::new();
     let with = runtime(&store);
-    let Err(Error::Store(error)) = with.pause(&RunId::new("nope")).await else { panic!("there is no such run") };
+    let Err(Error::Store(error)) = with.pause(&RunId::new("nope")).await else {
+        panic!("there is no such run")
+    };
     assert_eq!(error.kind(), StoreErrorKind::NotFound);
     assert_eq!(error.to_string(), "there is no run `nope` in this store");
     let without = test_runtime().build();
@@ -248,11 +306,16 @@ async fn answers_through_the_handle_and_by_id() {
     let who: Vec<String> = all
         .iter()
         .filter_map(|event| match &event.kind {
-            EventKind::ApprovalResolved { answer, by } => Some(format!("{} {by} {answer}", event.path)),
+            EventKind::ApprovalResolved { answer, by } => {
+                Some(format!("{} {by} {answer}", event.path))
+            }
             _ => None,
         })
         .collect();
-    assert_eq!(who, [r#"merge ada {"decision":"denied","comment":"not on a Friday"}"#, "sum bob 7"]);
+    assert_eq!(
+        who,
+        [r#"merge ada {"decision":"denied","comment":"not on a Friday"}"#, "sum bob 7"]
+    );
     refused(
         runtime.answer(&id(), "sum", &7_u32, "bob").await,
         WrongState,
@@ -344,7 +407,8 @@ async fn a_gate_whose_time_is_over() {
 async fn the_time_of_a_gate_passes_while_nobody_executes_the_run() {
     let store = MemoryStore::new();
     let clock = TestClock::new();
-    let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&patient()).build();
+    let runtime =
+        || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&patient()).build();
     let handle = runtime().start(patient(), ()).await.unwrap();
     tokio::time::sleep(3 * DAY).await;
     restart(handle).await;
@@ -369,7 +433,11 @@ fn broken(stop: StopPolicy) -> Broken {
     let (switch, counts) = (Arc::clone(&works), Arc::clone(&ran));
     let flow = Workflow::<(), u32>::build("broken", [], move |b, ()| {
         b.stop_policy(stop);
-        let sibling = |b: &mut agentflow::workflow::Builder, at: usize, name: &str, seconds: u64| -> Handle<u32> {
+        let sibling = |b: &mut agentflow::workflow::Builder,
+                       at: usize,
+                       name: &str,
+                       seconds: u64|
+         -> Handle<u32> {
             let counts = Arc::clone(&counts);
             b.node(name, (), move |_, ()| {
                 let counts = Arc::clone(&counts);
@@ -410,7 +478,8 @@ async fn a_failed_run_is_retried() {
         for in_between in [false, true] {
             let Broken { works, ran, flow } = broken(stop);
             let (store, clock) = (MemoryStore::new(), TestClock::new());
-            let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
+            let runtime =
+                || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
             let first = runtime();
             let handle = first.start(flow.clone(), ()).await.unwrap();
             let error = handle.result().await.unwrap_err();
@@ -468,7 +537,9 @@ async fn a_node_is_retried_while_its_run_continues() {
             async move { if works { Ok(1) } else { Err("broken".to_owned()) } }
         });
         let optional: Handle<u32> =
-            b.node(Node::new("optional").on_error(OnError::Skip), (), |_, ()| async { Err("never".to_owned()) });
+            b.node(Node::new("optional").on_error(OnError::Skip), (), |_, ()| async {
+                Err("never".to_owned())
+            });
         let _reads = b.node("reads", (optional,), |_, (n,)| async move { Step::Ok(n) });
         let next = b.node("next", (bad,), |_, (n,)| async move { Step::Ok(n) });
         let slow = b.node("slow", (), |_, ()| slow(0));
@@ -498,7 +569,9 @@ async fn a_node_is_retried_while_its_run_continues() {
 #[tokio::test(start_paused = true)]
 async fn a_denied_node_is_asked_about_again() {
     let flow = Workflow::<(), u32>::build("denied", [], |b, ()| {
-        b.node(Node::new("send").policy(NodePolicy::default().approve("send it?")), (), |_, ()| slow(0))
+        b.node(Node::new("send").policy(NodePolicy::default().approve("send it?")), (), |_, ()| {
+            slow(0)
+        })
     })
     .unwrap();
     let store = MemoryStore::new();
@@ -506,7 +579,10 @@ async fn a_denied_node_is_asked_about_again() {
     let handle = runtime.start(flow.clone(), ()).await.unwrap();
     pass(1).await;
     handle.approve("send", Approval::denied("no"), "ada").await.unwrap();
-    assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `send` failed: approval denied: no");
+    assert_eq!(
+        handle.result().await.unwrap_err().to_string(),
+        "the step `send` failed: approval denied: no"
+    );
     runtime.retry(&id(), "send", "ada").await.unwrap();
     let handle = runtime.resume_as(&id(), &flow).await.unwrap();
     pass(1).await;
@@ -518,11 +594,14 @@ async fn a_denied_node_is_asked_about_again() {
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_step_waits_for_a_decision() {
     let flow = Workflow::<(), u32>::build("pays", [], |b, ()| {
-        b.node(Node::new("pay").policy(NodePolicy::default().repeatable(false)), (), |_, ()| slow(0))
+        b.node(Node::new("pay").policy(NodePolicy::default().repeatable(false)), (), |_, ()| {
+            slow(0)
+        })
     })
     .unwrap();
     let (store, clock) = (MemoryStore::new(), TestClock::new());
-    let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
+    let runtime =
+        || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
     let handle = runtime().start(flow.clone(), ()).await.unwrap();
     pass(1).await;
     restart(handle).await;
@@ -608,8 +687,13 @@ async fn shipment(cx: &agentflow::Context, n: u32) -> agentflow::Result<u32> {
 #[tokio::test(start_paused = true)]
 async fn a_write_below_a_step_that_is_retried_waits_for_it() {
     let (store, clock) = (MemoryStore::new(), TestClock::new());
-    let process =
-        |failures| test_runtime().clock(clock.clone()).store(store.clone()).resource(AtomicU32::new(failures)).build();
+    let process = |failures| {
+        test_runtime()
+            .clock(clock.clone())
+            .store(store.clone())
+            .resource(AtomicU32::new(failures))
+            .build()
+    };
     let handle = process(1).start(shipment::workflow(), 1).run_id(id()).await.unwrap();
     handle.result().await.unwrap_err();
     for failures in [1, 0] {
@@ -620,7 +704,11 @@ async fn a_write_below_a_step_that_is_retried_waits_for_it() {
         let events = store.read(&id(), 0, usize::MAX).await.unwrap();
         check_events(&events).unwrap();
         let begun = |event: &Event| event.path.to_string() == "shipped";
-        assert_eq!(events.iter().any(begun), failures == 0, "what is below a failed step has not begun");
+        assert_eq!(
+            events.iter().any(begun),
+            failures == 0,
+            "what is below a failed step has not begun"
+        );
     }
 }
 
@@ -637,7 +725,10 @@ async fn a_branch_that_failed_is_not_repeated_for_one_that_was_interrupted() {
             }
         });
         let second = Branch::new("second", (n,), |_, (n,)| slow(n));
-        b.fallback(Node::new("fallen").policy(NodePolicy::default().repeatable(false)), [first, second])
+        b.fallback(
+            Node::new("fallen").policy(NodePolicy::default().repeatable(false)),
+            [first, second],
+        )
     })
     .unwrap();
     let handle = process(&store, &clock).start(flow.clone(), 1).run_id(id()).await.unwrap();

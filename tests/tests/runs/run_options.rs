@@ -23,7 +23,12 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Who asks.
 #[tool(effects = "read")]
 async fn who(cx: &Context) -> String {
-    format!("{} {:?}{}", cx.caller().unwrap_or("nobody"), cx.tags(), cx.trace_id().unwrap_or_default())
+    format!(
+        "{} {:?}{}",
+        cx.caller().unwrap_or("nobody"),
+        cx.tags(),
+        cx.trace_id().unwrap_or_default()
+    )
 }
 
 /// Say who asks.
@@ -47,7 +52,8 @@ async fn asks_who_thrice(cx: &Context, n: u32) -> Result<(String, String, String
 /// Returns a model that calls `who` and repeats its answer.
 fn repeating() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
-        let last = request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
+        let last =
+            request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
         match ["ada", "nobody"].iter().find(|name| last.contains(**name)) {
             Some(name) => Turn::text(*name),
             None => Turn::call("who", json!({})),
@@ -82,14 +88,21 @@ async fn crash<T>(run: agentflow::RunHandle<T>, store: &ProcessStore, after: Dur
 #[tokio::test(start_paused = true)]
 async fn everything_in_a_run_has_its_caller_and_tags() {
     let runtime = process(ProcessStore::new(), &TestClock::new()).build();
-    let run = runtime.start(asks_who_thrice::workflow(), 1).caller("ada").tag("tenant", "acme").tag("tenant", "zeta");
+    let run = runtime
+        .start(asks_who_thrice::workflow(), 1)
+        .caller("ada")
+        .tag("tenant", "acme")
+        .tag("tenant", "zeta");
     let run = run.tag("batch", "7").trace_id(" in t1").run_id(id()).await.unwrap();
     assert_eq!(*run.run_id(), id());
     let said = r#"ada {"batch": "7", "tenant": "zeta"} in t1"#;
     assert_eq!(run.result().await.unwrap(), (said.to_owned(), said.to_owned(), "ada".to_owned()));
     let started = began(&runtime.journal(&id()).await.unwrap());
     assert_eq!(started.caller.as_deref(), Some("ada"));
-    assert_eq!(started.tags, BTreeMap::from([("batch", "7"), ("tenant", "zeta")].map(|(a, b)| (a.into(), b.into()))));
+    assert_eq!(
+        started.tags,
+        BTreeMap::from([("batch", "7"), ("tenant", "zeta")].map(|(a, b)| (a.into(), b.into())))
+    );
     let run = runtime.start(asks_who_thrice::workflow(), 1).await.unwrap();
     assert_eq!(run.result().await.unwrap().0, "nobody {}");
     assert_eq!(who(&runtime.context()).await, "nobody {}");
@@ -127,7 +140,10 @@ async fn an_id_starts_one_run() {
     runtime.start(asks_who::workflow(), 1).run_id(id()).await.unwrap().result().await.unwrap();
     let input = agentflow::value::Encoded::new(&json!({"_n": 1})).unwrap();
     let again = runtime.start_named("asks_who", &input).run_id(id()).await.unwrap_err();
-    assert!(matches!(&again, Error::Store(error) if error.kind() == StoreErrorKind::Exists), "{again}");
+    assert!(
+        matches!(&again, Error::Store(error) if error.kind() == StoreErrorKind::Exists),
+        "{again}"
+    );
     // A start that is not awaited starts no run.
     drop(runtime.start(asks_who::workflow(), 1).run_id(RunId::new("never")));
     assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
@@ -156,7 +172,8 @@ async fn a_grant_of_one_run_is_of_that_run_alone() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let runtime = process(store.clone(), &clock).build();
     let refused = runtime.start(pays::workflow(), 1).await.unwrap();
-    let granted = runtime.start(pays::workflow(), 10).grant(["refunds"]).run_id(id()).await.unwrap();
+    let granted =
+        runtime.start(pays::workflow(), 10).grant(["refunds"]).run_id(id()).await.unwrap();
     assert_eq!(refused.result().await.unwrap_err().kind(), FailureKind::Unauthorized);
     crash(granted, &store, SECOND).await;
     // The resumed run keeps its grants, although the runtime grants none.
@@ -176,24 +193,32 @@ async fn waits_around_a_gate(seconds: u64) -> Result<u64> {
 #[tokio::test(start_paused = true)]
 async fn a_run_ends_at_its_time_limit() {
     let runtime = process(ProcessStore::new(), &TestClock::new()).build();
-    let run = runtime.start(pays::workflow(), 100).timeout(5 * SECOND).grant(["refunds"]).await.unwrap();
+    let run =
+        runtime.start(pays::workflow(), 100).timeout(5 * SECOND).grant(["refunds"]).await.unwrap();
     let began = tokio::time::Instant::now();
     let error = run.result().await.unwrap_err();
-    assert_eq!(error.to_string(), "the run took longer than its time limit of 5s; raise it with `timeout`");
+    assert_eq!(
+        error.to_string(),
+        "the run took longer than its time limit of 5s; raise it with `timeout`"
+    );
     assert_eq!(began.elapsed().as_secs(), 5);
     let record = runtime.run_record(run.run_id()).await.unwrap();
     assert_eq!(record.status, RunStatus::Failed);
     let events = runtime.journal(run.run_id()).await.unwrap();
     check_events(&events).unwrap();
     let last = &events.last().unwrap().kind;
-    assert!(matches!(last, EventKind::RunFailed { error } if error.kind == FailureKind::Timeout), "{last:?}");
+    assert!(
+        matches!(last, EventKind::RunFailed { error } if error.kind == FailureKind::Timeout),
+        "{last:?}"
+    );
     let stopped = events.iter().find_map(|event| match &event.kind {
         EventKind::NodeFailed { error, .. } => Some((event.path.to_string(), error.kind.clone())),
         _ => None,
     });
     assert_eq!(stopped, Some(("waited".to_owned(), FailureKind::Cancelled)));
     // A run that is fast enough.
-    let run = runtime.start(pays::workflow(), 4).timeout(5 * SECOND).grant(["refunds"]).await.unwrap();
+    let run =
+        runtime.start(pays::workflow(), 4).timeout(5 * SECOND).grant(["refunds"]).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "refunded 4");
 }
 
@@ -201,7 +226,11 @@ async fn a_run_ends_at_its_time_limit() {
 async fn the_time_of_a_person_is_not_the_runs() {
     let runtime = process(ProcessStore::new(), &TestClock::new()).build();
     for (seconds, ends) in [(3, true), (4, false)] {
-        let run = runtime.start(waits_around_a_gate::workflow(), seconds).timeout(7 * SECOND).await.unwrap();
+        let run = runtime
+            .start(waits_around_a_gate::workflow(), seconds)
+            .timeout(7 * SECOND)
+            .await
+            .unwrap();
         tokio::time::sleep(3600 * SECOND).await;
         runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
         // While an operator pauses the run, started steps continue and the time limit does not run.
@@ -210,7 +239,8 @@ async fn the_time_of_a_person_is_not_the_runs() {
             Err(error) => assert!(!ends && error.kind() == FailureKind::Timeout, "{error}"),
         }
     }
-    let run = runtime.start(pays::workflow(), 60).timeout(7 * SECOND).grant(["refunds"]).await.unwrap();
+    let run =
+        runtime.start(pays::workflow(), 60).timeout(7 * SECOND).grant(["refunds"]).await.unwrap();
     tokio::time::sleep(SECOND).await;
     run.pause().await.unwrap();
     tokio::time::sleep(100 * SECOND).await;
@@ -223,7 +253,12 @@ async fn the_time_of_earlier_processes_counts() {
     for (limit, ends) in [(9, true), (7, false)] {
         let (store, clock) = (ProcessStore::new(), TestClock::new());
         let runtime = process(store.clone(), &clock).build();
-        let run = runtime.start(waits_around_a_gate::workflow(), 4).timeout(SECOND * limit).run_id(id()).await.unwrap();
+        let run = runtime
+            .start(waits_around_a_gate::workflow(), 4)
+            .timeout(SECOND * limit)
+            .run_id(id())
+            .await
+            .unwrap();
         // From the fourth second on the run waits for a person. Then its process ends.
         crash(run, &store, 100 * SECOND).await;
         tokio::time::sleep(1000 * SECOND).await;
@@ -238,7 +273,8 @@ async fn the_time_of_earlier_processes_counts() {
     }
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let runtime = process(store.clone(), &clock).build();
-    let run = runtime.start(two_waits::workflow(), 4).timeout(7 * SECOND).run_id(id()).await.unwrap();
+    let run =
+        runtime.start(two_waits::workflow(), 4).timeout(7 * SECOND).run_id(id()).await.unwrap();
     crash(run, &store, 5 * SECOND).await;
     let second = process(store.process(2), &clock).build();
     let began = tokio::time::Instant::now();
@@ -299,7 +335,12 @@ async fn a_workflow_bounds_its_runs() {
     // The smaller of both limits applies, and the event records it.
     for (calls, seconds, said) in [(1, 9, (Some(1), Some(5000))), (9, 1, (Some(2), Some(1000)))] {
         let runtime = runtime();
-        let run = runtime.start(bounded(), (0, 0)).max_llm_calls(calls).timeout(seconds * SECOND).await.unwrap();
+        let run = runtime
+            .start(bounded(), (0, 0))
+            .max_llm_calls(calls)
+            .timeout(seconds * SECOND)
+            .await
+            .unwrap();
         run.result().await.unwrap();
         let events = runtime.journal(run.run_id()).await.unwrap();
         let EventKind::RunStarted(started) = &events[0].kind else { panic!("{:?}", events[0]) };
@@ -330,7 +371,8 @@ async fn a_limit_of_model_calls_is_reached_once() {
         }
         assert_eq!(ATTEMPTS.load(Ordering::SeqCst), 1, "no policy repeats it");
     }
-    let agent = Agent::new(ScriptedModel::from_fn(|_| Turn::call("who", json!({})))).tools(tools![who]);
+    let agent =
+        Agent::new(ScriptedModel::from_fn(|_| Turn::call("who", json!({})))).tools(tools![who]);
     let error = agent.run(RunRequest::new("go").max_llm_calls(4)).await.unwrap_err();
     assert!(matches!(error, Error::LlmCallLimit { calls: 4 }), "{error}");
 }
@@ -371,8 +413,12 @@ async fn carried(cx: &Context, n: u64) -> Result<String> {
 
 fn locating() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
-        let last = request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
-        match ["of the runtime", "of the run", "of the factory", "of the agent"].iter().find(|at| last.contains(**at)) {
+        let last =
+            request.messages.last().map(|message| format!("{message:?}")).unwrap_or_default();
+        match ["of the runtime", "of the run", "of the factory", "of the agent"]
+            .iter()
+            .find(|at| last.contains(**at))
+        {
             Some(at) => Turn::text(*at),
             None => Turn::call("warehouse", json!({})),
         }
@@ -390,7 +436,10 @@ async fn a_resource_of_a_run_is_above_the_runtimes() {
     assert_eq!(run.result().await.unwrap(), thrice("of the run"));
     let run = runtime.start(delivery::workflow(), 0).await.unwrap();
     assert_eq!(run.result().await.unwrap(), thrice("of the runtime"));
-    let agent = Agent::new(locating()).tools(tools![warehouse]).runtime(&runtime).resource(Stock("of the agent"));
+    let agent = Agent::new(locating())
+        .tools(tools![warehouse])
+        .runtime(&runtime)
+        .resource(Stock("of the agent"));
     assert_eq!(agent.run("where?").await.unwrap().output(), "of the agent");
     let request = RunRequest::new("where?").resource(Stock("of the run"));
     assert_eq!(agent.run(request).await.unwrap().output(), "of the run");
@@ -416,7 +465,10 @@ async fn a_factory_makes_what_was_not_given() {
         resource.into_iter().fold(start, |start, resource| start.resource(resource))
     };
     assert_eq!(start(None).await.unwrap().result().await.unwrap(), thrice("of the factory"));
-    assert_eq!(start(Some(Stock("of the run"))).await.unwrap().result().await.unwrap(), thrice("of the run"));
+    assert_eq!(
+        start(Some(Stock("of the run"))).await.unwrap().result().await.unwrap(),
+        thrice("of the run")
+    );
     assert_eq!(made.load(Ordering::SeqCst), 1, "once for each run, and not when one was given");
     let error = runtime.start(delivery::workflow(), 0).run_id(id()).await.unwrap_err();
     assert_eq!(
@@ -426,7 +478,10 @@ async fn a_factory_makes_what_was_not_given() {
     );
     assert_eq!(error.kind(), FailureKind::MissingResource);
     let error = carrier(&runtime.context(), "where?".into()).await.unwrap_err();
-    assert!(error.to_string().contains("carrier") && error.kind() == FailureKind::MissingResource, "{error}");
+    assert!(
+        error.to_string().contains("carrier") && error.kind() == FailureKind::MissingResource,
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -461,8 +516,10 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
         let first = builder(store.clone()).build();
         let start = first.start(delivery::workflow(), 10).caller("ada").trace_id("t1").run_id(id());
         let run = start.resource(Stock("of the run")).await.unwrap();
-        let stalling = Agent::new(ScriptedModel::new([Turn::stall()])).name("porter").tools(tools![warehouse]);
-        let request = RunRequest::new("where?").caller("ada").trace_id("t1").run_id(RunId::new("second"));
+        let stalling =
+            Agent::new(ScriptedModel::new([Turn::stall()])).name("porter").tools(tools![warehouse]);
+        let request =
+            RunRequest::new("where?").caller("ada").trace_id("t1").run_id(RunId::new("second"));
         let agent = stalling.runtime(&first).start(request.resource(Stock("of the run"))).unwrap();
         tokio::time::sleep(SECOND).await;
         agent.abandon();
@@ -482,17 +539,30 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
             true => {
                 assert!(recovered.left.is_empty(), "{:?}", recovered.left);
                 recovered.resumed.sort_by(|a, b| a.run_id().cmp(b.run_id()));
-                let output = recovered.resumed[0].typed::<(String, String, String)>().result().await.unwrap();
+                let output = recovered.resumed[0]
+                    .typed::<(String, String, String)>()
+                    .result()
+                    .await
+                    .unwrap();
                 // Completed steps keep the resource of their process.
-                assert_eq!((output.0.as_str(), output.1.as_str()), ("of the run", "of the factory"));
-                assert_eq!(recovered.resumed[1].result().await.unwrap().as_str(), r#""of the factory""#);
+                assert_eq!(
+                    (output.0.as_str(), output.1.as_str()),
+                    ("of the run", "of the factory")
+                );
+                assert_eq!(
+                    recovered.resumed[1].result().await.unwrap().as_str(),
+                    r#""of the factory""#
+                );
             }
             false => {
                 assert_eq!(recovered.resumed.len(), 0);
                 assert_eq!(recovered.left.len(), 2);
                 for (run, error) in &recovered.left {
                     assert_eq!(error.kind(), FailureKind::MissingResource, "{run}: {error}");
-                    assert!(error.to_string().contains("run_options::Stock` for the tool `warehouse`"), "{error}");
+                    assert!(
+                        error.to_string().contains("run_options::Stock` for the tool `warehouse`"),
+                        "{error}"
+                    );
                     // Another process with the resource can resume the run.
                     assert_eq!(second.run_record(run).await.unwrap().status, RunStatus::Running);
                 }
@@ -508,9 +578,12 @@ async fn runs_are_found_by_their_tags_and_caller() {
     let builders = [test_runtime().store(MemoryStore::new()), test_runtime().store(file)];
     for runtime in builders.map(RuntimeBuilder::build) {
         for (at, tenant) in ["acme", "zeta", "acme"].into_iter().enumerate() {
-            let start = runtime.start(asks_who::workflow(), 1).run_id(RunId::new(format!("run-{at}")));
             let start =
-                start.caller(if at == 0 { "ada" } else { "bob" }).tag("tenant", tenant).tag("at", at.to_string());
+                runtime.start(asks_who::workflow(), 1).run_id(RunId::new(format!("run-{at}")));
+            let start = start
+                .caller(if at == 0 { "ada" } else { "bob" })
+                .tag("tenant", tenant)
+                .tag("at", at.to_string());
             start.await.unwrap().result().await.unwrap();
         }
         let found = async |filter: RunFilter| {
@@ -523,6 +596,9 @@ async fn runs_are_found_by_their_tags_and_caller() {
         assert_eq!(found(RunFilter::new().tag("tenant", "acme").tag("at", "1")).await, "");
         assert_eq!(found(RunFilter::new().caller("carol")).await, "");
         let record = runtime.run_record(&RunId::new("run-1")).await.unwrap();
-        assert_eq!((record.caller.as_deref(), record.tags["tenant"].as_str()), (Some("bob"), "zeta"));
+        assert_eq!(
+            (record.caller.as_deref(), record.tags["tenant"].as_str()),
+            (Some("bob"), "zeta")
+        );
     }
 }

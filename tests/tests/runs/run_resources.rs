@@ -111,10 +111,23 @@ async fn a_reference_to_a_static_is_a_resource() {
     assert_eq!(price_in_a_step::workflow().run(&runtime, ()).await.unwrap(), 3);
     let unasked = || Agent::new(ScriptedModel::from_fn(|_| Turn::text("done")));
     let owned = test_runtime().resource(Prices { tea: 4 }).build();
-    let error = unasked().tools(referring()).runtime(&owned).run("go").await.unwrap_err().to_string();
-    assert!(error.contains("`&runs::run_resources::Prices` (there is a `runs::run_resources::Prices`)"), "{error}");
-    let error = unasked().tools(tools![owned_price]).runtime(&runtime).run("go").await.unwrap_err().to_string();
-    assert!(error.contains("`runs::run_resources::Prices` (there is a `&runs::run_resources::Prices`)"), "{error}");
+    let error =
+        unasked().tools(referring()).runtime(&owned).run("go").await.unwrap_err().to_string();
+    assert!(
+        error.contains("`&runs::run_resources::Prices` (there is a `runs::run_resources::Prices`)"),
+        "{error}"
+    );
+    let error = unasked()
+        .tools(tools![owned_price])
+        .runtime(&runtime)
+        .run("go")
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("`runs::run_resources::Prices` (there is a `&runs::run_resources::Prices`)"),
+        "{error}"
+    );
 }
 
 /// The number of the line.
@@ -127,7 +140,10 @@ async fn line_number(line: Inject<Line>) -> Result<u32, String> {
 }
 
 #[workflow]
-async fn asks_line(cx: &Context, fails: bool) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+async fn asks_line(
+    cx: &Context,
+    fails: bool,
+) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
     let number = line_number(cx.inject()?).await?;
     let number = accepted(number, fails)?;
     Ok(number)
@@ -140,8 +156,12 @@ fn accepted(number: u32, fails: bool) -> Result<u32, String> {
 /// Returns a model that calls the tool once per run and answers with its output.
 fn asking() -> ScriptedModel {
     ScriptedModel::from_fn(|request| match request.messages.last() {
-        Some(last) if last.role() == agentflow::message::Role::User => Turn::call("line_number", json!({})),
-        Some(last) => Turn::text(last.results().map(|result| result.output.to_string()).collect::<String>()),
+        Some(last) if last.role() == agentflow::message::Role::User => {
+            Turn::call("line_number", json!({}))
+        }
+        Some(last) => {
+            Turn::text(last.results().map(|result| result.output.to_string()).collect::<String>())
+        }
         None => Turn::text("nobody asks"),
     })
 }
@@ -178,14 +198,17 @@ async fn a_resource_is_closed_and_dropped_before_the_result_while_the_handle_is_
 async fn a_failed_and_a_cancelled_run_close_what_was_made_for_them() {
     let seen = Seen::default();
     let runtime = with_lines(&seen).build();
-    let failing = Agent::new(ScriptedModel::new([Turn::fails(agentflow::model::ModelErrorKind::Auth)]));
+    let failing =
+        Agent::new(ScriptedModel::new([Turn::fails(agentflow::model::ModelErrorKind::Auth)]));
     let failed = failing.tools(tools![line_number]).runtime(&runtime).start("which?").unwrap();
     failed.result().await.unwrap_err();
     assert_eq!(seen.events(), ["close 1", "drop 1"]);
     let run = runtime.start(asks_line::workflow(), true).await.unwrap();
     run.result().await.unwrap_err();
     assert_eq!(seen.events()[2..], ["close 2", "drop 2"]);
-    let stalling = Agent::new(ScriptedModel::new([Turn::stall()])).tools(tools![line_number]).runtime(&runtime);
+    let stalling = Agent::new(ScriptedModel::new([Turn::stall()]))
+        .tools(tools![line_number])
+        .runtime(&runtime);
     let cancelled = stalling.start("which?").unwrap();
     within("the model is asked", tokio::task::yield_now()).await;
     cancelled.cancel("enough").await.unwrap();
@@ -206,7 +229,9 @@ async fn a_run_that_does_not_begin_or_is_dropped_closes_its_resource_and_drainin
     let runtime = with_lines(&seen).build();
     let agent = Agent::new(asking()).tools(tools![line_number, needs_missing]).runtime(&runtime);
     agent.start("which?").unwrap_err();
-    let stalling = Agent::new(ScriptedModel::new([Turn::stall()])).tools(tools![line_number]).runtime(&runtime);
+    let stalling = Agent::new(ScriptedModel::new([Turn::stall()]))
+        .tools(tools![line_number])
+        .runtime(&runtime);
     {
         let mut run = Box::pin(stalling.run("which?"));
         let waited = tokio::time::timeout(Duration::from_millis(1), &mut run).await;
@@ -280,8 +305,14 @@ async fn a_session_of_another_caller_gets_no_resource_of_its_owner() {
         })
         .build();
     let agent = Agent::new(asking()).tools(tools![line_number]).runtime(&runtime);
-    let ask = |caller: &str| agent.run(RunRequest::new("which?").session(Session::new("a")).caller(caller));
+    let ask = |caller: &str| {
+        agent.run(RunRequest::new("which?").session(Session::new("a")).caller(caller))
+    };
     ask("ada").await.unwrap();
     ask("eve").await.unwrap_err();
-    assert_eq!(seen.events(), ["make for ada", "drop 1", "make for eve", "drop 2"], "no time: dropped when unused");
+    assert_eq!(
+        seen.events(),
+        ["make for ada", "drop 1", "make for eve", "drop 2"],
+        "no time: dropped when unused"
+    );
 }

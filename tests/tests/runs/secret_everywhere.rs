@@ -34,7 +34,10 @@ fn at(place: &str) -> String {
 fn places(text: &str, before: &str, found: &mut BTreeSet<String>) {
     for (begin, _) in text.match_indices(before) {
         let rest = &text[begin + before.len()..];
-        let place = rest.strip_prefix(" <").and_then(|rest| rest.split_once('>')).map_or("?", |(place, _)| place);
+        let place = rest
+            .strip_prefix(" <")
+            .and_then(|rest| rest.split_once('>'))
+            .map_or("?", |(place, _)| place);
         found.insert(place.to_owned());
     }
 }
@@ -91,12 +94,20 @@ fn talker() -> Agent {
                 ("secret_fails", json!({})),
                 ("secret_unknown", json!({at("argument name"): 1})),
                 ("secret_denied", json!({"what": at("denied argument")})),
-                ("ask_user", json!({"question": at("question"), "choices": [at("choice"), "other"]})),
+                (
+                    "ask_user",
+                    json!({"question": at("question"), "choices": [at("choice"), "other"]}),
+                ),
             ]),
             Some(_) => Turn::text(at("answer")),
         }
     });
-    Agent::new(model).name("secret_talker").tools(tools![secret_says, secret_fails, secret_denied, agentflow::ask_user])
+    Agent::new(model).name("secret_talker").tools(tools![
+        secret_says,
+        secret_fails,
+        secret_denied,
+        agentflow::ask_user
+    ])
 }
 
 #[workflow]
@@ -152,10 +163,16 @@ async fn answer(runtime: &Runtime, run: &RunId) {
                 path if path.ends_with("ask_user") => {
                     // The error for a wrong answer quotes it, since the author of the answer reads
                     // the error.
-                    let refused = runtime.answer(&run, path, &json!({at("refused answer"): 7}), &by).await.unwrap_err();
+                    let refused = runtime
+                        .answer(&run, path, &json!({at("refused answer"): 7}), &by)
+                        .await
+                        .unwrap_err();
                     assert!(refused.to_string().contains("<refused answer>"), "{refused}");
                     // The choices in the question are redacted, so the answer is too.
-                    runtime.answer(&run, path, &at("choice").replace(SECRET, "[redacted]"), &by).await.unwrap();
+                    runtime
+                        .answer(&run, path, &at("choice").replace(SECRET, "[redacted]"), &by)
+                        .await
+                        .unwrap();
                 }
                 path => runtime.answer(&run, path, &at("gate answer"), &by).await.unwrap(),
             }
@@ -211,23 +228,36 @@ async fn no_byte_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
     let emitted = EventText::default();
-    let runtime = test_runtime().store(store.clone()).with(redact().secret(SECRET)).agent(&talker());
+    let runtime =
+        test_runtime().store(store.clone()).with(redact().secret(SECRET)).agent(&talker());
     let runtime = runtime.sink(emitted.clone()).build();
     // Another process answers through the store.
     let desk = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
     let desk = test_runtime().store(desk).with(redact().secret(SECRET)).build();
 
     for turn in 0..4 {
-        let session = Session::from("s").window(SessionWindow::default().runs(1)).summarized(Summary::default());
-        let request =
-            RunRequest::new(at("input")).session(session).tag("tag", at("tag")).caller("ada").max_steps(9 + turn);
+        let session = Session::from("s")
+            .window(SessionWindow::default().runs(1))
+            .summarized(Summary::default());
+        let request = RunRequest::new(at("input"))
+            .session(session)
+            .tag("tag", at("tag"))
+            .caller("ada")
+            .max_steps(9 + turn);
         let run = runtime.start_agent("secret_talker", request).await.unwrap();
         answer(&desk, run.run_id()).await;
         run.result().await.unwrap();
     }
-    let run = runtime.start_agent("secret_talker", RunRequest::new(at("input")).live()).await.unwrap();
+    let run =
+        runtime.start_agent("secret_talker", RunRequest::new(at("input")).live()).await.unwrap();
     within("the run to ask", async {
-        while !desk.approvals(RunFilter::new()).await.unwrap().iter().any(|asked| asked.path.ends_with("ask_user")) {
+        while !desk
+            .approvals(RunFilter::new())
+            .await
+            .unwrap()
+            .iter()
+            .any(|asked| asked.path.ends_with("ask_user"))
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
@@ -240,8 +270,13 @@ async fn no_byte_has_it() {
     answer(&desk, run.run_id()).await;
     run.result().await.unwrap_err();
 
-    let told =
-        format!("{}{}{}{}", told(&runtime).await, told(&desk).await, emitted.0.lock().unwrap(), log.lines().join("\n"));
+    let told = format!(
+        "{}{}{}{}",
+        told(&runtime).await,
+        told(&desk).await,
+        emitted.0.lock().unwrap(),
+        log.lines().join("\n")
+    );
     drop((run, runtime, desk, store));
     tokio::time::sleep(Duration::from_millis(200)).await;
     let all = told + &bytes(folder.path());
@@ -279,6 +314,7 @@ async fn no_byte_has_it() {
         "user state",
         "workflow input",
     ];
-    let masked: Vec<&str> = masked.iter().map(String::as_str).filter(|place| *place != "?").collect();
+    let masked: Vec<&str> =
+        masked.iter().map(String::as_str).filter(|place| *place != "?").collect();
     assert_eq!(masked, given);
 }

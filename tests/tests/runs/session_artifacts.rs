@@ -17,7 +17,8 @@ use crate::sessions_crash::{QUESTIONS, ask_remaining, ends_at_every_write};
 #[tool(idempotent)]
 async fn add_to_artifact(cx: &Context, line: String) -> Result<String> {
     let before = cx.artifact("notes.txt").await?;
-    let mut notes = before.as_ref().map(|notes| notes.text().unwrap().to_owned()).unwrap_or_default();
+    let mut notes =
+        before.as_ref().map(|notes| notes.text().unwrap().to_owned()).unwrap_or_default();
     notes.push_str(&line);
     let saved = cx.save_artifact("notes.txt", notes, "text/plain").await?;
     assert_eq!(saved.version, 1 + before.map_or(0, |before| before.reference.version));
@@ -59,14 +60,22 @@ async fn many_artifact_names(cx: &Context, names: usize) -> Result<String> {
 fn keeper() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().expect("somebody asks");
-        let asked = request.messages.messages().iter().rfind(|message| message.role() == Role::User).unwrap().text();
+        let asked = request
+            .messages
+            .messages()
+            .iter()
+            .rfind(|message| message.role() == Role::User)
+            .unwrap()
+            .text();
         match last.role() {
             Role::User => match asked.parse::<usize>() {
                 Ok(names) => Turn::call("many_artifact_names", json!({"names": names})),
                 Err(_) => Turn::call("add_to_artifact", json!({"line": asked})),
             },
             _ if asked.ends_with('!') => Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
-            _ => Turn::text(last.results().next().expect("a result").text().trim_matches('"').to_owned()),
+            _ => Turn::text(
+                last.results().next().expect("a result").text().trim_matches('"').to_owned(),
+            ),
         }
     });
     Agent::new(model).name("artifact-keeper").tools(tools![add_to_artifact, many_artifact_names])
@@ -79,11 +88,14 @@ async fn chat(store: impl Store) -> Result<(), Error> {
 async fn check(store: impl Store, what: String) {
     let runtime = test_runtime().store(store).build();
     let history = runtime.session_history("s", 10).await.unwrap();
-    let said: Vec<_> = history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
+    let said: Vec<_> =
+        history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
     assert_eq!(said, ["one", "one|onetwo", "one|onetwo|onetwothree"], "{what}");
     let saved = runtime.session_artifacts("s").await.unwrap();
-    let saved: Vec<_> =
-        saved.iter().map(|SessionArtifact { run, artifact, .. }| (run.as_str(), artifact.version)).collect();
+    let saved: Vec<_> = saved
+        .iter()
+        .map(|SessionArtifact { run, artifact, .. }| (run.as_str(), artifact.version))
+        .collect();
     assert_eq!(saved, [("one", 1), ("two", 2), ("three", 3)], "{what}");
 }
 
@@ -117,7 +129,10 @@ async fn branches_and_failures(store: impl Store) {
     assert_eq!(text("notes.txt", Some(1)).await.unwrap(), "one");
     assert_eq!(text("notes.txt", Some(3)).await, None);
     let back = Session::from("s").after(RunId::new("three"));
-    assert_eq!(ask(&runtime, "four", back).await.unwrap(), "one|onetwo|onetwothree|onetwothreefour");
+    assert_eq!(
+        ask(&runtime, "four", back).await.unwrap(),
+        "one|onetwo|onetwothree|onetwothreefour"
+    );
     // The window of the model does not affect artifacts.
     let forgets = Session::from("s").window(agentflow::session::SessionWindow::default().runs(0));
     assert!(ask(&runtime, "five", forgets).await.unwrap().ends_with("|onetwothreefourfive"));
@@ -139,7 +154,11 @@ async fn a_branch_has_its_own_artifacts_and_a_failed_turn_leaves_none() {
 #[tokio::test]
 async fn the_same_in_a_file_with_each_artifact_in_one_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    let store = SqliteStore::builder(folder.path().join("runs.db")).artifact_file_bytes(0).open().await.unwrap();
+    let store = SqliteStore::builder(folder.path().join("runs.db"))
+        .artifact_file_bytes(0)
+        .open()
+        .await
+        .unwrap();
     branches_and_failures(store.clone()).await;
     let check = store.check_artifacts().await.unwrap();
     assert_eq!((check.missing.len(), check.damaged.len(), check.removed), (0, 0, 0));

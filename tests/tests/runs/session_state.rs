@@ -57,12 +57,19 @@ async fn fill_session(cx: &Context, bytes: usize, key: String) -> Result<String>
 fn keeper() -> Agent {
     let model = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().expect("somebody asks");
-        let asked = request.messages.messages().iter().rfind(|message| message.role() == Role::User).unwrap().text();
+        let asked = request
+            .messages
+            .messages()
+            .iter()
+            .rfind(|message| message.role() == Role::User)
+            .unwrap()
+            .text();
         let text = last.text().into_owned();
         match (last.role(), text.split_once(" bytes of ")) {
-            (Role::User, Some((bytes, key))) => {
-                Turn::call("fill_session", json!({"bytes": bytes.parse::<usize>().unwrap(), "key": key}))
-            }
+            (Role::User, Some((bytes, key))) => Turn::call(
+                "fill_session",
+                json!({"bytes": bytes.parse::<usize>().unwrap(), "key": key}),
+            ),
             (Role::User, None) => Turn::call("hear_in_session", json!({"what": text})),
             _ if asked.ends_with('!') => Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
             _ => {
@@ -71,7 +78,10 @@ fn keeper() -> Agent {
             }
         }
     });
-    Agent::new(model).name("keeper").instruct("Keep all.").tools(tools![hear_in_session, fill_session])
+    Agent::new(model)
+        .name("keeper")
+        .instruct("Keep all.")
+        .tools(tools![hear_in_session, fill_session])
 }
 
 async fn chat(store: impl Store) -> Result<(), Error> {
@@ -81,14 +91,20 @@ async fn chat(store: impl Store) -> Result<(), Error> {
 async fn check(store: impl Store, what: String) {
     let runtime = test_runtime().store(store).build();
     let history = runtime.session_history("s", 10).await.unwrap();
-    let said: Vec<_> = history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
+    let said: Vec<_> =
+        history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
     assert_eq!(said, ["one", "one|two", "one|two|three"], "{what}");
     let state = runtime.session_state("s").await.unwrap();
-    assert_eq!(serde_json::to_value(&state).unwrap(), json!({"heard": QUESTIONS, "draft": "draft 3"}), "{what}");
+    assert_eq!(
+        serde_json::to_value(&state).unwrap(),
+        json!({"heard": QUESTIONS, "draft": "draft 3"}),
+        "{what}"
+    );
     let second = runtime.run_state(&RunId::new("two")).await.unwrap();
     assert_eq!(serde_json::to_value(&second).unwrap(), json!({"heard": ["one", "two"]}), "{what}");
     for run in history {
-        check_events(&runtime.journal(&run.run_id).await.unwrap()).unwrap_or_else(|error| panic!("{what}: {error}"));
+        check_events(&runtime.journal(&run.run_id).await.unwrap())
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
     }
 }
 
@@ -249,10 +265,15 @@ async fn an_answer_in_a_step_is_saved_with_the_step_whenever_it_crashes() {
 async fn an_output_key_that_cannot_be_one_is_refused() {
     static NAME: StateKey<String> = StateKey::user("name");
     let agent = || Agent::new(ScriptedModel::from_fn(|_| Turn::text("{}"))).name("keeps");
-    let lasting = agent().settings(AgentSettings::new().output_key(&NAME)).build().unwrap_err().to_string();
+    let lasting =
+        agent().settings(AgentSettings::new().output_key(&NAME)).build().unwrap_err().to_string();
     assert!(lasting.contains("`user:name` outlives both; set that key in a tool"), "{lasting}");
-    let other =
-        agent().settings(AgentSettings::new().output_key(&SAID)).output::<Vec<u32>>().build().unwrap_err().to_string();
+    let other = agent()
+        .settings(AgentSettings::new().output_key(&SAID))
+        .output::<Vec<u32>>()
+        .build()
+        .unwrap_err()
+        .to_string();
     assert!(other.contains("give a key of the answer's type"), "{other}");
     let large = Agent::new(ScriptedModel::new([Turn::text("x".repeat(1 << 20))]))
         .settings(AgentSettings::new().output_key(&SAID));

@@ -21,12 +21,16 @@ use super::sessions_crash::{ask_remaining, ends_at_every_write};
 fn listener() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let messages = request.messages.messages();
-        let users: Vec<_> = messages.iter().filter(|message| message.role() == Role::User).collect();
+        let users: Vec<_> =
+            messages.iter().filter(|message| message.role() == Role::User).collect();
         if !messages[0].text().contains("Write a summary") {
-            return Turn::text(users.iter().map(|it| it.text().replace('\n', " ")).collect::<Vec<_>>().join("|"));
+            return Turn::text(
+                users.iter().map(|it| it.text().replace('\n', " ")).collect::<Vec<_>>().join("|"),
+            );
         }
         let text = users[0].text();
-        let said = text.lines().filter_map(|line| line.strip_prefix("User: ").or(line.strip_prefix('(')));
+        let said =
+            text.lines().filter_map(|line| line.strip_prefix("User: ").or(line.strip_prefix('(')));
         Turn::text(format!("({}", said.collect::<Vec<_>>().join(" ")))
     })
     .capturing()
@@ -57,7 +61,9 @@ async fn summaries(runtime: &Runtime, run: &str) -> Vec<(String, Option<String>)
     let journal = runtime.journal(&RunId::new(run)).await.unwrap();
     check_events(&journal).unwrap();
     let of = |event: &Event| match &event.kind {
-        EventKind::SessionSummarized(it) => Some((it.up_to.to_string(), it.text.as_deref().map(ToOwned::to_owned))),
+        EventKind::SessionSummarized(it) => {
+            Some((it.up_to.to_string(), it.text.as_deref().map(ToOwned::to_owned)))
+        }
         _ => None,
     };
     journal.iter().filter_map(of).collect()
@@ -140,15 +146,19 @@ async fn a_summary_that_fails_is_left_out_and_tried_again_by_the_next_run() {
 
 #[tokio::test]
 async fn another_model_sums_up_and_is_checked_when_the_run_begins() {
-    let (model, cheap) = (listener(), ScriptedModel::new([Turn::text("in short").expect_text("User: 1")]));
-    let house = move |_: &ModelRef, _: &Arc<dyn SecretProvider>| Ok(Arc::new(cheap.clone()) as Arc<dyn Model>);
+    let (model, cheap) =
+        (listener(), ScriptedModel::new([Turn::text("in short").expect_text("User: 1")]));
+    let house = move |_: &ModelRef, _: &Arc<dyn SecretProvider>| {
+        Ok(Arc::new(cheap.clone()) as Arc<dyn Model>)
+    };
     let runtime = test_runtime().store(MemoryStore::new()).model_provider("house", house).build();
     let clerk = clerk(&model).runtime(&runtime);
     let by = |name: &str| {
         let summary = Summary::default().model(name).instructions("Sum up.");
         Session::from("s").window(SessionWindow::default().runs(1)).summarized(summary)
     };
-    let refused = clerk.run(RunRequest::new("1").session(by("hosue/small"))).await.unwrap_err().to_string();
+    let refused =
+        clerk.run(RunRequest::new("1").session(by("hosue/small"))).await.unwrap_err().to_string();
     assert!(refused.ends_with("no adapter is called `hosue`; did you mean `house`?"), "{refused}");
     let nothing = Session::from("s").summarized(Summary::default().tokens(0));
     let refused = clerk.run(RunRequest::new("1").session(nothing)).await.unwrap_err().to_string();
@@ -186,11 +196,14 @@ async fn a_process_that_ends_at_any_write_sums_up_once() {
     let check = async |store: MemoryStore, what: String| {
         let runtime = on(&store);
         let history = runtime.session_history("s", 10).await.unwrap();
-        let answers: Vec<_> = history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
-        let expected = ["1", "1|2", "1|2|3", &format!("{BEFORE}(1 2|3|4"), &format!("{BEFORE}(1 2|3|4|5")];
+        let answers: Vec<_> =
+            history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
+        let expected =
+            ["1", "1|2", "1|2|3", &format!("{BEFORE}(1 2|3|4"), &format!("{BEFORE}(1 2|3|4|5")];
         assert_eq!(answers, expected, "{what}");
         assert_eq!(summaries(&runtime, "4").await.len(), 1, "{what}");
-        let journal = serde_json::to_string(&runtime.journal(&RunId::new("4")).await.unwrap()).unwrap();
+        let journal =
+            serde_json::to_string(&runtime.journal(&RunId::new("4")).await.unwrap()).unwrap();
         assert_eq!(journal.matches("\"name\":\"agent.completed\"").count(), 1, "{what}: {journal}");
     };
     ends_at_every_write(chat, check).await;

@@ -14,10 +14,13 @@ use agentflow::runtime::Purge;
 use agentflow::serde_json::{self, json};
 use agentflow::session::{Session, SessionExport, SessionFilter, SessionWindow};
 use agentflow::store::{
-    Append, Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, SqliteStore, Store, StoreError, StoreErrorKind,
+    Append, Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, SqliteStore, Store, StoreError,
+    StoreErrorKind,
 };
 use agentflow::{Error, Event, RunId, Workflow, async_trait};
-use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, sequential_ids, test_runtime, within};
+use agentflow_testing::{
+    ScriptedModel, TestClock, Turn, check_events, sequential_ids, test_runtime, within,
+};
 
 /// Look something up.
 #[tool(effects = "none")]
@@ -39,7 +42,8 @@ fn listener() -> ScriptedModel {
         if last.role() == Role::User && last.text().starts_with("look") {
             return Turn::call("sess_look", json!({"what": last.text()}));
         }
-        let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        let asked =
+            request.messages.messages().iter().filter(|message| message.role() == Role::User);
         Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
     })
     .capturing()
@@ -50,7 +54,10 @@ fn on(store: &(impl Store + Clone)) -> Runtime {
 }
 
 fn agent(model: &ScriptedModel, runtime: &Runtime) -> Agent {
-    Agent::new(model.clone()).tools(tools![sess_look, sess_read]).instruct("Be kind.").runtime(runtime)
+    Agent::new(model.clone())
+        .tools(tools![sess_look, sess_read])
+        .instruct("Be kind.")
+        .runtime(runtime)
 }
 
 fn ask(text: &str, session: impl Into<Session>) -> RunRequest {
@@ -84,10 +91,14 @@ async fn remembers(store: impl Store + Clone) {
     assert_eq!(answer(&clerk, "x", "other").await, "x");
     // Another process, with an agent that has other instructions.
     let elsewhere = test_runtime().store(store.clone()).run_ids(sequential_ids("far")).build();
-    let other = Agent::new(model.clone()).instruct("Be short.").tools(tools![sess_look]).runtime(&elsewhere);
+    let other = Agent::new(model.clone())
+        .instruct("Be short.")
+        .tools(tools![sess_look])
+        .runtime(&elsewhere);
     assert_eq!(answer(&other, "c", "s").await, "a|look b|c");
     let asked = model.requests().pop().unwrap();
-    let texts: Vec<String> = asked.messages.messages().iter().map(|message| message.text().into_owned()).collect();
+    let texts: Vec<String> =
+        asked.messages.messages().iter().map(|message| message.text().into_owned()).collect();
     assert_eq!(texts, ["Be short.", "a", "a", "look b", "", "", "a|look b", "c"]);
     assert!(asked.messages.open_calls().is_empty());
     // The journal of a run contains only its new messages.
@@ -124,7 +135,9 @@ async fn what_cannot_be_a_session_is_refused_with_a_sentence() {
     );
     let runtime = on(&MemoryStore::new());
     let clerk = clerk.runtime(&runtime);
-    for (id, problem) in [("", "is empty"), (&*"x".repeat(513), "has 513 bytes; it may have 512 at most")] {
+    for (id, problem) in
+        [("", "is empty"), (&*"x".repeat(513), "has 513 bytes; it may have 512 at most")]
+    {
         let error = clerk.run(ask("a", id)).await.unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
@@ -133,7 +146,9 @@ async fn what_cannot_be_a_session_is_refused_with_a_sentence() {
     let step = Workflow::<(u32,), String>::build("sess_step", ["n"], |b, (n,)| {
         b.node("ask", (n,), move |cx, _| {
             let asks = asks.clone();
-            async move { asks.0.run_in(&cx, ask("a", "s")).await.map(agentflow::run::RunResult::into_output) }
+            async move {
+                asks.0.run_in(&cx, ask("a", "s")).await.map(agentflow::run::RunResult::into_output)
+            }
         })
     })
     .unwrap();
@@ -149,7 +164,8 @@ async fn a_second_run_at_once_is_refused_or_waits() {
     let store = MemoryStore::new();
     let runtime = on(&store);
     let slow = ScriptedModel::from_fn(|request| {
-        let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        let asked =
+            request.messages.messages().iter().filter(|message| message.role() == Role::User);
         Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
             .after(Duration::from_secs(60))
     });
@@ -158,16 +174,25 @@ async fn a_second_run_at_once_is_refused_or_waits() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let refused = clerk.run(ask("b", "s")).await.unwrap_err();
     assert_eq!(kind_of(&refused), StoreErrorKind::SessionBusy);
-    assert!(refused.to_string().starts_with("the run `first` of the session `s` has not ended;"), "{refused}");
+    assert!(
+        refused.to_string().starts_with("the run `first` of the session `s` has not ended;"),
+        "{refused}"
+    );
     // Waiting runs start in order, also from another process.
-    let waiting: Vec<_> =
-        ["b", "c", "d"].map(|text| clerk.start(ask(text, Session::from("s").waiting())).unwrap()).into();
+    let waiting: Vec<_> = ["b", "c", "d"]
+        .map(|text| clerk.start(ask(text, Session::from("s").waiting())).unwrap())
+        .into();
     let elsewhere = on(&store.as_another_process());
     let far = agent(&slow, &elsewhere);
-    let cancelled = far.start(ask("never", Session::from("s").waiting()).run_id(RunId::new("never"))).unwrap();
+    let cancelled =
+        far.start(ask("never", Session::from("s").waiting()).run_id(RunId::new("never"))).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(far);
-    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1, "those that wait have not begun");
+    assert_eq!(
+        runtime.runs(RunFilter::new()).await.unwrap().len(),
+        1,
+        "those that wait have not begun"
+    );
     cancelled.abandon();
     assert_eq!(first.result().await.unwrap().output(), "a");
     let mut answers = Vec::new();
@@ -177,7 +202,9 @@ async fn a_second_run_at_once_is_refused_or_waits() {
     assert_eq!(answers, ["a|b", "a|b|c", "a|b|c|d"]);
     let runs = runtime.runs(RunFilter::new().session("s")).await.unwrap();
     assert_eq!(runs.len(), 4);
-    assert!(runs.iter().all(|run| run.status == RunStatus::Success && run.run_id.as_str() != "never"));
+    assert!(
+        runs.iter().all(|run| run.status == RunStatus::Success && run.run_id.as_str() != "never")
+    );
 }
 
 /// Drops the future of a run. Other runs must not wait for it, since it will not end.
@@ -224,7 +251,9 @@ async fn left(store: impl Store + Clone) {
 async fn ids_of_calls_that_a_provider_repeats_are_unique_in_a_session() {
     let runtime = on(&MemoryStore::new());
     let repeats = ScriptedModel::from_fn(|request| {
-        let asked = |role| request.messages.messages().iter().filter(move |message| message.role() == role).count();
+        let asked = |role| {
+            request.messages.messages().iter().filter(move |message| message.role() == role).count()
+        };
         // Each run has two turns with a call, then the answer.
         match asked(Role::Tool) < 2 * asked(Role::User) {
             true => Turn::call("sess_look", json!({"what": asked(Role::Tool)})).id("call_0"),
@@ -237,10 +266,19 @@ async fn ids_of_calls_that_a_provider_repeats_are_unique_in_a_session() {
         assert_eq!(answer(&clerk, question, "s").await, "done");
     }
     let request = repeats.requests().pop().unwrap();
-    let calls =
-        || request.messages.messages().iter().flat_map(|message| message.tool_calls()).map(|call| call.id.clone());
+    let calls = || {
+        request
+            .messages
+            .messages()
+            .iter()
+            .flat_map(|message| message.tool_calls())
+            .map(|call| call.id.clone())
+    };
     let results = request.messages.messages().iter().flat_map(|message| message.results());
-    assert_eq!(results.map(|result| result.call_id.clone()).collect::<Vec<_>>(), calls().collect::<Vec<_>>());
+    assert_eq!(
+        results.map(|result| result.call_id.clone()).collect::<Vec<_>>(),
+        calls().collect::<Vec<_>>()
+    );
     let unique: std::collections::HashSet<_> = calls().collect();
     assert_eq!((calls().count(), unique.len()), (6, 6), "{:?}", calls().collect::<Vec<_>>());
 }
@@ -256,12 +294,23 @@ impl agentflow::store::StoreLayer for StaleSessionStore {
         &self.0
     }
 
-    async fn session(&self, session: &str) -> Result<Option<agentflow::session::SessionRecord>, StoreError> {
+    async fn session(
+        &self,
+        session: &str,
+    ) -> Result<Option<agentflow::session::SessionRecord>, StoreError> {
         let seen = self.inner().session(session).await?;
         let unfinished = seen.as_ref().and_then(|seen| seen.unfinished.clone());
-        if let Some(unfinished) = unfinished.filter(|_| self.1.fetch_add(1, Ordering::SeqCst) == 0) {
+        if let Some(unfinished) = unfinished.filter(|_| self.1.fetch_add(1, Ordering::SeqCst) == 0)
+        {
             within("the unfinished run to end", async {
-                while !self.0.record(&unfinished).await?.expect("the store has it").status.has_ended() {
+                while !self
+                    .0
+                    .record(&unfinished)
+                    .await?
+                    .expect("the store has it")
+                    .status
+                    .has_ended()
+                {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
                 Ok::<_, StoreError>(())
@@ -276,7 +325,8 @@ impl agentflow::store::StoreLayer for StaleSessionStore {
 async fn a_run_that_begins_as_another_ends_remembers_it() {
     let store = StaleSessionStore(MemoryStore::new(), Arc::default());
     let slow = ScriptedModel::from_fn(|request| {
-        let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        let asked =
+            request.messages.messages().iter().filter(|message| message.role() == Role::User);
         Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
             .after(Duration::from_secs(60))
     });
@@ -284,7 +334,11 @@ async fn a_run_that_begins_as_another_ends_remembers_it() {
     let first = clerk.start(ask("a", "s")).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(answer(&clerk, "b", Session::from("s").waiting()).await, "a|b");
-    assert_eq!(store.1.load(Ordering::SeqCst), 1, "the second run has seen the first one as unfinished");
+    assert_eq!(
+        store.1.load(Ordering::SeqCst),
+        1,
+        "the second run has seen the first one as unfinished"
+    );
     assert_eq!(first.result().await.unwrap().output(), "a");
 }
 
@@ -363,7 +417,9 @@ async fn the_window_bounds_what_a_model_is_given() {
     let model = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().unwrap();
         match last.role() {
-            Role::User if last.text().starts_with("read") => Turn::call("sess_read", json!({"lines": 1000})),
+            Role::User if last.text().starts_with("read") => {
+                Turn::call("sess_read", json!({"lines": 1000}))
+            }
             _ => Turn::text(request.messages.len().to_string()),
         }
     })
@@ -375,7 +431,10 @@ async fn the_window_bounds_what_a_model_is_given() {
     let last = |model: &ScriptedModel| model.requests().pop().unwrap().messages;
     let with = |window: SessionWindow| Session::from("s").window(window);
     // Instructions, three runs of four messages, and the question.
-    assert_eq!(answer(&clerk, "x", with(SessionWindow::default().runs(3))).await, (1 + 12 + 1).to_string());
+    assert_eq!(
+        answer(&clerk, "x", with(SessionWindow::default().runs(3))).await,
+        (1 + 12 + 1).to_string()
+    );
     let result = last(&model).messages()[3].results().next().unwrap().text().into_owned();
     assert!(result.len() < 4_100 && result.ends_with("more bytes left out]"), "{}", result.len());
     assert!(last(&model).open_calls().is_empty());
@@ -395,9 +454,15 @@ impl Middleware for PoliteMiddleware {
     }
 
     async fn before_agent(&self, step: &mut AgentStep) -> Result<Flow<Message>> {
-        let texts: Vec<_> = step.conversation.messages().iter().map(|message| message.text().into_owned()).collect();
+        let texts: Vec<_> = step
+            .conversation
+            .messages()
+            .iter()
+            .map(|message| message.text().into_owned())
+            .collect();
         assert_eq!(texts.len(), 2, "a hook before the agent sees what is new: {texts:?}");
-        step.conversation = vec![Message::system("Be kind."), Message::user(format!("please {}", texts[1]))].into();
+        step.conversation =
+            vec![Message::system("Be kind."), Message::user(format!("please {}", texts[1]))].into();
         match &*texts[1] {
             "thanks" => Ok(Flow::Return(Message::assistant("You are welcome."))),
             _ => Ok(Flow::Continue),
@@ -449,13 +514,19 @@ async fn sessions_are_listed_exported_and_deleted() {
     assert_eq!(&*runtime.purge_sessions(Duration::from_secs(1800)).await.unwrap()[0].id, "s");
     assert_eq!(runtime.delete_session("t").await.unwrap(), 1);
     assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
-    assert_eq!(runtime.session("t").await.unwrap_err().to_string(), "there is no session `t` in this store");
+    assert_eq!(
+        runtime.session("t").await.unwrap_err().to_string(),
+        "there is no session `t` in this store"
+    );
 }
 
 #[tokio::test]
 async fn a_tool_and_the_journal_know_the_session() {
     let runtime = on(&MemoryStore::new());
-    let model = ScriptedModel::new([Turn::call("sess_where", json!({})), Turn::text("done").expect_text("in s")]);
+    let model = ScriptedModel::new([
+        Turn::call("sess_where", json!({})),
+        Turn::text("done").expect_text("in s"),
+    ]);
     let clerk = Agent::new(model).tools(tools![sess_where]).runtime(&runtime);
     let result = clerk.run(ask("a", "s")).await.unwrap();
     let started = match &result.events()[0].kind {
@@ -536,10 +607,15 @@ async fn the_cost_of_a_run_does_not_grow_with_its_session() {
         costs.push(store.take());
     }
     let (tenth, last) = (costs[9], costs[999]);
-    for (what, tenth, last) in
-        [("reads", tenth[0], last[0]), ("read bytes", tenth[1], last[1]), ("written bytes", tenth[2], last[2])]
-    {
-        assert!(last * 10 <= tenth * 12, "{what}: {tenth} for the tenth run, {last} for the thousandth");
+    for (what, tenth, last) in [
+        ("reads", tenth[0], last[0]),
+        ("read bytes", tenth[1], last[1]),
+        ("written bytes", tenth[2], last[2]),
+    ] {
+        assert!(
+            last * 10 <= tenth * 12,
+            "{what}: {tenth} for the tenth run, {last} for the thousandth"
+        );
     }
     assert_eq!(last[0], 8);
 }
@@ -581,8 +657,9 @@ async fn a_run_that_is_cancelled_as_it_begins_is_in_nobodys_way() {
 async fn a_request_that_repeats_what_its_session_has_is_refused() {
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
-    let model =
-        ScriptedModel::from_fn(|request| Turn::text(format!("answer to {}", request.messages.last().unwrap().text())));
+    let model = ScriptedModel::from_fn(|request| {
+        Turn::text(format!("answer to {}", request.messages.last().unwrap().text()))
+    });
     let agent = Agent::new(model).instruct("Be short.").runtime(&runtime);
     let mut last = agent.run(RunRequest::new("one").session("s")).await.unwrap();
     for (at, question) in [(2, "two"), (3, "three")] {
@@ -590,7 +667,8 @@ async fn a_request_that_repeats_what_its_session_has_is_refused() {
         let mut more = whole.clone();
         more.push(Message::user(question));
         for given in [whole, more.clone()] {
-            let error = agent.run(RunRequest::new(given).session("s")).await.unwrap_err().to_string();
+            let error =
+                agent.run(RunRequest::new(given).session("s")).await.unwrap_err().to_string();
             let what = format!(
                 "the request repeats what the session `s` has: the conversation of its run `{known}`; give what is new \
                  alone, such as the next message"
@@ -606,6 +684,9 @@ async fn a_request_that_repeats_what_its_session_has_is_refused() {
     }
     // The same words again are not the same conversation.
     agent.run(RunRequest::new("three").session("s")).await.unwrap();
-    let shown = agentflow::message::Conversation::from_iter([Message::user("three"), Message::assistant("not that")]);
+    let shown = agentflow::message::Conversation::from_iter([
+        Message::user("three"),
+        Message::assistant("not that"),
+    ]);
     agent.run(RunRequest::new(shown).session("s")).await.unwrap();
 }

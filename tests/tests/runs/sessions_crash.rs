@@ -10,7 +10,9 @@ use agentflow::message::Role;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::session::Session;
-use agentflow::store::{Append, Epoch, MemoryStore, RunRecord, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::store::{
+    Append, Epoch, MemoryStore, RunRecord, SqliteStore, Store, StoreError, StoreErrorKind,
+};
 use agentflow::{Error, Event, RunId, async_trait};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
 
@@ -40,9 +42,13 @@ impl<S: Store> Ending<S> {
         self.left.load(Ordering::SeqCst) == 0
     }
 
-    async fn write<T>(&self, write: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    async fn write<T>(
+        &self,
+        write: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         let gone = || StoreError::new(StoreErrorKind::Io, "the process has ended");
-        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let left =
+            self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         match left {
             Err(_) => Err(gone()),
             Ok(1) if self.done => {
@@ -66,7 +72,13 @@ impl<S: Store> agentflow::store::StoreLayer for Ending<S> {
         None
     }
 
-    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+    async fn put_artifact(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        sha256: &str,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
         self.write(self.inner().put_artifact(run, epoch, sha256, bytes)).await
     }
 
@@ -92,7 +104,8 @@ fn clerk() -> Agent {
         if last.role() == Role::User {
             return Turn::call("sess_note", json!({"what": last.text()}));
         }
-        let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        let asked =
+            request.messages.messages().iter().filter(|message| message.role() == Role::User);
         Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
     });
     Agent::new(model).name("sess_clerk").instruct("Note all.").tools(tools![sess_note])
@@ -129,7 +142,9 @@ async fn check(store: impl Store, what: &str) {
     let history = runtime.session_history("s", 10).await.unwrap();
     let said: Vec<_> = history
         .iter()
-        .map(|run| (run.messages[0].text().into_owned(), run.messages.last().unwrap().text().into_owned()))
+        .map(|run| {
+            (run.messages[0].text().into_owned(), run.messages.last().unwrap().text().into_owned())
+        })
         .collect();
     let expected = [("one", "one"), ("two", "one|two"), ("three", "one|two|three")];
     assert_eq!(said, expected.map(|(asked, told)| (asked.to_owned(), told.to_owned())), "{what}");
@@ -204,13 +219,18 @@ async fn the_same_in_a_file() {
         let path = folder.path().join(format!("{writes}.db"));
         live(SqliteStore::open(&path).await.unwrap(), writes, done).await;
         chat(SqliteStore::open(&path).await.unwrap()).await.unwrap();
-        check(SqliteStore::open(&path).await.unwrap(), &format!("the end at write {writes} of a file")).await;
+        check(
+            SqliteStore::open(&path).await.unwrap(),
+            &format!("the end at write {writes} of a file"),
+        )
+        .await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_crash_kit_has_sessions_too() {
-    let report = CrashTest::agent(&clerk(), || RunRequest::new("one").session("s")).twice().run().await;
+    let report =
+        CrashTest::agent(&clerk(), || RunRequest::new("one").session("s")).twice().run().await;
     assert!(report.writes() >= 4, "{report}");
 }
 

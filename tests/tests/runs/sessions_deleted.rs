@@ -34,7 +34,8 @@ impl StoreLayer for SessionDeletingStore {
 
 async fn ask(store: &SessionDeletingStore, text: &str, session: Session) -> Result<String, Error> {
     let model = ScriptedModel::from_fn(|request| {
-        let asked = request.messages.messages().iter().filter(|message| message.role() == Role::User);
+        let asked =
+            request.messages.messages().iter().filter(|message| message.role() == Role::User);
         Turn::text(asked.map(|message| message.text().into_owned()).collect::<Vec<_>>().join("|"))
     });
     let agent = Agent::new(model).runtime(&test_runtime().store(store.clone()).build());
@@ -54,7 +55,9 @@ async fn the_run_begins_it_anew_or_says_that_it_is_gone() {
     for session in [Session::existing("s"), Session::from("s").after(RunId::new("one"))] {
         ask(&store, "one", Session::from("s")).await.unwrap();
         store.armed.store(true, Ordering::SeqCst);
-        let Err(Error::Store(error)) = ask(&store, "two", session).await else { panic!("there is no such session") };
+        let Err(Error::Store(error)) = ask(&store, "two", session).await else {
+            panic!("there is no such session")
+        };
         assert_eq!(error.kind(), StoreErrorKind::NotFound);
         assert!(error.to_string().contains("session `s`"), "{error}");
     }

@@ -44,7 +44,9 @@ fn adds(b: &mut Builder, node: &'static str, millis: u64, reads: Handle<String>)
 
 /// Adds a step that returns the state that it sees.
 fn sees(b: &mut Builder, node: &'static str, reads: Handle<String>) -> Handle<String> {
-    b.node(node, (reads,), |cx, (_,)| async move { Ok::<_, Error>(cx.state(&LOG).await?.unwrap_or_default()) })
+    b.node(node, (reads,), |cx, (_,)| async move {
+        Ok::<_, Error>(cx.state(&LOG).await?.unwrap_or_default())
+    })
 }
 
 pub(crate) fn flow(
@@ -112,10 +114,11 @@ async fn what_an_attempt_wrote_that_failed_does_not_count() {
             }
         });
         let skipped = NodePolicy::default().on_error(OnError::Skip);
-        let failed: Handle<String> = b.node(Node::new("failed").policy(skipped), (retried,), |cx, (_,)| async move {
-            add(&cx, "f").await?;
-            Err(Error::Lost { reason: "it failed".to_owned() })
-        });
+        let failed: Handle<String> =
+            b.node(Node::new("failed").policy(skipped), (retried,), |cx, (_,)| async move {
+                add(&cx, "f").await?;
+                Err(Error::Lost { reason: "it failed".to_owned() })
+            });
         let _ = failed;
         sees(b, "end", retried)
     });
@@ -130,7 +133,8 @@ async fn what_an_attempt_wrote_that_failed_does_not_count() {
 /// Returns the recorded state changes by path.
 pub(crate) fn saved_in(events: &[Event]) -> Vec<String> {
     let saved = |event: &Event| match &event.kind {
-        EventKind::NodeCompleted { saved: Some(saved), .. } | EventKind::ToolCompleted { saved: Some(saved), .. } => {
+        EventKind::NodeCompleted { saved: Some(saved), .. }
+        | EventKind::ToolCompleted { saved: Some(saved), .. } => {
             Some(format!("{} {}", event.path, serde_json::to_string(saved).unwrap()))
         }
         _ => None,
@@ -142,7 +146,8 @@ pub(crate) fn saved_in(events: &[Event]) -> Vec<String> {
 async fn items_rounds_and_branches() {
     let flow = flow("state_forms", |b, go| {
         let first = adds(b, "a", 1, go);
-        let items = b.value("items", (first,), |(_,): (String,)| Ok::<_, String>(vec![3_u32, 2, 1]));
+        let items =
+            b.value("items", (first,), |(_,): (String,)| Ok::<_, String>(vec![3_u32, 2, 1]));
         // Items run concurrently and do not see each other's changes. The first takes longest, but
         // the last item in the list wins.
         let map = b.map("map", items, (), |cx, n: u32, ()| async move {
@@ -154,7 +159,14 @@ async fn items_rounds_and_branches() {
             add(&cx, ".").await
         });
         // Rounds run one after another.
-        let grown = b.repeat("grown", after, (), 3, |_| false, |cx, _: String, ()| async move { add(&cx, "x").await });
+        let grown = b.repeat(
+            "grown",
+            after,
+            (),
+            3,
+            |_| false,
+            |cx, _: String, ()| async move { add(&cx, "x").await },
+        );
         // Branches that lost or failed change no state.
         let quick = |cx: Context, _| async move { add(&cx, "q").await };
         let slow = |cx: Context, _| async move {
@@ -162,14 +174,19 @@ async fn items_rounds_and_branches() {
             pause(1000).await;
             Ok::<_, Error>("slow".to_owned())
         };
-        let race = b.race("race", [Branch::new("slow", (grown,), slow), Branch::new("quick", (grown,), quick)]);
+        let race = b.race(
+            "race",
+            [Branch::new("slow", (grown,), slow), Branch::new("quick", (grown,), quick)],
+        );
         let fails = |cx: Context, _| async move {
             add(&cx, "f").await?;
             Err::<String, _>(Error::Lost { reason: "it failed".to_owned() })
         };
         let works = |cx: Context, _| async move { add(&cx, "w").await };
-        let fallback =
-            b.fallback("fallback", [Branch::new("fails", (race,), fails), Branch::new("works", (race,), works)]);
+        let fallback = b.fallback(
+            "fallback",
+            [Branch::new("fails", (race,), fails), Branch::new("works", (race,), works)],
+        );
         sees(b, "end", fallback)
     });
     check_everywhere(&flow, "a1.xxxqw").await;
@@ -177,18 +194,17 @@ async fn items_rounds_and_branches() {
 
 #[tokio::test(start_paused = true)]
 async fn a_removed_key_is_gone_for_those_after_it() {
-    let flow =
-        flow("state_removed", |b, go| {
-            let set = adds(b, "a", 0, go);
-            let gone = b.node("gone", (set,), |cx, (_,)| async move {
-                cx.remove(&LOG)?;
-                cx.set(&COUNT, &1)?;
-                Ok::<_, Error>(format!("{:?}", cx.state(&LOG).await?))
-            });
-            b.node("end", (gone,), |cx, (gone,)| async move {
-                Ok::<_, Error>(format!("{gone} {:?}", cx.state(&LOG).await?))
-            })
+    let flow = flow("state_removed", |b, go| {
+        let set = adds(b, "a", 0, go);
+        let gone = b.node("gone", (set,), |cx, (_,)| async move {
+            cx.remove(&LOG)?;
+            cx.set(&COUNT, &1)?;
+            Ok::<_, Error>(format!("{:?}", cx.state(&LOG).await?))
         });
+        b.node("end", (gone,), |cx, (gone,)| async move {
+            Ok::<_, Error>(format!("{gone} {:?}", cx.state(&LOG).await?))
+        })
+    });
     check_everywhere(&flow, "None None").await;
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let run = runtime.start(flow, String::new()).await.unwrap();
@@ -219,7 +235,13 @@ fn clerk() -> Agent {
             .messages()
             .iter()
             .flat_map(|message| message.results())
-            .map(|result| format!("{}:{}", result.status.as_str(), result.output.chars().take(10).collect::<String>()))
+            .map(|result| {
+                format!(
+                    "{}:{}",
+                    result.status.as_str(),
+                    result.output.chars().take(10).collect::<String>()
+                )
+            })
             .collect();
         match said.len() {
             0 => Turn::calls([
@@ -261,7 +283,9 @@ async fn what_is_called_in_a_step_counts_for_the_step() {
     let part = flow("state_part", |b, go| {
         let left = adds(b, "l", 5, go);
         let right = adds(b, "r", 1, go);
-        b.value("both", (left, right), |(left, right): (String, String)| Ok::<_, String>(format!("{left}{right}")))
+        b.value("both", (left, right), |(left, right): (String, String)| {
+            Ok::<_, String>(format!("{left}{right}"))
+        })
     });
     let whole = flow("state_whole", |b, go| {
         let a = adds(b, "a", 0, go);
@@ -314,7 +338,9 @@ async fn what_is_temporary_is_in_no_record() {
             cx.set(&SCRATCH, &7)?;
             Ok::<_, Error>(String::new())
         });
-        b.node("end", (a,), |cx, (_,)| async move { Ok::<_, Error>(format!("{:?}", cx.state(&SCRATCH).await?)) })
+        b.node("end", (a,), |cx, (_,)| async move {
+            Ok::<_, Error>(format!("{:?}", cx.state(&SCRATCH).await?))
+        })
     });
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let run = runtime.start(flow.clone(), String::new()).await.unwrap();
@@ -363,9 +389,11 @@ async fn state_says_twice(cx: &Context, word: String, millis: u64) -> Result<Str
 /// durations, also if the step runs again after some calls have completed.
 #[tokio::test(start_paused = true)]
 async fn calls_side_by_side_within_a_step_count_in_the_order_in_which_they_began() {
-    for (name, millis) in
-        [("state_side_1", [30, 10, 20]), ("state_side_2", [10, 20, 30]), ("state_side_3", [20, 30, 10])]
-    {
+    for (name, millis) in [
+        ("state_side_1", [30, 10, 20]),
+        ("state_side_2", [10, 20, 30]),
+        ("state_side_3", [20, 30, 10]),
+    ] {
         let [a, b, c] = millis;
         let flow = flow(name, |builder, go| {
             let spoken = builder.node("spoken", (go,), move |cx, (_,)| async move {
@@ -429,7 +457,10 @@ async fn what_is_saved_within_a_step_counts_for_its_limit() {
         state_of_items(&runtime.context(), vec![0, 1, 2]).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), FailureKind::TooLarge, "{error}");
-        assert!(error.to_string().contains("more than the 1048576 that one step may save"), "{error}");
+        assert!(
+            error.to_string().contains("more than the 1048576 that one step may save"),
+            "{error}"
+        );
     }
     // Each of these is a step with its own record.
     state_of_steps(&runtime.context()).await.unwrap();
@@ -438,9 +469,13 @@ async fn what_is_saved_within_a_step_counts_for_its_limit() {
         Turn::call("state_saves_all", json!({})),
         Turn::text("It was too much.").expect_text("more than the 1048576 that one step may save"),
     ]);
-    let all = agentflow::tool::FnTool::new("state_saves_all", "Saves all.", |cx: Context, _: Empty| async move {
-        state_of_steps(&cx).await.map_err(|error| error.to_string())
-    });
+    let all = agentflow::tool::FnTool::new(
+        "state_saves_all",
+        "Saves all.",
+        |cx: Context, _: Empty| async move {
+            state_of_steps(&cx).await.map_err(|error| error.to_string())
+        },
+    );
     Agent::new(model).runtime(&runtime).tools([all]).run("Save all.").await.unwrap();
 }
 
@@ -488,7 +523,11 @@ async fn the_state_of_a_run_follows_the_order_of_a_changed_workflow() {
         let run_id = RunId::new("state-versions");
         {
             let first = test_runtime().store(store.clone()).build();
-            let run = first.start(version(before.0, before.1), String::new()).run_id(run_id.clone()).await.unwrap();
+            let run = first
+                .start(version(before.0, before.1), String::new())
+                .run_id(run_id.clone())
+                .await
+                .unwrap();
             run.events().any(|event| async move { event.name() == "run.paused" }).await;
             run.abandon();
         }
@@ -519,9 +558,15 @@ async fn a_wrong_use_is_a_sentence() {
     );
     let float: StateKey<f64> = StateKey::session("float");
     let error = cx.set(&float, &f64::NAN).unwrap_err().to_string();
-    assert!(error.starts_with("the state `float`: the value does not survive its way through JSON: "), "{error}");
+    assert!(
+        error.starts_with("the state `float`: the value does not survive its way through JSON: "),
+        "{error}"
+    );
     let error = cx.set(&LOG, &"x".repeat(2 << 20)).unwrap_err().to_string();
-    assert!(error.contains("more than the 1048576 that one step may save with what it calls"), "{error}");
+    assert!(
+        error.contains("more than the 1048576 that one step may save with what it calls"),
+        "{error}"
+    );
     assert_eq!(cx.state(&LOG).await.unwrap(), None, "a refused value was set");
     let error = "user name".parse::<StateKey<u32>>().unwrap_err().to_string();
     assert!(error.starts_with("`user name` is not the name of a state key; "), "{error}");
@@ -599,13 +644,14 @@ async fn a_crash_changes_it_once() {
         let first = b.node("first", (go,), |cx, (_,)| async move { one_more(&cx, &TOTAL).await });
         // The first attempt fails, and its changes are discarded.
         let policy = NodePolicy::default().retry_policy(RetryPolicy::retries(1));
-        let second = b.node(Node::new("second").policy(policy), (first,), |cx, (first,)| async move {
-            let second = one_more(&cx, &TOTAL).await?;
-            match cx.attempt() {
-                1 => Err(Error::Lost { reason: "it failed".to_owned() }),
-                _ => Ok((first, second)),
-            }
-        });
+        let second =
+            b.node(Node::new("second").policy(policy), (first,), |cx, (first,)| async move {
+                let second = one_more(&cx, &TOTAL).await?;
+                match cx.attempt() {
+                    1 => Err(Error::Lost { reason: "it failed".to_owned() }),
+                    _ => Ok((first, second)),
+                }
+            });
         // Reads the stored value like another run.
         b.node("seen", (second,), |cx, (both,)| async move {
             let kept = cx.runtime().app_state().await?.get(&TOTAL).ok().flatten();
@@ -621,7 +667,9 @@ async fn a_crash_changes_it_once() {
 #[tokio::test(start_paused = true)]
 async fn a_run_sees_what_it_read_first() {
     let flow = flow("state_reads", |b, go| {
-        let read = |cx: Context, _| async move { Ok::<_, Error>(format!("{:?}", cx.state(&TOTAL).await?)) };
+        let read = |cx: Context, _| async move {
+            Ok::<_, Error>(format!("{:?}", cx.state(&TOTAL).await?))
+        };
         let first = b.node("first", (go,), read);
         b.node("second", (first,), read)
     });
@@ -631,7 +679,8 @@ async fn a_run_sees_what_it_read_first() {
     let run = runtime.start(flow.clone(), String::new()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "Some(1)");
     let events = run.recorded();
-    let reads = |events: &[Event]| events.iter().filter(|event| event.name() == "state.read").count();
+    let reads =
+        |events: &[Event]| events.iter().filter(|event| event.name() == "state.read").count();
     assert_eq!(reads(&events), 1);
     // Resumes from every prefix after the value was changed. Values that were already read stay the
     // same.
@@ -659,11 +708,18 @@ async fn where_nothing_outlives_a_run_it_is_said() {
         start.await.unwrap().result().await.unwrap_err().to_string()
     };
     let without_store = says(test_runtime().build(), Some("ann")).await;
-    assert!(without_store.contains("is kept in a store, and this run has no store; give one with"), "{without_store}");
+    assert!(
+        without_store.contains("is kept in a store, and this run has no store; give one with"),
+        "{without_store}"
+    );
     let nobody = says(test_runtime().store(MemoryStore::new()).build(), None).await;
-    assert!(nobody.contains("the run has no caller whose value it is; begin the run with `caller(..)`"), "{nobody}");
+    assert!(
+        nobody.contains("the run has no caller whose value it is; begin the run with `caller(..)`"),
+        "{nobody}"
+    );
     let far = test_runtime().store(MemoryStore::new());
-    let far = far.executor(Elsewhere::on_task(Runtime::builder().workflow(&visit()).build())).build();
+    let far =
+        far.executor(Elsewhere::on_task(Runtime::builder().workflow(&visit()).build())).build();
     let far = says(far, Some("ann")).await;
     assert!(far.contains("the runtime's executor executes this step in another process"), "{far}");
 }
@@ -679,9 +735,14 @@ struct Plan {
 
 fn plans() -> impl Strategy<Value = Vec<Plan>> {
     let changes = prop::collection::vec((0..4_u8, prop::option::weighted(0.7, 0..9_u8)), 0..3);
+    let plan = (
+        prop::collection::vec(any::<prop::sample::Index>(), 1..3),
+        0..40_u64,
+        changes,
+        prop::bool::weighted(0.2),
+    );
     let plan =
-        (prop::collection::vec(any::<prop::sample::Index>(), 1..3), 0..40_u64, changes, prop::bool::weighted(0.2));
-    let plan = plan.prop_map(|(reads, millis, changes, retried)| Plan { reads, millis, changes, retried });
+        plan.prop_map(|(reads, millis, changes, retried)| Plan { reads, millis, changes, retried });
     prop::collection::vec(plan, 1..9)
 }
 
@@ -735,10 +796,11 @@ fn random(plans: &[Plan]) -> Workflow<(String,), Vec<String>> {
         let nodes = handles.split_off(1);
         let mut all = b.value("none", (), |()| Ok::<_, String>(Vec::<String>::new()));
         for (at, node) in nodes.into_iter().enumerate() {
-            all = b.value(format!("v{at}"), (all, node), |(mut all, seen): (Vec<String>, String)| {
-                all.push(seen);
-                Ok::<_, String>(all)
-            });
+            all =
+                b.value(format!("v{at}"), (all, node), |(mut all, seen): (Vec<String>, String)| {
+                    all.push(seen);
+                    Ok::<_, String>(all)
+                });
         }
         b.node("all", (all,), |cx, (all,): (Vec<String>,)| async move {
             let last = all_seen(&cx).await?;
@@ -752,13 +814,17 @@ fn random(plans: &[Plan]) -> Workflow<(String,), Vec<String>> {
 fn expected(plans: &[Plan]) -> (Vec<String>, Seen) {
     // All predecessors of each node. Index 0 is the input.
     let mut before: Vec<Vec<usize>> = vec![Vec::new()];
-    let shown = |seen: &Seen| seen.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ");
+    let shown = |seen: &Seen| {
+        seen.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
     let fold = |nodes: &[usize]| {
         let mut seen = Seen::new();
         for node in nodes.iter().filter(|node| **node > 0) {
             for (key, value) in &plans[node - 1].changes {
                 match value {
-                    Some(value) => drop(seen.insert(format!("k{key}"), Encoded::new(value).unwrap())),
+                    Some(value) => {
+                        seen.insert(format!("k{key}"), Encoded::new(value).unwrap());
+                    }
                     None => drop(seen.remove(&format!("k{key}"))),
                 }
             }
@@ -768,7 +834,8 @@ fn expected(plans: &[Plan]) -> (Vec<String>, Seen) {
     let mut all = Vec::new();
     for plan in plans {
         let reads = plan.reads.iter().take(2).map(|index| index.index(before.len()));
-        let mut nodes: Vec<usize> = reads.flat_map(|read| before[read].iter().copied().chain([read])).collect();
+        let mut nodes: Vec<usize> =
+            reads.flat_map(|read| before[read].iter().copied().chain([read])).collect();
         nodes.sort_unstable();
         nodes.dedup();
         all.push(shown(&fold(&nodes)));

@@ -40,8 +40,11 @@ fn said(events: &[Event]) -> Vec<String> {
     events.iter().filter_map(of).collect()
 }
 
-const ALL: [(Effects, &str); 3] =
-    [(Effects::None, "it changes nothing"), (Effects::Read, "it changes nothing"), (Effects::Write, UNKNOWN)];
+const ALL: [(Effects, &str); 3] = [
+    (Effects::None, "it changes nothing"),
+    (Effects::Read, "it changes nothing"),
+    (Effects::Write, UNKNOWN),
+];
 
 #[tokio::test(start_paused = true)]
 async fn a_program_without_the_tools_says_what_is_known_of_the_call_that_it_stops() {
@@ -103,7 +106,8 @@ async fn stopped_in_step() -> Result<u32> {
 #[tokio::test(start_paused = true)]
 async fn so_it_is_of_calls_in_a_step() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
-    let run = runtime.start(stopped_in_step::workflow(), ()).run_id(RunId::new("steps")).await.unwrap();
+    let run =
+        runtime.start(stopped_in_step::workflow(), ()).run_id(RunId::new("steps")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     run.cancel("enough").await.unwrap();
     let mut said = said(&runtime.journal(run.run_id()).await.unwrap());

@@ -33,7 +33,10 @@ struct Bank(Arc<Mutex<BTreeMap<String, u64>>>);
 impl Bank {
     fn pay(&self, key: String, cents: u64) {
         let before = self.0.lock().unwrap().insert(key.clone(), cents);
-        assert!(before.is_none_or(|before| before == cents), "`{key}` paid {before:?} before and {cents} now");
+        assert!(
+            before.is_none_or(|before| before == cents),
+            "`{key}` paid {before:?} before and {cents} now"
+        );
     }
 
     fn paid(&self) -> Vec<u64> {
@@ -158,7 +161,11 @@ async fn complaint(store: Ending<MemoryStore>, bank: Bank, clock: TestClock) -> 
     };
     let program = async {
         take_over(&runtime).await?;
-        match runtime.start(story_complaint::workflow(), "It came broken.".to_owned()).run_id(id.clone()).await {
+        match runtime
+            .start(story_complaint::workflow(), "It came broken.".to_owned())
+            .run_id(id.clone())
+            .await
+        {
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
             started => drop(started?.result().await?),
         }
@@ -186,7 +193,9 @@ async fn an_agent_asks_before_it_acts() {
             let journal = runtime.journal(&id).await.unwrap();
             check_events(&journal).unwrap_or_else(|error| panic!("{what}: {error}"));
             let by = |event: &agentflow::Event| match &event.kind {
-                EventKind::ApprovalResolved { by, .. } => Some((event.path.to_string(), by.to_string())),
+                EventKind::ApprovalResolved { by, .. } => {
+                    Some((event.path.to_string(), by.to_string()))
+                }
                 _ => None,
             };
             let mut answered: Vec<_> = journal.iter().filter_map(by).collect();
@@ -197,7 +206,11 @@ async fn an_agent_asks_before_it_acts() {
                 ("start", "boss"),
                 ("way", "timeout"),
             ];
-            assert_eq!(answered, expected.map(|(path, by)| (path.to_owned(), by.to_owned())), "{what}");
+            assert_eq!(
+                answered,
+                expected.map(|(path, by)| (path.to_owned(), by.to_owned())),
+                "{what}"
+            );
             assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap(), [], "{what}");
         }
     };
@@ -211,21 +224,35 @@ fn listener() -> ScriptedModel {
     ScriptedModel::from_fn(|request| {
         let messages = request.messages.messages();
         assert!(messages.iter().filter(|message| message.role() == Role::System).count() <= 1);
-        let asked: Vec<_> = messages.iter().filter(|message| message.role() == Role::User).collect();
+        let asked: Vec<_> =
+            messages.iter().filter(|message| message.role() == Role::User).collect();
         if !messages[0].text().contains("Write a summary") {
             let brief = matches!(&*asked.last().unwrap().text(), "other two" | "four");
-            assert!(messages[0].text() == "Be brief." || !brief && messages[0].text() == "Be kind.");
-            return Turn::text(asked.iter().map(|it| it.text().replace('\n', " ")).collect::<Vec<_>>().join("|"));
+            assert!(
+                messages[0].text() == "Be brief." || !brief && messages[0].text() == "Be kind."
+            );
+            return Turn::text(
+                asked.iter().map(|it| it.text().replace('\n', " ")).collect::<Vec<_>>().join("|"),
+            );
         }
         let text = asked[0].text();
-        Turn::text(text.lines().filter_map(|line| line.strip_prefix("User: ")).collect::<Vec<_>>().join(" "))
+        Turn::text(
+            text.lines()
+                .filter_map(|line| line.strip_prefix("User: "))
+                .collect::<Vec<_>>()
+                .join(" "),
+        )
     })
 }
 
 /// Asks the question unless its run exists. An existing run was completed when it was resumed.
 async fn ask(agent: &Agent, text: &str, session: Session) -> Result<()> {
     let session = session.window(SessionWindow::default().runs(2)).summarized(Summary::default());
-    let request = RunRequest::new(text).run_id(RunId::new(text)).session(session).caller("ada").tag("desk", "tea");
+    let request = RunRequest::new(text)
+        .run_id(RunId::new(text))
+        .session(session)
+        .caller("ada")
+        .tag("desk", "tea");
     match agent.run(request).await {
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => Ok(()),
         answered => answered.map(drop),
@@ -233,7 +260,8 @@ async fn ask(agent: &Agent, text: &str, session: Session) -> Result<()> {
 }
 
 async fn edited_chat(store: Ending<MemoryStore>) -> Result<()> {
-    let talker = |instruction: &str| Agent::new(listener()).name("story_talker").instruct(instruction);
+    let talker =
+        |instruction: &str| Agent::new(listener()).name("story_talker").instruct(instruction);
     let later = talker("Be brief.");
     let runtime = test_runtime().store(store).agent(&later).build();
     take_over(&runtime).await?;
@@ -249,10 +277,16 @@ async fn edited_chat(store: Ending<MemoryStore>) -> Result<()> {
 async fn a_chat_is_edited_and_summed_up() {
     let check = |store: MemoryStore, what: String| async move {
         let runtime = test_runtime().store(store).build();
-        let answer = async |run: &str| runtime.output(&RunId::new(run)).await.unwrap().decode::<String>().unwrap();
+        let answer = async |run: &str| {
+            runtime.output(&RunId::new(run)).await.unwrap().decode::<String>().unwrap()
+        };
         assert_eq!(answer("three").await, "one|two|three", "{what}");
         assert_eq!(answer("other two").await, "one|other two", "{what}");
-        assert_eq!(answer("four").await, "Summary of our conversation before this: one two|three|four", "{what}");
+        assert_eq!(
+            answer("four").await,
+            "Summary of our conversation before this: one two|three|four",
+            "{what}"
+        );
         let branches = runtime.session_branches("s").await.unwrap();
         let mut ends: Vec<_> = branches.iter().map(RunId::as_str).collect();
         ends.sort_unstable();
@@ -268,7 +302,9 @@ async fn a_chat_is_edited_and_summed_up() {
         for run in &exported.runs {
             let journal = runtime.journal(&run.run_id).await.unwrap();
             check_events(&journal).unwrap_or_else(|error| panic!("{what}: {error}"));
-            let summaries = journal.iter().filter(|event| matches!(event.kind, EventKind::SessionSummarized(_)));
+            let summaries = journal
+                .iter()
+                .filter(|event| matches!(event.kind, EventKind::SessionSummarized(_)));
             assert_eq!(summaries.count(), usize::from(run.run_id.as_str() == "four"), "{what}");
         }
         let of_ada = SessionFilter::new().caller("ada").tag("desk", "tea");
@@ -325,8 +361,11 @@ async fn keep_heard(cx: &Context, seen: String, what: String) -> Result<String> 
     cx.set(&HEARD, &heard)?;
     cx.set(&VISITS, &(cx.state(&VISITS).await?.unwrap_or(0) + 1))?;
     cx.set(&TOTAL, &(cx.state(&TOTAL).await?.unwrap_or(0) + 10))?;
-    cx.transform(&[StateTransform::rename([("story_loud", "story_last")]), StateTransform::drop(["story_long"])])
-        .await?;
+    cx.transform(&[
+        StateTransform::rename([("story_loud", "story_last")]),
+        StateTransform::drop(["story_long"]),
+    ])
+    .await?;
     Ok(seen)
 }
 
@@ -335,7 +374,10 @@ fn keeper() -> Agent {
         [] => Turn::call("story_keep", json!({"what": request.messages.last().unwrap().text()})),
         results => Turn::text(results.concat()),
     });
-    Agent::new(model).name("story_keeper").tools(tools![story_keep]).settings(AgentSettings::new().output_key(&SAID))
+    Agent::new(model)
+        .name("story_keeper")
+        .tools(tools![story_keep])
+        .settings(AgentSettings::new().output_key(&SAID))
 }
 
 async fn kept(store: Ending<MemoryStore>) -> Result<()> {
@@ -369,7 +411,11 @@ async fn values_are_kept_once() {
 /// Add a line to the report.
 #[tool(idempotent)]
 async fn story_report(cx: &Context, line: String) -> Result<String> {
-    let before = cx.artifact("report.txt").await?.map(|report| report.text().unwrap().to_owned()).unwrap_or_default();
+    let before = cx
+        .artifact("report.txt")
+        .await?
+        .map(|report| report.text().unwrap().to_owned())
+        .unwrap_or_default();
     cx.save_artifact("report.txt", format!("{before}{line};"), "text/plain").await?;
     Ok("x".repeat(3000))
 }
@@ -411,7 +457,10 @@ async fn files_are_kept_in_their_versions() {
         let (first, second) = (RunId::new("tea"), RunId::new("rice"));
         let names = async |run| {
             let saved = runtime.artifacts(run).await.unwrap();
-            saved.into_iter().map(|artifact| format!("{} {}", artifact.name, artifact.version)).collect::<Vec<_>>()
+            saved
+                .into_iter()
+                .map(|artifact| format!("{} {}", artifact.name, artifact.version))
+                .collect::<Vec<_>>()
         };
         let (of_first, of_second) = (names(&first).await, names(&second).await);
         assert_eq!((of_first.len(), of_second.len()), (2, 2), "{what}: {of_first:?} {of_second:?}");
@@ -438,7 +487,10 @@ fn priced(turn: Turn) -> Turn {
 fn adviser(name: &'static str) -> Agent {
     let model = ScriptedModel::from_fn(move |request| {
         priced(match &*results(request) {
-            [] => Turn::call("story_notes_send", json!({"to": "desk", "message": format!("{name} agrees")})),
+            [] => Turn::call(
+                "story_notes_send",
+                json!({"to": "desk", "message": format!("{name} agrees")}),
+            ),
             _ => Turn::text(format!("{name} has written")),
         })
     });
@@ -448,13 +500,18 @@ fn adviser(name: &'static str) -> Agent {
 /// Returns a team whose first agent hands the conversation to the desk. The desk calls both
 /// advisers and reads their messages.
 fn advising() -> Agent {
-    let first = ScriptedModel::from_fn(|_| priced(Turn::call("transfer_to_agent", json!({"agent": "desk"}))));
+    let first = ScriptedModel::from_fn(|_| {
+        priced(Turn::call("transfer_to_agent", json!({"agent": "desk"})))
+    });
     let desk = ScriptedModel::from_fn(|request| {
         let last = results(request);
         priced(match last.len() {
             2 => Turn::call("story_notes_read", json!({})),
             1 if !last[0].contains("has the conversation") => Turn::text(last[0].clone()),
-            _ => Turn::calls([("law", json!({"request": "go"})), ("market", json!({"request": "go"}))]),
+            _ => Turn::calls([
+                ("law", json!({"request": "go"})),
+                ("market", json!({"request": "go"})),
+            ]),
         })
     });
     let desk = Agent::new(desk).name("desk").tools(NOTES.tools("desk").unwrap());
@@ -487,7 +544,8 @@ async fn advised(store: Ending<MemoryStore>) -> Result<()> {
     let budget = token_budget(SPENT).failing();
     let runtime = test_runtime().store(store).with(budget).build();
     take_over(&runtime).await?;
-    let start = runtime.start(story_board::workflow(), "draft".to_owned()).run_id(RunId::new("board"));
+    let start =
+        runtime.start(story_board::workflow(), "draft".to_owned()).run_id(RunId::new("board"));
     // A crash can interrupt one call of each adviser, and such calls count too.
     match start.max_llm_calls(18).await {
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => Ok(()),
@@ -500,7 +558,11 @@ async fn a_team_advises_within_its_budget() {
     let check = |store: MemoryStore, what: String| async move {
         let runtime = test_runtime().store(store).build();
         let id = RunId::new("board");
-        assert_eq!(runtime.output(&id).await.unwrap().decode::<String>().unwrap(), "draft++", "{what}");
+        assert_eq!(
+            runtime.output(&id).await.unwrap().decode::<String>().unwrap(),
+            "draft++",
+            "{what}"
+        );
         let journal = runtime.journal(&id).await.unwrap();
         check_events(&journal).unwrap_or_else(|error| panic!("{what}: {error}"));
         let spent = journal.iter().filter_map(|event| match &event.kind {

@@ -10,7 +10,9 @@ use agentflow::prelude::*;
 use agentflow::runtime::Changes;
 use agentflow::serde_json::{self, json};
 use agentflow::{Error, Model, RunId, schemars, serde};
-use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace};
+use agentflow_testing::{
+    CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace,
+};
 use agentflow_tests::ProcessStore;
 
 /// Refunds an order.
@@ -40,20 +42,32 @@ fn billing(turns: impl IntoIterator<Item = Turn>) -> Agent {
 
 #[tokio::test]
 async fn the_conversation_goes_along_under_other_instructions_and_tools() {
-    let first =
-        triage([Turn::calls([("team_look", json!({"order": 7})), ("transfer_to_agent", json!({"agent": "billing"}))])
-            .expect_system("Find out what it is about.")
-            .expect_tools(["team_look", "transfer_to_agent"])])
-        .tools(tools![team_look]);
+    let first = triage([Turn::calls([
+        ("team_look", json!({"order": 7})),
+        ("transfer_to_agent", json!({"agent": "billing"})),
+    ])
+    .expect_system("Find out what it is about.")
+    .expect_tools(["team_look", "transfer_to_agent"])])
+    .tools(tools![team_look]);
     let refunds = billing([
-        Turn::call("team_refund", json!({"order": 7})).expect_system("You know payments.").check(|request| {
-            let told = &request.tools.definitions();
-            let names: Vec<_> = told.iter().map(|tool| &*tool.name).collect();
-            assert_eq!(names, ["team_refund", "transfer_to_agent"]);
-            let texts: Vec<String> = request.messages.messages().iter().map(|one| one.text().into_owned()).collect();
-            assert!(!texts.iter().any(|text| text.contains("Find out")), "{texts:?}");
-            assert!(request.messages.last().unwrap().results().any(|result| result.output.contains("paid twice")));
-        }),
+        Turn::call("team_refund", json!({"order": 7})).expect_system("You know payments.").check(
+            |request| {
+                let told = &request.tools.definitions();
+                let names: Vec<_> = told.iter().map(|tool| &*tool.name).collect();
+                assert_eq!(names, ["team_refund", "transfer_to_agent"]);
+                let texts: Vec<String> =
+                    request.messages.messages().iter().map(|one| one.text().into_owned()).collect();
+                assert!(!texts.iter().any(|text| text.contains("Find out")), "{texts:?}");
+                assert!(
+                    request
+                        .messages
+                        .last()
+                        .unwrap()
+                        .results()
+                        .any(|result| result.output.contains("paid twice"))
+                );
+            },
+        ),
         Turn::text("Done."),
     ])
     .tools(tools![team_refund])
@@ -87,9 +101,12 @@ async fn the_conversation_goes_along_under_other_instructions_and_tools() {
 
 #[tokio::test]
 async fn agents_that_transfer_in_a_circle_end_with_an_error() {
-    let first = triage([to("billing"), to("billing"), to("billing")]).settings(Limits::default().max_handoffs(4));
-    let team =
-        Team::new(first, &["billing"]).agent(billing([to("triage"), to("triage")]), &["triage"]).build().unwrap();
+    let first = triage([to("billing"), to("billing"), to("billing")])
+        .settings(Limits::default().max_handoffs(4));
+    let team = Team::new(first, &["billing"])
+        .agent(billing([to("triage"), to("triage")]), &["triage"])
+        .build()
+        .unwrap();
     let error = team.run("Hello?").await.unwrap_err();
     assert!(matches!(error, Error::HandoffLimit { handoffs: 4, .. }), "{error}");
     assert_eq!(
@@ -123,7 +140,11 @@ async fn the_first_transfer_of_a_turn_counts_and_a_wrong_name_is_said() {
         );
     })]);
     let tech = Agent::new(ScriptedModel::new([])).name("tech");
-    let team = Team::new(first, &["billing", "tech"]).agent(knows, &[]).agent(tech, &["billing"]).build().unwrap();
+    let team = Team::new(first, &["billing", "tech"])
+        .agent(knows, &[])
+        .agent(tech, &["billing"])
+        .build()
+        .unwrap();
     assert_eq!(team.run("Hello?").await.unwrap().output(), "Yes?");
 }
 
@@ -153,7 +174,9 @@ impl Model for Answering {
 
 #[tokio::test]
 async fn the_answer_is_of_the_first_agents_type_however_a_model_gives_it() {
-    for (one, other) in [(OutputMode::Native, OutputMode::Tool), (OutputMode::Tool, OutputMode::Native)] {
+    for (one, other) in
+        [(OutputMode::Native, OutputMode::Tool), (OutputMode::Tool, OutputMode::Native)]
+    {
         let answer = json!({"refund": true});
         let turn = match other {
             OutputMode::Tool => Turn::call("final_answer", answer),
@@ -161,7 +184,8 @@ async fn the_answer_is_of_the_first_agents_type_however_a_model_gives_it() {
         };
         let first = Agent::new(Answering(ScriptedModel::new([to("billing")]), one)).name("triage");
         let last = Agent::new(Answering(ScriptedModel::new([turn]), other)).name("billing");
-        let team = Team::new(first.output::<Verdict>(), &["billing"]).agent(last, &[]).build().unwrap();
+        let team =
+            Team::new(first.output::<Verdict>(), &["billing"]).agent(last, &[]).build().unwrap();
         assert_eq!(*team.run("Refund?").await.unwrap().output(), Verdict { refund: true });
     }
 }
@@ -169,7 +193,10 @@ async fn the_answer_is_of_the_first_agents_type_however_a_model_gives_it() {
 fn crashing(log: &EffectLog) -> Agent {
     // A function instead of a script, since a crash repeats calls and would use the script up.
     let first = ScriptedModel::from_fn(|_| {
-        Turn::calls([("team_refund", json!({"order": 1})), ("transfer_to_agent", json!({"agent": "billing"}))])
+        Turn::calls([
+            ("team_refund", json!({"order": 1})),
+            ("transfer_to_agent", json!({"agent": "billing"})),
+        ])
     });
     let second = ScriptedModel::from_fn(|request| {
         let last = request.messages.last().unwrap();
@@ -194,7 +221,8 @@ fn crashing(log: &EffectLog) -> Agent {
 #[tokio::test(start_paused = true)]
 async fn a_team_is_resumed_from_every_write() {
     let log = EffectLog::new();
-    let report = CrashTest::agent(&crashing(&log), || "Refund both.").effects(&log).twice().run().await;
+    let report =
+        CrashTest::agent(&crashing(&log), || "Refund both.").effects(&log).twice().run().await;
     for path in ["tool#1.team_refund", "tool#2.team_refund"] {
         assert!(report.step(path).is_some(), "{report}");
     }
@@ -226,13 +254,19 @@ async fn a_team_within_a_step_is_resumed_from_every_write() {
 
 #[tokio::test]
 async fn a_team_is_a_tool_of_another_agent() {
-    let team =
-        Team::new(triage([to("billing")]), &["billing"]).agent(billing([Turn::text("Gone.")]), &[]).build().unwrap();
-    let caller = ScriptedModel::new([Turn::call("triage", json!({"request": "Why?"})), Turn::text("It is gone.")]);
+    let team = Team::new(triage([to("billing")]), &["billing"])
+        .agent(billing([Turn::text("Gone.")]), &[])
+        .build()
+        .unwrap();
+    let caller = ScriptedModel::new([
+        Turn::call("triage", json!({"request": "Why?"})),
+        Turn::text("It is gone."),
+    ]);
     let result = Agent::new(caller).tools(team).run("Why?").await.unwrap();
     assert_eq!(result.output(), "It is gone.");
     assert!(
-        trace(result.events()).contains(&"tool#1.triage agent.handoff from triage to billing".to_owned()),
+        trace(result.events())
+            .contains(&"tool#1.triage agent.handoff from triage to billing".to_owned()),
         "{:#?}",
         trace(result.events())
     );
@@ -242,7 +276,10 @@ async fn a_team_is_a_tool_of_another_agent() {
 async fn a_run_is_not_resumed_by_a_team_that_lacks_the_agent() {
     let store = ProcessStore::new();
     let id = RunId::new("run-1");
-    let stalls = Team::new(triage([to("billing")]), &["billing"]).agent(billing([Turn::stall()]), &[]).build().unwrap();
+    let stalls = Team::new(triage([to("billing")]), &["billing"])
+        .agent(billing([Turn::stall()]), &[])
+        .build()
+        .unwrap();
     let runtime = test_runtime().store(store.clone()).build();
     let run = stalls.runtime(&runtime).start(RunRequest::new("Hello?").run_id(id.clone())).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -258,7 +295,10 @@ async fn a_run_is_not_resumed_by_a_team_that_lacks_the_agent() {
     let accepting = other.runtime(&runtime.with_changes(Changes::AcceptAll));
     let error = accepting.resume(&id).await.unwrap_err().to_string();
     assert!(error.contains(problem), "{error}");
-    let same = Team::new(triage([]), &["billing"]).agent(billing([Turn::text("Hello!")]), &[]).build().unwrap();
+    let same = Team::new(triage([]), &["billing"])
+        .agent(billing([Turn::text("Hello!")]), &[])
+        .build()
+        .unwrap();
     let run = same.runtime(&runtime).resume(&id).await.unwrap();
     assert_eq!(run.result().await.unwrap().output(), "Hello!");
 }
@@ -283,7 +323,10 @@ async fn callbacks_are_those_of_the_agent_that_has_the_conversation() {
     let second = noting(billing([Turn::text("Here.")]), "second");
     let team = Team::new(first, &["billing"]).agent(second, &[]).build().unwrap();
     assert_eq!(team.run("Hello?").await.unwrap().output(), "Here.");
-    assert_eq!(*seen.lock().unwrap(), ["first agent", "first model of triage", "second model of billing"]);
+    assert_eq!(
+        *seen.lock().unwrap(),
+        ["first agent", "first model of triage", "second model of billing"]
+    );
 }
 
 #[tokio::test]
@@ -296,15 +339,26 @@ async fn grants_do_not_go_along() {
             assert_eq!(result.status, agentflow::message::ToolStatus::Unauthorized);
         }),
     ]);
-    let first = triage([to("billing")]).settings(AgentSettings::new().grant(["money"])).resource(log.clone());
-    let team = Team::new(first, &["billing"]).agent(refunds.tools(tools![team_refund]), &[]).build().unwrap();
+    let first = triage([to("billing")])
+        .settings(AgentSettings::new().grant(["money"]))
+        .resource(log.clone());
+    let team = Team::new(first, &["billing"])
+        .agent(refunds.tools(tools![team_refund]), &[])
+        .build()
+        .unwrap();
     assert_eq!(team.run("Hello?").await.unwrap().output(), "I may not.");
 
     // Scopes of the run apply to all of its agents.
     let refunds = billing([Turn::call("team_refund", json!({"order": 1})), Turn::text("Done.")]);
     let first = triage([to("billing")]).resource(log.clone());
-    let team = Team::new(first, &["billing"]).agent(refunds.tools(tools![team_refund]), &[]).build().unwrap();
-    assert_eq!(team.run(RunRequest::new("Hello?").grant(["money"])).await.unwrap().output(), "Done.");
+    let team = Team::new(first, &["billing"])
+        .agent(refunds.tools(tools![team_refund]), &[])
+        .build()
+        .unwrap();
+    assert_eq!(
+        team.run(RunRequest::new("Hello?").grant(["money"])).await.unwrap().output(),
+        "Done."
+    );
 }
 
 /// Judge {text}.
@@ -326,9 +380,18 @@ fn a_wrong_team_is_refused_with_what_to_do() {
             Team::new(first(), &["a"]).agent(agent("a"), &[]).agent(agent("a"), &[]),
             "two agents of the team have the name `a`",
         ),
-        (Team::new(first(), &["a"]).agent(agent("a"), &[]).agent(agent("b"), &["a"]), "nobody transfers to `b`"),
-        (Team::new(first(), &["a"]).agent(agent("a"), &[]).about("c", "x"), "`about` names the agent `c`"),
-        (Team::new(first(), &["team_judge"]).agent(team_judge::agent("x".into()), &[]), "leave only instructions"),
+        (
+            Team::new(first(), &["a"]).agent(agent("a"), &[]).agent(agent("b"), &["a"]),
+            "nobody transfers to `b`",
+        ),
+        (
+            Team::new(first(), &["a"]).agent(agent("a"), &[]).about("c", "x"),
+            "`about` names the agent `c`",
+        ),
+        (
+            Team::new(first(), &["team_judge"]).agent(team_judge::agent("x".into()), &[]),
+            "leave only instructions",
+        ),
         (
             Team::new(first(), &["a"])
                 .agent(Team::new(agent("a"), &["b"]).agent(agent("b"), &[]).build().unwrap(), &[]),
@@ -336,9 +399,11 @@ fn a_wrong_team_is_refused_with_what_to_do() {
         ),
         (
             Team::new(
-                first().tools(agentflow::tool::FnTool::new("transfer_to_agent", "Mine.", |_: Context, (): ()| async {
-                    Ok::<_, Error>("x")
-                })),
+                first().tools(agentflow::tool::FnTool::new(
+                    "transfer_to_agent",
+                    "Mine.",
+                    |_: Context, (): ()| async { Ok::<_, Error>("x") },
+                )),
                 &["a"],
             )
             .agent(agent("a"), &[]),
@@ -352,21 +417,27 @@ fn a_wrong_team_is_refused_with_what_to_do() {
 
 #[tokio::test]
 async fn a_built_team_is_not_renamed_to_what_its_agents_do_not_know() {
-    let team = || Team::new(triage([]), &["billing"]).agent(billing([]), &["triage"]).build().unwrap();
+    let team =
+        || Team::new(triage([]), &["billing"]).agent(billing([]), &["triage"]).build().unwrap();
     for name in ["desk", "billing"] {
         let error = team().name(name).run("Hello?").await.unwrap_err().to_string();
         assert!(error.contains("name that agent before `Team::new`"), "{error}");
     }
     // Renaming is allowed if no agent hands back to the first one.
-    let one_way = Team::new(triage([to("billing")]), &["billing"]).agent(billing([Turn::text("Yes.")]), &[]).build();
+    let one_way = Team::new(triage([to("billing")]), &["billing"])
+        .agent(billing([Turn::text("Yes.")]), &[])
+        .build();
     assert_eq!(one_way.unwrap().name("desk").run("Hello?").await.unwrap().output(), "Yes.");
 }
 
 #[test]
 fn a_team_is_drawn_with_dashed_arrows() {
     let agent = |name: &str| Agent::new(ScriptedModel::new([])).name(name);
-    let team =
-        Team::new(agent("triage"), &["a", "b"]).agent(agent("a"), &["triage"]).agent(agent("b"), &[]).build().unwrap();
+    let team = Team::new(agent("triage"), &["a", "b"])
+        .agent(agent("a"), &["triage"])
+        .agent(agent("b"), &[])
+        .build()
+        .unwrap();
     let outline = AgentOutline::of(&team);
     let (mermaid, dot) = (outline.to_mermaid(), outline.to_dot());
     assert_eq!(mermaid.matches("-.->|\"may transfer to\"|").count(), 3, "{mermaid}");

@@ -35,7 +35,8 @@ fn slow(name: &str) -> FnTool {
 }
 
 fn times(events: &[Event]) -> Vec<(String, u64)> {
-    let line = |event: &Event| (format!("{} {}", event.path, event.kind.name()), event.time.as_millis());
+    let line =
+        |event: &Event| (format!("{} {}", event.path, event.kind.name()), event.time.as_millis());
     events.iter().map(line).collect()
 }
 
@@ -50,7 +51,8 @@ async fn of_agent(runtime: &Runtime) -> Vec<Event> {
         Turn::call("one", json!({})),
         Turn::text("done"),
     ]);
-    let agent = Agent::new(model).tools([slow("one"), slow("other")]).runtime(runtime).build().unwrap();
+    let agent =
+        Agent::new(model).tools([slow("one"), slow("other")]).runtime(runtime).build().unwrap();
     agent.run("go").await.unwrap().events()
 }
 
@@ -79,18 +81,21 @@ async fn times_of_a_run_with_a_store_never_go_back() {
 
 #[tokio::test(start_paused = true)]
 async fn times_of_a_workflow_never_go_back() {
-    let flow = Workflow::<(u64,), u64>::build("flow", ["n"], |b, (n,)| {
-        let step = |cx: Context, n: u64| async move {
-            cx.now();
-            tokio::time::sleep(Duration::from_secs(n)).await;
-            Ok::<_, String>(cx.now().as_millis() - 1000)
-        };
-        let first = b.node(Node::new("first"), (n,), move |cx, (n,)| step(cx, n));
-        let second = b.node(Node::new("second"), (first,), move |cx, (n,)| step(cx, n));
-        let beside = b.node(Node::new("beside"), (first,), move |cx, (n,)| step(cx, 2 * n));
-        b.node(Node::new("last"), (second, beside), |_, (n, m)| async move { Ok::<_, String>(n.max(m)) })
-    })
-    .unwrap();
+    let flow =
+        Workflow::<(u64,), u64>::build("flow", ["n"], |b, (n,)| {
+            let step = |cx: Context, n: u64| async move {
+                cx.now();
+                tokio::time::sleep(Duration::from_secs(n)).await;
+                Ok::<_, String>(cx.now().as_millis() - 1000)
+            };
+            let first = b.node(Node::new("first"), (n,), move |cx, (n,)| step(cx, n));
+            let second = b.node(Node::new("second"), (first,), move |cx, (n,)| step(cx, n));
+            let beside = b.node(Node::new("beside"), (first,), move |cx, (n,)| step(cx, 2 * n));
+            b.node(Node::new("last"), (second, beside), |_, (n, m)| async move {
+                Ok::<_, String>(n.max(m))
+            })
+        })
+        .unwrap();
     for durable in [false, true] {
         let runtime = test_runtime().clock(TickingClock::default());
         let runtime = if durable { runtime.store(MemoryStore::new()) } else { runtime }.build();

@@ -51,8 +51,9 @@ impl agentflow::store::StoreLayer for Slow {
     }
 
     async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
-        let below =
-            |path: &str| ["chosen/", "unpolled_dawdles/", "unpolled_withdraw"].iter().any(|of| path.contains(of));
+        let below = |path: &str| {
+            ["chosen/", "unpolled_dawdles/", "unpolled_withdraw"].iter().any(|of| path.contains(of))
+        };
         if append.events.iter().any(|event| below(&event.path.to_string())) && self.held.is_next() {
             self.held.0.is_held.store(true, Ordering::SeqCst);
             self.held.0.begins.notify_waiters();
@@ -64,7 +65,11 @@ impl agentflow::store::StoreLayer for Slow {
 
 impl Held {
     fn at(before: usize, lasts: Duration) -> Self {
-        Self(Arc::new(DelayedWriteState { before: before.into(), lasts, ..DelayedWriteState::default() }))
+        Self(Arc::new(DelayedWriteState {
+            before: before.into(),
+            lasts,
+            ..DelayedWriteState::default()
+        }))
     }
 
     fn is_next(&self) -> bool {
@@ -137,7 +142,9 @@ async fn second(cx: &Context, callee: &str) -> Result<String> {
 }
 
 /// Handling of the first call after its write has started.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 enum Then {
     /// Polls it again after the second call has ended.
     Kept,
@@ -179,7 +186,11 @@ fn model() -> ScriptedModel {
         match messages.iter().any(|message| message.results().next().is_some()) {
             true => Turn::text("charged"),
             false => {
-                let what = if messages.last().unwrap().text().contains("first") { "first" } else { "second" };
+                let what = if messages.last().unwrap().text().contains("first") {
+                    "first"
+                } else {
+                    "second"
+                };
                 Turn::call("unpolled_charge", json!({"what": what}))
             }
         }
@@ -192,7 +203,9 @@ fn runtime(store: &Arc<dyn Store>, held: &Held) -> Runtime {
 }
 
 async fn in_time<T>(what: &str, waits: impl IntoFuture<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), waits).await.unwrap_or_else(|_| panic!("{what}: it waits for ever"))
+    tokio::time::timeout(Duration::from_secs(30), waits)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: it waits for ever"))
 }
 
 /// Delays each write of the first call in turn.
@@ -205,8 +218,13 @@ async fn hold_each_write(lasts: Duration, store: impl AsyncFn() -> Arc<dyn Store
                 let what = format!("{callee} {then:?} write {writes}");
                 let store = store().await;
                 let runtime = runtime(&store, &held);
-                let run = runtime.start(unpolled_choice::workflow(), (callee.to_owned(), then)).await.unwrap();
-                let output = in_time(&what, run.result()).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+                let run = runtime
+                    .start(unpolled_choice::workflow(), (callee.to_owned(), then))
+                    .await
+                    .unwrap();
+                let output = in_time(&what, run.result())
+                    .await
+                    .unwrap_or_else(|error| panic!("{what}: {error}"));
                 check_events(&runtime.journal(run.run_id()).await.unwrap())
                     .unwrap_or_else(|bad| panic!("{what}: {bad}"));
                 let charged = held.charged();
@@ -273,33 +291,48 @@ async fn unpolled_dawdles(cx: &Context, callee: String) -> Result<u32> {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_polled_holds_up_no_request_to_the_run() {
-    for (of_agent, callees) in [(false, &["tool", "agent", "workflow"][..]), (true, &["agent", "workflow"])] {
+    for (of_agent, callees) in
+        [(false, &["tool", "agent", "workflow"][..]), (true, &["agent", "workflow"])]
+    {
         for &callee in callees {
             let held = Held::at(0, Duration::from_secs(5));
             let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
             let runtime = runtime(&store, &held);
             let id = RunId::new("r");
-            let agent = Agent::new(ScriptedModel::from_fn(move |request| match request.messages.len() {
-                1 => Turn::call("unpolled_dawdles", json!({"callee": callee})),
-                _ => Turn::text("done"),
-            }))
-            .tools(tools![unpolled_dawdles])
-            .runtime(&runtime);
+            let agent =
+                Agent::new(ScriptedModel::from_fn(move |request| match request.messages.len() {
+                    1 => Turn::call("unpolled_dawdles", json!({"callee": callee})),
+                    _ => Turn::text("done"),
+                }))
+                .tools(tools![unpolled_dawdles])
+                .runtime(&runtime);
             let (of_agents, of_workflows) = match of_agent {
-                true => (Some(agent.start(RunRequest::new("go").run_id(id.clone())).unwrap()), None),
+                true => {
+                    (Some(agent.start(RunRequest::new("go").run_id(id.clone())).unwrap()), None)
+                }
                 false => {
-                    let run = runtime.start(unpolled_dawdle::workflow(), callee.to_owned()).run_id(id.clone());
+                    let run = runtime
+                        .start(unpolled_dawdle::workflow(), callee.to_owned())
+                        .run_id(id.clone());
                     (None, Some(run.await.unwrap()))
                 }
             };
             in_time(callee, held.begins()).await;
             let what = format!("{callee}, of an agent: {of_agent}");
-            in_time(&what, runtime.pause(&id)).await.unwrap_or_else(|error| panic!("{what}: {error}"));
-            in_time(&what, runtime.unpause(&id)).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            in_time(&what, runtime.pause(&id))
+                .await
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            in_time(&what, runtime.unpause(&id))
+                .await
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
             let journal = runtime.journal(&id).await.unwrap();
-            let paused = |kind: &EventKind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Operator, .. });
+            let paused = |kind: &EventKind| {
+                matches!(kind, EventKind::RunPaused { reason: PauseReason::Operator, .. })
+            };
             assert!(journal.iter().any(|event| paused(&event.kind)), "{what}");
-            in_time(&what, runtime.cancel(&id, "enough")).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+            in_time(&what, runtime.cancel(&id, "enough"))
+                .await
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
             check_events(&runtime.journal(&id).await.unwrap()).unwrap();
             drop((of_agents, of_workflows));
         }
@@ -331,7 +364,10 @@ async fn paid_in(what: String, _: Approval) -> Result<String> {
 }
 
 #[workflow(name = "unpolled-withdraws")]
-async fn unpolled_withdraws(cx: &Context, what: String) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+async fn unpolled_withdraws(
+    cx: &Context,
+    what: String,
+) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     let earlier = unpolled_charge(cx.inject()?, what.clone()).await;
     let out = unpolled_withdraw(cx, what).await?;
     let over = is_over(earlier, out).await?;
@@ -349,7 +385,11 @@ async fn an_undoing_that_is_given_up_at_any_write_holds_up_no_other() {
         let held = Held::at(writes, Duration::from_secs(5));
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let runtime = runtime(&store, &held);
-        let run = runtime.start(unpolled_withdraws::workflow(), "five".to_owned()).compensate().await.unwrap();
+        let run = runtime
+            .start(unpolled_withdraws::workflow(), "five".to_owned())
+            .compensate()
+            .await
+            .unwrap();
         let id = run.run_id().clone();
         tokio::select! {
             () = held.begins() => {}
@@ -373,7 +413,8 @@ async fn an_undoing_that_is_given_up_at_any_write_holds_up_no_other() {
         let charged = held.charged();
         let of = |name: &str| charged.iter().filter(|charged| *charged == name).count();
         assert_eq!(of("refund five"), 1, "{what}: {charged:?}; {error}");
-        check_events(&runtime.journal(&id).await.unwrap()).unwrap_or_else(|bad| panic!("{what}: {bad}"));
+        check_events(&runtime.journal(&id).await.unwrap())
+            .unwrap_or_else(|bad| panic!("{what}: {bad}"));
         if !held.is_held() {
             break;
         }

@@ -47,7 +47,9 @@ fn file_of(store: &Path, hash: &str) -> PathBuf {
 
 /// Returns all files below the artifact folder.
 fn files(store: &Path) -> BTreeSet<PathBuf> {
-    let names = |path: &Path| fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    let names = |path: &Path| {
+        fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    };
     let folders: Vec<PathBuf> = names(&folder_of(store));
     folders.iter().flat_map(|folder| -> Vec<PathBuf> { names(folder) }).collect()
 }
@@ -61,7 +63,8 @@ async fn a_large_artifact_is_a_file_until_its_last_run_is_deleted() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().canonicalize().unwrap().join("runs.db");
     let store = SqliteStore::open(&path).await.unwrap();
-    let ((small, of_small), (large, of_large)) = (bytes_of(1, 100_000).await, bytes_of(1, 100_001).await);
+    let ((small, of_small), (large, of_large)) =
+        (bytes_of(1, 100_000).await, bytes_of(1, 100_001).await);
     let (a, b) = (created(&store, "a").await, created(&store, "b").await);
     for (run, epoch) in [&a, &b, &a] {
         store.put_artifact(run, *epoch, &of_small, small.clone()).await.unwrap();
@@ -69,13 +72,20 @@ async fn a_large_artifact_is_a_file_until_its_last_run_is_deleted() {
         assert_eq!(store.artifact(run, &of_large).await.unwrap().as_deref(), Some(&*large));
         assert_eq!(store.artifact(run, &of_small).await.unwrap().as_deref(), Some(&*small));
     }
-    assert_eq!(files(&path), BTreeSet::from([file_of(&path, &of_large)]), "the same bytes are one file");
+    assert_eq!(
+        files(&path),
+        BTreeSet::from([file_of(&path, &of_large)]),
+        "the same bytes are one file"
+    );
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let file = file_of(&path, &of_large);
-        assert_eq!((mode(&file), mode(file.parent().unwrap()), mode(&folder_of(&path))), (0o600, 0o700, 0o700));
+        assert_eq!(
+            (mode(&file), mode(file.parent().unwrap()), mode(&folder_of(&path))),
+            (0o600, 0o700, 0o700)
+        );
     }
     assert_eq!(store.artifact(&RunId::new("c"), &of_large).await.unwrap(), None);
     // A fenced writer leaves no file and grants no run access to one.
@@ -92,7 +102,10 @@ async fn a_large_artifact_is_a_file_until_its_last_run_is_deleted() {
     store.delete(&b.0).await.unwrap();
     assert_eq!(files(&path), BTreeSet::new());
     let check = store.check_artifacts().await.unwrap();
-    assert_eq!((check.whole, check.missing.len(), check.damaged.len(), check.removed), (0, 0, 0, 0));
+    assert_eq!(
+        (check.whole, check.missing.len(), check.damaged.len(), check.removed),
+        (0, 0, 0, 0)
+    );
 }
 
 #[tokio::test]
@@ -106,7 +119,11 @@ async fn nothing_but_a_hash_becomes_a_path_and_nothing_is_too_small_for_a_file()
     for name in ["../../x", "", "x", &long, &upper, "\0", "é"] {
         // Unusual names are stored, but the content is checked against the name when it is read.
         store.put_artifact(&run, epoch, name, vec![1, 2].into()).await.unwrap();
-        assert_eq!(store.artifact(&run, name).await.unwrap_err().kind(), StoreErrorKind::Damaged, "{name:?}");
+        assert_eq!(
+            store.artifact(&run, name).await.unwrap_err().kind(),
+            StoreErrorKind::Damaged,
+            "{name:?}"
+        );
     }
     assert_eq!(files(&path), BTreeSet::new());
     let (none, of_none) = bytes_of(0, 0).await;
@@ -191,7 +208,10 @@ async fn where_no_file_can_be_made_the_step_fails_and_nothing_is_half() {
     let fails = async || {
         let run = runtime.start(artifact_files_flow::workflow(), 300_000).await.unwrap();
         let error = run.result().await.unwrap_err().to_string();
-        assert!(error.contains(folder.to_str().unwrap()) && error.contains("cannot be made"), "{error}");
+        assert!(
+            error.contains(folder.to_str().unwrap()) && error.contains("cannot be made"),
+            "{error}"
+        );
         assert_eq!(runtime.artifacts(run.run_id()).await.unwrap(), []);
         runtime.delete(run.run_id()).await.unwrap();
     };
@@ -227,7 +247,9 @@ async fn what_a_crash_left_is_removed() {
     // third file is unknown, and a file whose name is not a hash is not ours.
     let (left, unknown) = ("e".repeat(64), "d".repeat(64));
     let writer = "999999999-0123456789abcdef-3";
-    for file in [file_of(&path, &left), file_of(&path, &unknown), folder_of(&path).join("new").join(writer)] {
+    for file in
+        [file_of(&path, &left), file_of(&path, &unknown), folder_of(&path).join("new").join(writer)]
+    {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, "half").unwrap();
     }
@@ -235,10 +257,15 @@ async fn what_a_crash_left_is_removed() {
     fs::write(&other, "mine").unwrap();
     raw(
         &path,
-        &format!("INSERT INTO loose_files VALUES ('{left}', '{writer}'), ('{of_kept}', ''), ('../../x', 'y-../z')"),
+        &format!(
+            "INSERT INTO loose_files VALUES ('{left}', '{writer}'), ('{of_kept}', ''), ('../../x', 'y-../z')"
+        ),
     );
     drop(SqliteStore::open(&path).await.unwrap());
-    assert_eq!(files(&path), [file_of(&path, &of_kept), file_of(&path, &unknown), other.clone()].into());
+    assert_eq!(
+        files(&path),
+        [file_of(&path, &of_kept), file_of(&path, &unknown), other.clone()].into()
+    );
     let store = SqliteStore::open(&path).await.unwrap();
     let check = store.check_artifacts().await.unwrap();
     assert_eq!((check.whole, check.removed), (1, 1));
@@ -255,7 +282,11 @@ async fn churn(store: &SqliteStore, who: &str, mut say: impl FnMut(usize)) {
         let run = created(store, &name).await;
         for (bytes, hash) in contents.iter().cycle().skip(round).take(1 + round % 2) {
             store.put_artifact(&run.0, run.1, hash, bytes.clone()).await.unwrap();
-            assert_eq!(store.artifact(&run.0, hash).await.unwrap().as_ref(), Some(bytes), "no reference without bytes");
+            assert_eq!(
+                store.artifact(&run.0, hash).await.unwrap().as_ref(),
+                Some(bytes),
+                "no reference without bytes"
+            );
         }
         ended(store, &run).await;
         if round % 3 != 0 {
@@ -277,7 +308,11 @@ impl Drop for Other {
 #[tokio::test]
 async fn artifact_process() {
     let Ok(file) = std::env::var(FILE) else { return };
-    let store = SqliteStore::builder(file).synchronous(agentflow::store::Synchronous::Normal).open().await.unwrap();
+    let store = SqliteStore::builder(file)
+        .synchronous(agentflow::store::Synchronous::Normal)
+        .open()
+        .await
+        .unwrap();
     churn(&store, &std::process::id().to_string(), |round| {
         let mut out = std::io::stdout().lock();
         // The parent may have ended.
@@ -316,7 +351,13 @@ fn two_processes_are_killed_while_they_save_and_delete() {
                     true => continue,
                     false => store.open(&run.run_id).await.unwrap(),
                 };
-                let end = event(&run.run_id, run.events + 1, "", "run.cancelled", json!({"reason": "enough"}));
+                let end = event(
+                    &run.run_id,
+                    run.events + 1,
+                    "",
+                    "run.cancelled",
+                    json!({"reason": "enough"}),
+                );
                 store.append(&run.run_id, epoch, Append::new(run.events, vec![end])).await.unwrap();
             }
             for run in store.list(RunFilter::new()).await.unwrap() {

@@ -17,8 +17,13 @@ use serde_json::json;
 /// Adds a step that saves a version. It returns the previous content and the saved one.
 fn saves(b: &mut Builder, node: &'static str, reads: Handle<String>) -> Handle<String> {
     b.node(node, (reads,), move |cx, (before,)| async move {
-        let seen = cx.artifact("notes.txt").await?.map(|seen| seen.text().unwrap_or_default().to_owned());
-        let saved = cx.save_artifact("notes.txt", format!("{}{node}", seen.clone().unwrap_or_default()), "text/plain");
+        let seen =
+            cx.artifact("notes.txt").await?.map(|seen| seen.text().unwrap_or_default().to_owned());
+        let saved = cx.save_artifact(
+            "notes.txt",
+            format!("{}{node}", seen.clone().unwrap_or_default()),
+            "text/plain",
+        );
         let saved = saved.await?;
         let own = cx.artifact("notes.txt").await?.map(|own| own.reference);
         assert_eq!(own.as_ref(), Some(&saved), "a step sees what it saved");
@@ -29,15 +34,18 @@ fn saves(b: &mut Builder, node: &'static str, reads: Handle<String>) -> Handle<S
 fn flow() -> Workflow<(String,), String> {
     Workflow::build("state_artifacts", ["go"], |b, (go,)| {
         let a = saves(b, "a", go);
-        let skip = NodePolicy::default().on_error(OnError::Skip).retry_policy(RetryPolicy::retries(1));
-        let _: Handle<String> = b.node(Node::new("fails").policy(skip), (a,), |cx, (_,)| async move {
-            cx.save_artifact("lost.txt", "lost", "text/plain").await?;
-            Err(Error::Lost { reason: "it failed".to_owned() })
-        });
+        let skip =
+            NodePolicy::default().on_error(OnError::Skip).retry_policy(RetryPolicy::retries(1));
+        let _: Handle<String> =
+            b.node(Node::new("fails").policy(skip), (a,), |cx, (_,)| async move {
+                cx.save_artifact("lost.txt", "lost", "text/plain").await?;
+                Err(Error::Lost { reason: "it failed".to_owned() })
+            });
         let left = saves(b, "b", a);
         let right = saves(b, "c", a);
-        let both = b
-            .value("both", (left, right), |(left, right): (String, String)| Ok::<_, String>(format!("{left} {right}")));
+        let both = b.value("both", (left, right), |(left, right): (String, String)| {
+            Ok::<_, String>(format!("{left} {right}"))
+        });
         saves(b, "d", both)
     })
     .unwrap()
@@ -69,7 +77,10 @@ async fn is_kept(store: impl Store + Clone) {
     let hash = &newest.reference.sha256;
     assert!(store.artifact(&run, hash).await.unwrap().is_some());
     runtime.delete(&run).await.unwrap();
-    assert!(store.artifact(&run, hash).await.unwrap().is_none(), "deleting a run deletes its artifacts");
+    assert!(
+        store.artifact(&run, hash).await.unwrap().is_none(),
+        "deleting a run deletes its artifacts"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +103,12 @@ async fn they_are_kept_in_a_file() {
     assert_eq!(error.kind(), FailureKind::from(StoreErrorKind::Damaged.as_str()), "{error}");
     raw(&path, "DELETE FROM artifacts");
     let error = runtime.artifact(&run, "notes.txt", None).await.unwrap_err().to_string();
-    assert!(error.starts_with("the artifact \"notes.txt\": the store does not have the bytes of version "), "{error}");
+    assert!(
+        error.starts_with(
+            "the artifact \"notes.txt\": the store does not have the bytes of version "
+        ),
+        "{error}"
+    );
 }
 
 fn raw(path: &Path, sql: &str) {
@@ -119,7 +135,10 @@ async fn the_tools_of_an_agent_save_and_read_them() {
             let results = request.messages.messages().iter().flat_map(|message| message.results());
             let said: Vec<String> = results.map(|result| result.output.to_string()).collect();
             match said.len() {
-                0 => Turn::calls([("state_page", json!({"text": "one"})), ("state_page", json!({"text": "three"}))]),
+                0 => Turn::calls([
+                    ("state_page", json!({"text": "one"})),
+                    ("state_page", json!({"text": "three"})),
+                ]),
                 2 => Turn::call("state_page_size", json!({})),
                 _ => Turn::text(said.last().cloned().unwrap_or_default()),
             }
@@ -130,11 +149,14 @@ async fn the_tools_of_an_agent_save_and_read_them() {
     assert_eq!(agent().run("Write.").await.unwrap().output(), "5");
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let end = agent().runtime(&runtime).run("Write.").await.unwrap();
-    let versions: Vec<u32> = runtime.artifacts(end.run_id()).await.unwrap().iter().map(|page| page.version).collect();
+    let versions: Vec<u32> =
+        runtime.artifacts(end.run_id()).await.unwrap().iter().map(|page| page.version).collect();
     assert_eq!(versions, [1, 2]);
     let events = runtime.journal(end.run_id()).await.unwrap();
     let saved = events.iter().find_map(|event| match &event.kind {
-        EventKind::ToolCompleted { saved: Some(saved), .. } => Some(serde_json::to_value(saved).unwrap()),
+        EventKind::ToolCompleted { saved: Some(saved), .. } => {
+            Some(serde_json::to_value(saved).unwrap())
+        }
         _ => None,
     });
     let sha256 = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
@@ -148,13 +170,17 @@ async fn those_of_a_run_without_a_store_are_read_by_its_handle_and_its_result() 
     for runtime in [test_runtime().build(), test_runtime().store(MemoryStore::new()).build()] {
         let run = runtime.start(flow(), String::new()).await.unwrap();
         run.result().await.unwrap();
-        let names: Vec<String> = run.artifacts().iter().map(|artifact| artifact.name.to_string()).collect();
+        let names: Vec<String> =
+            run.artifacts().iter().map(|artifact| artifact.name.to_string()).collect();
         assert_eq!(names, ["notes.txt"; 4], "that of a step that failed is not one");
         assert_eq!(run.artifact("notes.txt", None).await.unwrap().unwrap().text().unwrap(), "acd");
         assert_eq!(run.artifact("notes.txt", Some(1)).await.unwrap().unwrap().text().unwrap(), "a");
         assert_eq!(run.artifact("lost.txt", None).await.unwrap(), None);
 
-        let model = ScriptedModel::new([Turn::call("state_page", json!({"text": "tea"})), Turn::text("done")]);
+        let model = ScriptedModel::new([
+            Turn::call("state_page", json!({"text": "tea"})),
+            Turn::text("done"),
+        ]);
         let agent = Agent::new(model).tools(tools![state_page]).runtime(&runtime);
         let result = agent.run(RunRequest::new("Write.").trace_id("t-1")).await.unwrap();
         let saved = result.artifacts();
@@ -178,7 +204,8 @@ async fn a_wrong_use_is_a_sentence() {
         let error = cx.save_artifact("a", "x", media).await.unwrap_err().to_string();
         assert!(error.contains("is not a media type; give one such as `text/markdown`"), "{error}");
     }
-    let error = cx.save_artifact("a", vec![0; (64 << 20) + 1], "text/plain").await.unwrap_err().to_string();
+    let error =
+        cx.save_artifact("a", vec![0; (64 << 20) + 1], "text/plain").await.unwrap_err().to_string();
     assert!(error.ends_with("more than the 67108864 of one artifact; save it in parts"), "{error}");
     assert_eq!(cx.artifact("a").await.unwrap(), None);
     let saved = cx.save_artifact("a", vec![7; 1 << 20], "text/plain; charset=utf-8").await.unwrap();

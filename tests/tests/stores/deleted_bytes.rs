@@ -26,7 +26,8 @@ fn found(folder: &Path) -> Vec<String> {
             continue;
         }
         let bytes = std::fs::read(&path).unwrap();
-        let count = bytes.windows(SECRET.len()).filter(|window| *window == SECRET.as_bytes()).count();
+        let count =
+            bytes.windows(SECRET.len()).filter(|window| *window == SECRET.as_bytes()).count();
         if count > 0 {
             places.push(format!("{} {count}", path.file_name().unwrap().to_string_lossy()));
         }
@@ -48,10 +49,11 @@ async fn deleted_keeps(cx: &Context, text: String) -> Result<String> {
 async fn of_a_session() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("runs.db")).await.unwrap();
-    let model = ScriptedModel::from_fn(|request| match request.messages.last().unwrap().results().next() {
-        None => Turn::call("deleted_keeps", json!({"text": SECRET})),
-        Some(_) => Turn::text(format!("{SECRET} is kept")),
-    });
+    let model =
+        ScriptedModel::from_fn(|request| match request.messages.last().unwrap().results().next() {
+            None => Turn::call("deleted_keeps", json!({"text": SECRET})),
+            Some(_) => Turn::text(format!("{SECRET} is kept")),
+        });
     let agent = Agent::new(model).name("deleted_keeper").tools(tools![deleted_keeps]);
     let runtime = test_runtime().store(store).agent(&agent).build();
     for turn in 0..3 {
@@ -87,7 +89,10 @@ async fn of_a_request_and_its_outcome() {
     let agent = Agent::new(model).name("deleted_staller");
     let runtime = test_runtime().store(store.clone()).agent(&agent).build();
     let run = runtime.start_agent("deleted_staller", "go").await.unwrap();
-    let sent = store.send(run.run_id(), json!({"nobody_knows": SECRET.repeat(3000)}).to_string()).await.unwrap();
+    let sent = store
+        .send(run.run_id(), json!({"nobody_knows": SECRET.repeat(3000)}).to_string())
+        .await
+        .unwrap();
     within("the message to be answered", async {
         while store.outcome(sent).await.unwrap().is_none() {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -109,7 +114,10 @@ async fn of_a_memory() {
     for number in 0..50 {
         let text = format!("{SECRET} number {number} {}", "and more ".repeat(number));
         memory
-            .save("ada", MemoryEntry::new(format!("{number}"), text.as_str(), Timestamp::from_millis(1)))
+            .save(
+                "ada",
+                MemoryEntry::new(format!("{number}"), text.as_str(), Timestamp::from_millis(1)),
+            )
             .await
             .unwrap();
     }
@@ -131,15 +139,21 @@ async fn of_an_outcome_that_nobody_has_read_for_an_hour() {
     let (run, other) = (RunId::new("asked"), RunId::new("other"));
     let epoch = store.create(&run, vec![started(&run)]).await.unwrap();
     store.create(&other, vec![started(&other)]).await.unwrap();
-    let (old, young) =
-        (store.send(&run, "one".to_owned()).await.unwrap(), store.send(&run, "two".to_owned()).await.unwrap());
+    let (old, young) = (
+        store.send(&run, "one".to_owned()).await.unwrap(),
+        store.send(&run, "two".to_owned()).await.unwrap(),
+    );
     let answer = Append::new(1, Vec::new()).answering(old, SECRET).answering(young, "young");
     store.append(&run, epoch, answer).await.unwrap();
     let outcome = async |message| store.outcome(message).await.unwrap();
     store.send(&other, "three".to_owned()).await.unwrap();
-    assert_eq!((outcome(old).await.as_deref(), outcome(young).await.as_deref()), (Some(SECRET), Some("young")));
+    assert_eq!(
+        (outcome(old).await.as_deref(), outcome(young).await.as_deref()),
+        (Some(SECRET), Some("young"))
+    );
     let elsewhere = rusqlite::Connection::open(&path).unwrap();
-    let an_hour_ago = "UPDATE messages SET answered = answered - 3600001 WHERE outcome = 'swordfish'";
+    let an_hour_ago =
+        "UPDATE messages SET answered = answered - 3600001 WHERE outcome = 'swordfish'";
     assert_eq!(elsewhere.execute(an_hour_ago, []).unwrap(), 1);
     drop(elsewhere);
     store.send(&other, "four".to_owned()).await.unwrap();

@@ -60,16 +60,24 @@ async fn a_run_with_a_damaged_journal_is_deleted_and_the_damage_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
         let id = at_rest(SqliteStore::open(&path).await.unwrap(), compensate).await;
-        raw(&path, "UPDATE events SET body = replace(body, 'boat', 'coat') WHERE body LIKE '%tool.completed%'");
+        raw(
+            &path,
+            "UPDATE events SET body = replace(body, 'boat', 'coat') WHERE body LIKE '%tool.completed%'",
+        );
         let runtime = test_runtime().store(SqliteStore::open(&path).await.unwrap()).build();
         let refused = runtime.cancel(&id, "enough").await.unwrap_err();
-        assert!(matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Damaged), "{refused}");
+        assert!(
+            matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Damaged),
+            "{refused}"
+        );
         let deleted = runtime.delete(&id).await.unwrap();
         let problem = deleted.unreadable.unwrap();
         assert!(problem.contains("is not as it was written"), "{problem}");
         assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
-        let rows: i64 =
-            Connection::open(&path).unwrap().query_row("SELECT count(*) FROM events", [], |row| row.get(0)).unwrap();
+        let rows: i64 = Connection::open(&path)
+            .unwrap()
+            .query_row("SELECT count(*) FROM events", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(rows, 0);
     }
 }
@@ -99,10 +107,16 @@ async fn a_run_that_can_be_cancelled_or_is_executed_is_not_deleted() {
     let id = at_rest(store.clone(), true).await;
     let runtime = test_runtime().store(store).build();
     let refused = runtime.delete(&id).await.unwrap_err();
-    assert!(matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Unfinished), "{refused}");
+    assert!(
+        matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Unfinished),
+        "{refused}"
+    );
     let _run = runtime.resume(&id).await.unwrap();
     let refused = runtime.delete(&id).await.unwrap_err();
-    assert!(matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Unfinished), "{refused}");
+    assert!(
+        matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Unfinished),
+        "{refused}"
+    );
 }
 
 /// Appends an event that this release does not know.
@@ -124,7 +138,11 @@ async fn a_run_of_a_newer_release_owes_its_undoing_and_can_be_deleted() {
     let owed = runtime.cancel(&id, "enough").await.unwrap_err();
     assert_eq!(owed.kind(), FailureKind::CompensationOwed);
     let said = owed.to_string();
-    assert!(said.contains("`rented/tool#1.deletion_rent`") && said.contains("`tool.regretted` at `rented`"), "{said}");
+    assert!(
+        said.contains("`rented/tool#1.deletion_rent`")
+            && said.contains("`tool.regretted` at `rented`"),
+        "{said}"
+    );
     assert_eq!(runtime.run_record(&id).await.unwrap().status, RunStatus::Compensating);
     let report = runtime.inspect(&id).await.unwrap().compensation.unwrap();
     assert_eq!(report.calls[0].status, UndoStatus::Owed);
@@ -148,10 +166,15 @@ async fn deletion_only_asks(what: String) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_run_of_a_newer_release_with_nothing_to_undo_is_cancelled_and_says_what_it_does_not_know() {
+async fn a_run_of_a_newer_release_with_nothing_to_undo_is_cancelled_and_says_what_it_does_not_know()
+{
     let store = MemoryStore::new();
     let first = test_runtime().store(store.clone()).build();
-    let run = first.start(deletion_only_asks::workflow(), "a boat".to_owned()).compensate().await.unwrap();
+    let run = first
+        .start(deletion_only_asks::workflow(), "a boat".to_owned())
+        .compensate()
+        .await
+        .unwrap();
     let id = run.run_id().clone();
     within("the run to ask", async {
         while first.run_record(&id).await.unwrap().status != RunStatus::Paused {
@@ -166,5 +189,10 @@ async fn a_run_of_a_newer_release_with_nothing_to_undo_is_cancelled_and_says_wha
     let record = runtime.run_record(&id).await.unwrap();
     assert_eq!(record.status, RunStatus::Cancelled);
     let error = record.error.unwrap();
-    assert!(error.starts_with("enough; these calls are not undone: `rented` (the event `tool.regretted`"), "{error}");
+    assert!(
+        error.starts_with(
+            "enough; these calls are not undone: `rented` (the event `tool.regretted`"
+        ),
+        "{error}"
+    );
 }

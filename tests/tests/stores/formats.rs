@@ -29,7 +29,8 @@ fn every_kind_has_a_golden_line_that_is_read_and_written_the_same() {
         assert_eq!(serde_json::to_string(&event).unwrap(), line);
         seen.insert(event.name().to_owned());
     }
-    let all: BTreeSet<String> = EventKind::shapes().iter().map(|shape| shape.name.to_owned()).collect();
+    let all: BTreeSet<String> =
+        EventKind::shapes().iter().map(|shape| shape.name.to_owned()).collect();
     assert_eq!(seen, all, "`event-kinds.jsonl` has a line for each kind, with all of its fields");
 }
 
@@ -69,7 +70,8 @@ fn a_field_of_a_newer_release_is_passed_over() {
 }
 
 /// Keys whose value is an enum.
-const WORDS: [&str; 9] = ["status", "effects", "reason", "waiting", "role", "type", "stop_reason", "answer", "kind"];
+const WORDS: [&str; 9] =
+    ["status", "effects", "reason", "waiting", "role", "type", "stop_reason", "answer", "kind"];
 
 /// Returns copies of the line that each replace one enum value or one variant key.
 fn with_other_words(line: &Value) -> Vec<Value> {
@@ -87,14 +89,20 @@ fn with_other_words(line: &Value) -> Vec<Value> {
                     }
                     places.push(at);
                 }
-                if object.len() == 1 && object.keys().any(|key| ["agent", "workflow", "text"].contains(&key.as_str())) {
+                if object.len() == 1
+                    && object
+                        .keys()
+                        .any(|key| ["agent", "workflow", "text"].contains(&key.as_str()))
+                {
                     let mut other = line.clone();
                     let value = object.values().next().unwrap().clone();
                     *other.pointer_mut(&place).unwrap() = json!({ WORD: value });
                     all.push(other);
                 }
             }
-            Some(Value::Array(list)) => places.extend((0..list.len()).map(|at| format!("{place}/{at}"))),
+            Some(Value::Array(list)) => {
+                places.extend((0..list.len()).map(|at| format!("{place}/{at}")));
+            }
             _ => {}
         }
     }
@@ -119,7 +127,14 @@ fn a_word_of_a_newer_release_is_kept_wherever_it_stands() {
     for name in ["run.failed", "run.cancelled", "workflow.node.skipped"] {
         assert!(replaced.contains(&(name.to_owned(), false)), "{name}: {replaced:?}");
     }
-    for name in ["run.started", "run.paused", "run.completed", "model.completed", "tool.started", "tool.failed"] {
+    for name in [
+        "run.started",
+        "run.paused",
+        "run.completed",
+        "model.completed",
+        "tool.started",
+        "tool.failed",
+    ] {
         assert!(replaced.contains(&(name.to_owned(), true)), "{name}: {replaced:?}");
     }
 }
@@ -140,7 +155,8 @@ fn newer(run: &str) -> Vec<Event> {
         json!({"name": "model.started", "path": "model#1", "payload": {"provider": "script", "model": "scripted"}}),
     ];
     let event = |(at, mut line): (usize, Value)| {
-        (line["run_id"], line["seq"], line["time"]) = (run.into(), (at + 1).into(), 1_767_225_600_000_u64.into());
+        (line["run_id"], line["seq"], line["time"]) =
+            (run.into(), (at + 1).into(), 1_767_225_600_000_u64.into());
         read(&line.to_string())
     };
     lines.into_iter().enumerate().map(event).collect()

@@ -77,7 +77,11 @@ async fn a_lone_run_that_was_opened_elsewhere_is_fenced_off() {
     let newer = other.open(&run()).await.unwrap();
     assert_eq!(append(&store, epoch, MANY + 1).await, Err(StoreErrorKind::Fenced));
     append(&other, newer, MANY + 1).await.unwrap();
-    assert_eq!(append(&store, epoch, MANY + 2).await, Err(StoreErrorKind::Fenced), "it has lost it for good");
+    assert_eq!(
+        append(&store, epoch, MANY + 2).await,
+        Err(StoreErrorKind::Fenced),
+        "it has lost it for good"
+    );
     assert_whole(&store, MANY + 1).await;
 }
 

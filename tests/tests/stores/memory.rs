@@ -51,7 +51,10 @@ async fn a_file_has_everything_again() {
     // Two handles of one file, as in two processes.
     let other = SqliteMemory::open(&path).await.unwrap();
     other.save("ada", entry("2", "Allergic to nuts.", 2)).await.unwrap();
-    assert_eq!(texts(&memory, MemoryQuery::all()).await, ["Allergic to nuts.", "Prefers window seats."]);
+    assert_eq!(
+        texts(&memory, MemoryQuery::all()).await,
+        ["Allergic to nuts.", "Prefers window seats."]
+    );
     assert_eq!(texts(&memory, "nut allergy?").await, ["Allergic to nuts."]);
     let error = SqliteMemory::open(folder.path().join("none/memory.db")).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Io, "{error}");
@@ -62,7 +65,12 @@ async fn the_better_it_fits_the_earlier_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = SqliteMemory::open(folder.path().join("memory.db")).await.unwrap();
     let in_process = InProcessMemory::new();
-    let all = ["The cat likes fish.", "The dog likes walking.", "A fish has fins.", "The fish that the dog likes."];
+    let all = [
+        "The cat likes fish.",
+        "The dog likes walking.",
+        "A fish has fins.",
+        "The fish that the dog likes.",
+    ];
     for (at, text) in all.into_iter().enumerate() {
         sqlite.save("ada", entry(&at.to_string(), text, at as u64)).await.unwrap();
         in_process.save("ada", entry(&at.to_string(), text, at as u64)).await.unwrap();
@@ -101,7 +109,10 @@ async fn what_is_old_is_deleted() {
     let in_process = InProcessMemory::new();
     for at in 1..=4 {
         for memory in [&sqlite as &dyn Memory, &other_app, &in_process] {
-            memory.save(if at % 2 == 0 { "ada" } else { "bob" }, entry("1", &format!("of {at}"), at)).await.unwrap();
+            memory
+                .save(if at % 2 == 0 { "ada" } else { "bob" }, entry("1", &format!("of {at}"), at))
+                .await
+                .unwrap();
         }
     }
     assert_eq!(sqlite.delete_before(Timestamp::from_millis(4)).await.unwrap(), 1);
@@ -126,11 +137,17 @@ async fn a_file_of_something_else_stays_as_it_was() {
     };
     drop(SqliteStore::open(folder.path().join("runs.db")).await.unwrap());
     refused("runs.db", StoreErrorKind::Io, "give the memory a file of its own").await;
-    std::fs::write(folder.path().join("notes.txt"), "Not a database, and longer than a header of one: ".repeat(40))
-        .unwrap();
+    std::fs::write(
+        folder.path().join("notes.txt"),
+        "Not a database, and longer than a header of one: ".repeat(40),
+    )
+    .unwrap();
     refused("notes.txt", StoreErrorKind::Damaged, "is not an SQLite database").await;
     drop(SqliteMemory::open(folder.path().join("newer.db")).await.unwrap());
-    rusqlite::Connection::open(folder.path().join("newer.db")).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    rusqlite::Connection::open(folder.path().join("newer.db"))
+        .unwrap()
+        .pragma_update(None, "user_version", 2)
+        .unwrap();
     refused("newer.db", StoreErrorKind::NewerVersion, "newer release").await;
     // And the other way round.
     drop(SqliteMemory::open(folder.path().join("memory.db")).await.unwrap());
@@ -144,7 +161,10 @@ async fn a_row_of_another_hand_is_damaged() {
     let path = folder.path().join("memory.db");
     let memory = SqliteMemory::open(&path).await.unwrap();
     memory.save("ada", entry("1", "text", 1)).await.unwrap();
-    rusqlite::Connection::open(&path).unwrap().execute("UPDATE memories SET tags = '[1'", []).unwrap();
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute("UPDATE memories SET tags = '[1'", [])
+        .unwrap();
     let error = memory.search("ada", &MemoryQuery::all()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Damaged, "{error}");
 }
@@ -164,9 +184,9 @@ fn no_text_is_more_than_a_text() {
     });
     let piece = prop_oneof![
         prop::sample::select(vec![
-            "\"", "'", "(", ")", "*", "^", ":", "-", "+", "{", "}", "[", "]", ",", ";", "\0", "\\", "%", "_", "$", "?",
-            "@", " AND ", " OR ", " NOT ", "NEAR(", "owner:", "words:", "owner", "bob", "window", "seat", "rowid",
-            "\u{301}",
+            "\"", "'", "(", ")", "*", "^", ":", "-", "+", "{", "}", "[", "]", ",", ";", "\0", "\\",
+            "%", "_", "$", "?", "@", " AND ", " OR ", " NOT ", "NEAR(", "owner:", "words:",
+            "owner", "bob", "window", "seat", "rowid", "\u{301}",
         ])
         .prop_map(str::to_owned),
         any::<char>().prop_map(String::from),

@@ -29,7 +29,10 @@ impl Rows {
     }
 
     fn count(&self) -> i64 {
-        Connection::open(&*self.0).unwrap().query_row("SELECT count(*) FROM rows", [], |row| row.get(0)).unwrap()
+        Connection::open(&*self.0)
+            .unwrap()
+            .query_row("SELECT count(*) FROM rows", [], |row| row.get(0))
+            .unwrap()
     }
 }
 
@@ -80,10 +83,17 @@ async fn a_run_in_a_file_waits_for_hours() {
 #[tokio::test(start_paused = true)]
 async fn no_time_passes_while_the_file_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let store = HoldsTime::new(hold_time(SqliteStore::open(folder.path().join("runs.db"))).await.unwrap());
+    let store =
+        HoldsTime::new(hold_time(SqliteStore::open(folder.path().join("runs.db"))).await.unwrap());
     for _ in 0..100 {
         let read = Store::list(&store, RunFilter::new());
-        assert_eq!(tokio::time::timeout(Duration::from_millis(1), read).await.expect("no time passes").unwrap(), []);
+        assert_eq!(
+            tokio::time::timeout(Duration::from_millis(1), read)
+                .await
+                .expect("no time passes")
+                .unwrap(),
+            []
+        );
     }
 }
 

@@ -46,7 +46,9 @@ async fn files_of_a_process_with_an_open_mask() {
     let linked = SqliteStore::open(folder.join("link.db")).await.unwrap();
     let memory = SqliteMemory::open(folder.join("memory.db")).await.unwrap();
     JsonlSink::append(folder.join("events.jsonl")).unwrap().emit(&started(&run));
-    let names = |ends: &[&str], mode: u32| ends.iter().map(|end| ((*end).to_owned(), mode)).collect::<Vec<_>>();
+    let names = |ends: &[&str], mode: u32| {
+        ends.iter().map(|end| ((*end).to_owned(), mode)).collect::<Vec<_>>()
+    };
     let private = [
         "events.jsonl",
         "link.db",
@@ -83,7 +85,9 @@ fn new_files_are_private() {
     let folder = tempfile::tempdir().unwrap();
     let test = test_as_process(module_path!(), "files_of_a_process_with_an_open_mask");
     let mut open = Command::new("sh");
-    open.args(["-c", "umask 022; exec \"$0\" \"$@\""]).arg(test.get_program()).args(test.get_args());
+    open.args(["-c", "umask 022; exec \"$0\" \"$@\""])
+        .arg(test.get_program())
+        .args(test.get_args());
     let output = open.env(FOLDER, folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(folder.path().join("public").exists(), "{}", String::from_utf8_lossy(&output.stdout));

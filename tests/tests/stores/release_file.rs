@@ -30,7 +30,11 @@ async fn release_file_pack(n: u64) -> Result<u64> {
     if STOPS.load(Ordering::SeqCst) {
         std::future::pending::<()>().await;
     }
-    if n == 0 { Err(agentflow::Error::Lost { reason: "there is nothing to pack".to_owned() }) } else { Ok(n + 1) }
+    if n == 0 {
+        Err(agentflow::Error::Lost { reason: "there is nothing to pack".to_owned() })
+    } else {
+        Ok(n + 1)
+    }
 }
 
 /// Sends something.
@@ -60,11 +64,15 @@ async fn release_file_packing(n: u64) -> Result<u64> {
 /// Builds an agent that answers after a tool call, or stalls.
 fn clerk() -> Agent {
     let model = ScriptedModel::from_fn(|request| match request.messages.len() {
-        2 => Turn::call("release_file_send", json!({"what": "a letter"})).reasoning("it is asked for"),
+        2 => Turn::call("release_file_send", json!({"what": "a letter"}))
+            .reasoning("it is asked for"),
         _ if STOPS.load(Ordering::SeqCst) => Turn::stall(),
         _ => Turn::text("It is sent."),
     });
-    Agent::new(model).name("clerk").instruct("Send what you are asked to.").tools(tools![release_file_send])
+    Agent::new(model)
+        .name("clerk")
+        .instruct("Send what you are asked to.")
+        .tools(tools![release_file_send])
 }
 
 async fn runtime(path: &Path) -> (SqliteStore, Runtime) {
@@ -98,13 +106,19 @@ async fn make_the_file() {
     // The file may not exist.
     let _ = std::fs::remove_file(path);
     let (store, runtime) = runtime(path).await;
-    let asked = |kind: &EventKind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Approval, .. });
+    let asked = |kind: &EventKind| {
+        matches!(kind, EventKind::RunPaused { reason: PauseReason::Approval, .. })
+    };
 
     let done = started(runtime.start(release_file_order::workflow(), 1), "done").await;
     until(&store, "done", asked).await;
     runtime.approve(done.run_id(), "answer", Approval::granted(), "ada").await.unwrap();
     done.result().await.unwrap();
-    started(runtime.start(release_file_packing::workflow(), 0), "failed").await.result().await.unwrap_err();
+    started(runtime.start(release_file_packing::workflow(), 0), "failed")
+        .await
+        .result()
+        .await
+        .unwrap_err();
     let waiting = started(runtime.start(release_file_order::workflow(), 2), "waiting").await;
     until(&store, "waiting", asked).await;
     waiting.abandon();
@@ -127,7 +141,10 @@ async fn make_the_file() {
     let epoch = store.open(&run).await.unwrap();
     let events = store.read(&run, 0, 1000).await.unwrap();
     let of_first = events.len() - 1;
-    store.put_snapshot(&run, epoch, Snapshot::new(of_first as u64, events[..of_first].to_vec())).await.unwrap();
+    store
+        .put_snapshot(&run, epoch, Snapshot::new(of_first as u64, events[..of_first].to_vec()))
+        .await
+        .unwrap();
     store.close(&run, epoch).await.unwrap();
     drop((runtime, store));
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -151,7 +168,8 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
             check_events(&events).unwrap();
         }
         // The events round-trip.
-        let lines: Vec<String> = events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
+        let lines: Vec<String> =
+            events.iter().map(|event| serde_json::to_string(event).unwrap()).collect();
         for (event, line) in events.iter().zip(&lines) {
             assert_eq!(serde_json::from_str::<agentflow::Event>(line).unwrap(), *event);
         }
@@ -180,7 +198,10 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
 
     let recovered = runtime.recover().await.unwrap();
     assert!(recovered.left.is_empty(), "{recovered:?}");
-    runtime.answer(&RunId::new("waiting"), "answer", &Approval::denied("too dear"), "ada").await.unwrap();
+    runtime
+        .answer(&RunId::new("waiting"), "answer", &Approval::denied("too dear"), "ada")
+        .await
+        .unwrap();
     let mut outputs = Vec::new();
     for handle in recovered.resumed {
         let output: Encoded = handle.result().await.unwrap();
@@ -190,7 +211,12 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
     outputs.sort();
     assert_eq!(
         outputs,
-        [r#"agent: "It is sent.""#, "interrupted: 22", "snapshotted: 22", r#"waiting: "sent [98, 105] false""#]
+        [
+            r#"agent: "It is sent.""#,
+            "interrupted: 22",
+            "snapshotted: 22",
+            r#"waiting: "sent [98, 105] false""#
+        ]
     );
 
     // A failed node is retried and fails in the same way.
@@ -199,5 +225,9 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
     let handle = runtime.attach(&failed).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), FailureKind::Lost);
     let events = runtime.journal(&failed).await.unwrap();
-    assert!(events.iter().any(|event| matches!(&event.kind, EventKind::NodeReset { by } if &**by == "ada")));
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(&event.kind, EventKind::NodeReset { by } if &**by == "ada"))
+    );
 }

@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 
 use agentflow::RunId;
 use agentflow::event::PauseReason;
-use agentflow::store::{Append, RunFilter, Snapshot, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::store::{
+    Append, RunFilter, Snapshot, SqliteStore, Store, StoreError, StoreErrorKind,
+};
 use agentflow_tests::journal::{noted, notes, started};
 use agentflow_tests::{skipped, test_as_process};
 use futures_util::future::join;
@@ -30,7 +32,8 @@ fn run() -> RunId {
 async fn written(path: &Path, events: u64) {
     let store = SqliteStore::open(path).await.unwrap();
     let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
-    let rest = (2..=events).map(|seq| noted(&run(), seq, &format!("text of event {seq}."))).collect();
+    let rest =
+        (2..=events).map(|seq| noted(&run(), seq, &format!("text of event {seq}."))).collect();
     store.append(&run(), epoch, Append::new(1, rest)).await.unwrap();
     let other = RunId::new("other");
     store.create(&other, vec![started(&other), noted(&other, 2, "whole")]).await.unwrap();
@@ -49,9 +52,17 @@ async fn a_byte_of_an_event_was_overwritten() {
     fs::write(&path, &bytes).unwrap();
     let store = SqliteStore::open(&path).await.unwrap();
     let error = store.read(&run(), 0, 1000).await.unwrap_err();
-    says(&error, StoreErrorKind::Damaged, &["event 321 of the run `a`", "320 before it can be read", "restore"]);
+    says(
+        &error,
+        StoreErrorKind::Damaged,
+        &["event 321 of the run `a`", "320 before it can be read", "restore"],
+    );
     assert_eq!(store.read(&run(), 0, 320).await.unwrap().len(), 320);
-    assert_eq!(store.read(&run(), 321, 1000).await.unwrap().len(), 179, "what is after it can be read too");
+    assert_eq!(
+        store.read(&run(), 321, 1000).await.unwrap().len(),
+        179,
+        "what is after it can be read too"
+    );
     assert_eq!(notes(&store.read(&RunId::new("other"), 0, 10).await.unwrap()), ["whole"]);
 }
 
@@ -89,7 +100,11 @@ async fn the_file_was_cut_off() {
             Err(error) => Err(error),
         };
         says(&read.unwrap_err(), StoreErrorKind::Damaged, &["runs.db"]);
-        assert_eq!(fs::metadata(&path).unwrap().len(), keep as u64, "a damaged file is left as it is");
+        assert_eq!(
+            fs::metadata(&path).unwrap().len(),
+            keep as u64,
+            "a damaged file is left as it is"
+        );
     }
 }
 
@@ -100,7 +115,11 @@ async fn it_is_not_a_database_or_another_one() {
     let text = "These are my notes, and no database.\n".repeat(200);
     fs::write(&path, &text).unwrap();
     let error = SqliteStore::open(&path).await.unwrap_err();
-    says(&error, StoreErrorKind::Damaged, &["notes.txt", "is not an SQLite database", "give the path of a store"]);
+    says(
+        &error,
+        StoreErrorKind::Damaged,
+        &["notes.txt", "is not an SQLite database", "give the path of a store"],
+    );
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 
     let path = folder.path().join("theirs.db");
@@ -126,15 +145,27 @@ async fn a_newer_release_wrote_it() {
 
     raw("UPDATE runs SET version = 2 WHERE run_id = 'a'");
     let store = SqliteStore::open(&path).await.unwrap();
-    says(&store.read(&run(), 0, 10).await.unwrap_err(), newer, &["the run `a`", "update this program"]);
+    says(
+        &store.read(&run(), 0, 10).await.unwrap_err(),
+        newer,
+        &["the run `a`", "update this program"],
+    );
     says(&store.open(&run()).await.unwrap_err(), newer, &["the run `a`", "newer release"]);
-    assert_eq!(store.read(&RunId::new("other"), 0, 10).await.unwrap().len(), 2, "an older run is read as before");
+    assert_eq!(
+        store.read(&RunId::new("other"), 0, 10).await.unwrap().len(),
+        2,
+        "an older run is read as before"
+    );
     assert_eq!(store.list(RunFilter::new()).await.unwrap().len(), 2);
     drop(store);
 
     raw("PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
-    says(&SqliteStore::open(&path).await.unwrap_err(), newer, &["runs.db", "newer release", "update this program"]);
+    says(
+        &SqliteStore::open(&path).await.unwrap_err(),
+        newer,
+        &["runs.db", "newer release", "update this program"],
+    );
     assert_eq!(fs::read(&path).unwrap(), before, "a newer file is left as it is");
 }
 
@@ -144,7 +175,10 @@ async fn a_run_that_cannot_be_read_hides_no_other() {
     let damages = [
         ("UPDATE runs SET status = 'delighted' WHERE run_id = 'a'", "`delighted` is not a status"),
         ("UPDATE runs SET created = -5 WHERE run_id = 'a'", "other values than were written"),
-        ("UPDATE runs SET name = CAST(x'ff' AS TEXT) WHERE run_id = 'a'", "other values than were written"),
+        (
+            "UPDATE runs SET name = CAST(x'ff' AS TEXT) WHERE run_id = 'a'",
+            "other values than were written",
+        ),
     ];
     for (damage, words) in damages {
         let folder = tempfile::tempdir().unwrap();
@@ -155,14 +189,22 @@ async fn a_run_that_cannot_be_read_hides_no_other() {
         says(&store.record(&run()).await.unwrap_err(), StoreErrorKind::Damaged, &[words]);
         for filter in [RunFilter::new(), RunFilter::unfinished()] {
             let found = store.list_with_unreadable(filter.clone()).await.unwrap();
-            assert_eq!(found.runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["other"], "{damage}");
-            let [(id, error)] = &*found.unreadable else { panic!("{damage}: {:?}", found.unreadable) };
+            assert_eq!(
+                found.runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(),
+                ["other"],
+                "{damage}"
+            );
+            let [(id, error)] = &*found.unreadable else {
+                panic!("{damage}: {:?}", found.unreadable)
+            };
             assert_eq!(*id, run());
             says(error, StoreErrorKind::Damaged, &[words]);
             assert_eq!(store.list(filter.limit(1)).await.unwrap(), found.runs);
         }
-        let ended =
-            store.list_with_unreadable(RunFilter::new().status(agentflow::store::RunStatus::Success)).await.unwrap();
+        let ended = store
+            .list_with_unreadable(RunFilter::new().status(agentflow::store::RunStatus::Success))
+            .await
+            .unwrap();
         assert!(ended.runs.is_empty());
         assert_eq!(notes(&store.read(&RunId::new("other"), 0, 10).await.unwrap()), ["whole"]);
     }
@@ -209,7 +251,10 @@ async fn a_damaged_snapshot_is_as_good_as_none() {
     let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
     store.put_snapshot(&run(), epoch, Snapshot::new(1, vec![started(&run())])).await.unwrap();
     assert!(store.snapshot(&run()).await.unwrap().is_some());
-    Connection::open(&path).unwrap().execute_batch("UPDATE snapshots SET body = replace(body, 'job', 'bob')").unwrap();
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("UPDATE snapshots SET body = replace(body, 'job', 'bob')")
+        .unwrap();
     assert_eq!(store.snapshot(&run()).await.unwrap(), None);
     assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1);
 }
@@ -232,7 +277,10 @@ async fn numbers_that_nobody_writes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
         written(&path, 5).await;
-        Connection::open(&path).unwrap().execute_batch(&format!("PRAGMA foreign_keys = OFF; {damage}")).unwrap();
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(&format!("PRAGMA foreign_keys = OFF; {damage}"))
+            .unwrap();
         let store = SqliteStore::open(&path).await.unwrap();
         let error = store.open(&run()).await.expect_err(&damage);
         says(&error, StoreErrorKind::Damaged, &["runs.db", "restore"]);
@@ -245,7 +293,11 @@ async fn numbers_that_nobody_writes() {
         let new = RunId::new("new");
         let created = store.create(&new, vec![started(&new)]).await;
         match damage.contains("key = 2147483648") || damage.contains("key = 9223372036854775807") {
-            true => says(&created.unwrap_err(), StoreErrorKind::Damaged, &["a number that no store gives"]),
+            true => says(
+                &created.unwrap_err(),
+                StoreErrorKind::Damaged,
+                &["a number that no store gives"],
+            ),
             false => assert_eq!(store.read(&new, 0, 10).await.unwrap().len(), 1, "{damage}"),
         }
     }
@@ -253,8 +305,10 @@ async fn numbers_that_nobody_writes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
         written(&path, 5).await;
-        let version: i64 =
-            Connection::open(&path).unwrap().query_row(&format!("SELECT {version}"), [], |row| row.get(0)).unwrap();
+        let version: i64 = Connection::open(&path)
+            .unwrap()
+            .query_row(&format!("SELECT {version}"), [], |row| row.get(0))
+            .unwrap();
         Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
         let error = SqliteStore::open(&path).await.unwrap_err();
         says(&error, StoreErrorKind::Damaged, &["the table layout has the version", "restore"]);
@@ -271,7 +325,11 @@ async fn a_word_of_a_newer_release_is_not_called_damage() {
     let store = SqliteStore::open(&path).await.unwrap();
     let found = store.list_with_unreadable(RunFilter::unfinished()).await.unwrap();
     assert_eq!(found.runs.len(), 1);
-    says(&found.unreadable[0].1, StoreErrorKind::NewerVersion, &["the run `a`", "update this program"]);
+    says(
+        &found.unreadable[0].1,
+        StoreErrorKind::NewerVersion,
+        &["the run `a`", "update this program"],
+    );
 }
 
 #[tokio::test]
@@ -289,13 +347,21 @@ async fn a_reason_for_a_pause_of_a_newer_release_is_another_reason() {
 #[tokio::test]
 async fn what_is_too_large_is_refused_by_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let store = SqliteStore::builder(folder.path().join("runs.db")).max_event_bytes(1000).open().await.unwrap();
+    let store = SqliteStore::builder(folder.path().join("runs.db"))
+        .max_event_bytes(1000)
+        .open()
+        .await
+        .unwrap();
     assert_eq!(store.max_event_bytes(), Some(1000));
     let epoch = store.create(&run(), vec![started(&run())]).await.unwrap();
     let large = "x".repeat(1000);
     let (small, refused) = join(
         store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "small")])),
-        store.append(&run(), epoch, Append::new(2, vec![noted(&run(), 3, "not alone"), noted(&run(), 4, &large)])),
+        store.append(
+            &run(),
+            epoch,
+            Append::new(2, vec![noted(&run(), 3, "not alone"), noted(&run(), 4, &large)]),
+        ),
     )
     .await;
     small.unwrap();
@@ -317,8 +383,16 @@ async fn what_is_too_large_is_refused_by_itself() {
         kind,
         &["the snapshot of the run `a`", "8000"],
     );
-    assert_eq!(store.snapshot(&run()).await.unwrap().unwrap().events.len(), 9, "the earlier one is kept");
-    says(&store.send(&run(), large + "x").await.unwrap_err(), kind, &["a message for the run `a`", "1001 bytes"]);
+    assert_eq!(
+        store.snapshot(&run()).await.unwrap().unwrap().events.len(),
+        9,
+        "the earlier one is kept"
+    );
+    says(
+        &store.send(&run(), large + "x").await.unwrap_err(),
+        kind,
+        &["a message for the run `a`", "1001 bytes"],
+    );
 }
 
 /// Other systems do not allow deleting an open file.
@@ -339,10 +413,16 @@ async fn the_file_was_deleted_or_replaced() {
         };
         let events = store.read(&run(), 0, 100).await.unwrap().len() as u64;
         let id = run();
-        let append = |text| store.append(&id, epoch, Append::new(events, vec![noted(&id, events + 1, text)]));
+        let append = |text| {
+            store.append(&id, epoch, Append::new(events, vec![noted(&id, events + 1, text)]))
+        };
         fs::rename(beside(name), &away).unwrap();
         for _ in 0..2 {
-            let words = [&*format!("runs.db{name}`"), "deleted, moved or replaced", "nothing was written since"];
+            let words = [
+                &*format!("runs.db{name}`"),
+                "deleted, moved or replaced",
+                "nothing was written since",
+            ];
             says(&append("gone").await.unwrap_err(), replaced, &words);
             says(&store.read(&run(), 0, 10).await.unwrap_err(), replaced, &words);
             says(&store.list(RunFilter::new()).await.unwrap_err(), replaced, &words);
@@ -386,13 +466,25 @@ async fn fill_up(store: &SqliteStore, make_room: impl FnOnce()) {
         }
         assert!(after < 10_000, "it is never full");
     };
-    says(&error, StoreErrorKind::Full, &["no room left", "what was written before is kept", "make room"]);
-    assert_eq!(store.read(&run(), 0, 10_000).await.unwrap().len() as u64, after, "what was acknowledged is there");
+    says(
+        &error,
+        StoreErrorKind::Full,
+        &["no room left", "what was written before is kept", "make room"],
+    );
+    assert_eq!(
+        store.read(&run(), 0, 10_000).await.unwrap().len() as u64,
+        after,
+        "what was acknowledged is there"
+    );
     make_room();
     // Both are in one transaction: a write that is too large must not fail the small one.
     let (small, large) = join(
         store.append(&other, other_epoch, Append::new(1, vec![noted(&other, 2, "small")])),
-        store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &"x".repeat(3_000_000))])),
+        store.append(
+            &run(),
+            epoch,
+            Append::new(after, vec![noted(&run(), after + 1, &"x".repeat(3_000_000))]),
+        ),
     )
     .await;
     small.unwrap();
@@ -412,7 +504,14 @@ async fn the_file_has_reached_its_limit() {
     let store = SqliteStore::open(&path).await.unwrap();
     let epoch = store.open(&run()).await.unwrap();
     let after = store.record(&run()).await.unwrap().unwrap().events;
-    store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &"x".repeat(20_000))])).await.unwrap();
+    store
+        .append(
+            &run(),
+            epoch,
+            Append::new(after, vec![noted(&run(), after + 1, &"x".repeat(20_000))]),
+        )
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -452,8 +551,8 @@ const READ_ONLY: &str = "AGENTFLOW_TEST_READ_ONLY";
 fn without_rights(test: &str, path: &Path) {
     use std::os::unix::process::CommandExt;
     // Root may write anywhere, so another user is needed.
-    let may_write =
-        fs::OpenOptions::new().append(true).open(path).is_ok() && fs::write(path.with_file_name("probe"), "").is_ok();
+    let may_write = fs::OpenOptions::new().append(true).open(path).is_ok()
+        && fs::write(path.with_file_name("probe"), "").is_ok();
     let mut child = test_as_process(module_path!(), test);
     child.env(READ_ONLY, path);
     if may_write {
@@ -461,7 +560,8 @@ fn without_rights(test: &str, path: &Path) {
     }
     match child.output() {
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            let said =
+                String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success() && said.contains("1 passed"), "{said}");
         }
         Err(error) => skipped(format!("this test cannot be run as another user: {error}")),
@@ -474,7 +574,11 @@ async fn the_file_or_its_folder_is_read_only() {
     use std::os::unix::fs::PermissionsExt;
     if let Ok(path) = std::env::var(READ_ONLY) {
         let error = SqliteStore::open(&path).await.unwrap_err();
-        return says(&error, StoreErrorKind::Io, &["runs.db", "is read-only", "the right to write it and its folder"]);
+        return says(
+            &error,
+            StoreErrorKind::Io,
+            &["runs.db", "is read-only", "the right to write it and its folder"],
+        );
     }
     for (file, of_folder) in [(0o444, 0o777), (0o666, 0o555)] {
         let folder = tempfile::tempdir().unwrap();
@@ -485,7 +589,8 @@ async fn the_file_or_its_folder_is_read_only() {
         without_rights("the_file_or_its_folder_is_read_only", &path);
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let store = Connection::open(&path).unwrap();
-        let events: i64 = store.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).unwrap();
+        let events: i64 =
+            store.query_row("SELECT count(*) FROM journal", [], |row| row.get(0)).unwrap();
         assert_eq!(events, 7);
     }
 }

@@ -84,7 +84,8 @@ async fn other_process() {
         "hold and start another" => {
             store.create(&run(), vec![started(&run())]).await.unwrap();
             // The process is killed, but its child survives.
-            let mut child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
+            let mut child =
+                Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
             say(&child.id().to_string());
             let _ = std::io::stdin().read_line(&mut String::new());
             child.kill().unwrap();
@@ -94,7 +95,14 @@ async fn other_process() {
             let epoch = store.open(&run()).await.unwrap();
             for after in store.record(&run()).await.unwrap().unwrap().events.. {
                 let text = after.to_string();
-                store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &text)])).await.unwrap();
+                store
+                    .append(
+                        &run(),
+                        epoch,
+                        Append::new(after, vec![noted(&run(), after + 1, &text)]),
+                    )
+                    .await
+                    .unwrap();
                 say(&text);
             }
         }
@@ -145,7 +153,11 @@ fn many_processes_and_threads_open_a_new_file_at_the_same_time() {
             opened.unwrap_or_else(|error| panic!("file {number}, in this process: {error}"));
         }
         for other in &mut others {
-            assert_eq!(other.next().as_deref(), Some("opened"), "file {number}, in another process");
+            assert_eq!(
+                other.next().as_deref(),
+                Some("opened"),
+                "file {number}, in another process"
+            );
         }
     }
 }
@@ -170,7 +182,10 @@ async fn compete(store: &SqliteStore, who: &str) -> Vec<String> {
         for _ in 0..3 {
             let text = format!("{who} {rounds} {after}");
             // This process has opened the run, so its write is not fenced.
-            store.append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &text)])).await.unwrap();
+            store
+                .append(&run(), epoch, Append::new(after, vec![noted(&run(), after + 1, &text)]))
+                .await
+                .unwrap();
             acknowledged.push(text);
             after += 1;
         }
@@ -194,7 +209,8 @@ async fn a_run_of_a_living_process_is_busy_and_of_a_killed_one_free() {
     assert_eq!(store.read(&run(), 0, 10).await.unwrap().len(), 1, "it can be read");
     store.send(&run(), "a message".to_owned()).await.unwrap();
     let owners = || {
-        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name.to_string_lossy().contains("-owner-")).count()
     };
     assert_eq!(owners(), 2);
@@ -204,7 +220,10 @@ async fn a_run_of_a_living_process_is_busy_and_of_a_killed_one_free() {
     assert_eq!(owners(), 1, "the file of the killed process is removed");
     store.append(&run(), epoch, Append::new(1, vec![noted(&run(), 2, "mine")])).await.unwrap();
     let messages = store.receive(&run(), epoch).await.unwrap();
-    assert_eq!(messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(), ["a message"]);
+    assert_eq!(
+        messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>(),
+        ["a message"]
+    );
     drop(store);
     assert_eq!(owners(), 0, "and that of one that ended well too");
 }
@@ -261,7 +280,12 @@ async fn a_process_that_is_killed_while_it_writes_loses_nothing_it_was_told_is_w
         assert_eq!(places, (1..=journal.len() as u64).collect::<Vec<_>>(), "kill {kill}");
         let found = notes(&journal);
         // One event may have been written but not reported before the kill.
-        assert!(found.len() - acknowledged.len() <= 1, "kill {kill}: {} of {}", acknowledged.len(), found.len());
+        assert!(
+            found.len() - acknowledged.len() <= 1,
+            "kill {kill}: {} of {}",
+            acknowledged.len(),
+            found.len()
+        );
         assert_eq!(found[..acknowledged.len()], acknowledged, "kill {kill}");
         acknowledged = found;
         store.open(&run()).await.expect("the run is free the moment its process has ended");

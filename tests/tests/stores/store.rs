@@ -15,15 +15,23 @@ mod first {
 
     #[tokio::test]
     async fn a_first_store() {
-        use agentflow_testing::StorePart::{Artifacts, Definitions, Deletion, Messages, Sessions, Snapshots, State};
+        use agentflow_testing::StorePart::{
+            Artifacts, Definitions, Deletion, Messages, Sessions, Snapshots, State,
+        };
 
         let checked = agentflow_testing::check_store(|| async { MapStore::default() }).await;
-        assert_eq!(checked.skipped(), [Snapshots, Definitions, Sessions, Messages, Artifacts, State, Deletion]);
+        assert_eq!(
+            checked.skipped(),
+            [Snapshots, Definitions, Sessions, Messages, Artifacts, State, Deletion]
+        );
         // A run is controlled in the process that executes it, or after that process has ended.
         // From another process the error explains this.
         let store = MapStore::default();
         let error = store.send(&RunId::new("run"), "{}".to_owned()).await.unwrap_err();
-        assert!(error.to_string().contains("make the request in the process that executes the run"), "{error}");
+        assert!(
+            error.to_string().contains("make the request in the process that executes the run"),
+            "{error}"
+        );
     }
 }
 
@@ -38,7 +46,12 @@ async fn the_store_in_sqlite() {
     let number = AtomicUsize::new(0);
     let checked = check_store(|| async {
         let path = folder.path().join(format!("{}.db", number.fetch_add(1, Ordering::Relaxed)));
-        SqliteStore::builder(path).synchronous(Synchronous::Normal).max_event_bytes(300_000).open().await.unwrap()
+        SqliteStore::builder(path)
+            .synchronous(Synchronous::Normal)
+            .max_event_bytes(300_000)
+            .open()
+            .await
+            .unwrap()
     })
     .await;
     assert_eq!(checked.skipped(), []);
@@ -47,11 +60,20 @@ async fn the_store_in_sqlite() {
 #[tokio::test]
 async fn the_store_in_sqlite_has_everything_again() {
     let folder = tempfile::tempdir().unwrap();
-    check_store_reopened(|| async { SqliteStore::open(folder.path().join("runs.db")).await.unwrap() }).await;
-    let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    check_store_reopened(|| async {
+        SqliteStore::open(folder.path().join("runs.db")).await.unwrap()
+    })
+    .await;
+    let left = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let left: std::collections::BTreeSet<_> = left.collect();
     let expected = ["runs.db", "runs.db-artifacts"].map(ToOwned::to_owned);
-    assert_eq!(left, expected.into(), "nothing else is left beside the file when all handles are dropped");
+    assert_eq!(
+        left,
+        expected.into(),
+        "nothing else is left beside the file when all handles are dropped"
+    );
 }
 
 /// Creates a database file from these SQL texts.
@@ -105,7 +127,11 @@ async fn a_file_of_the_second_layout() {
     assert!(store.list(RunFilter::new().tag("a", "b")).await.unwrap().is_empty());
     assert_eq!(store.list(RunFilter::new()).await.unwrap().len(), 1);
     drop(store);
-    let version = rusqlite::Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0));
+    let version = rusqlite::Connection::open(&path).unwrap().pragma_query_value(
+        None,
+        "user_version",
+        |row| row.get(0),
+    );
     assert_eq!(version, Ok(8));
 }
 
@@ -128,7 +154,9 @@ async fn a_file_of_the_sixth_layout() {
     write_file(&path, &texts);
     let store = SqliteStore::open(&path).await.unwrap();
     let tagged = RunFilter::new().tag("desk", "sports");
-    let [run] = &store.list(tagged.clone()).await.unwrap()[..] else { panic!("one run has the tag") };
+    let [run] = &store.list(tagged.clone()).await.unwrap()[..] else {
+        panic!("one run has the tag")
+    };
     assert_eq!(run.tags["desk"], "sports");
     assert!(store.list(tagged.after(run)).await.unwrap().is_empty());
     assert!(store.list(RunFilter::new().tag("desk", "news")).await.unwrap().is_empty());

@@ -13,7 +13,9 @@ use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 use serde_json::{Value, json};
 
 fn refund(description: &str, parameters: Value) -> FnTool {
-    FnTool::dynamic(ToolDefinition::new("refund", description, parameters), |_, _| async { Ok::<_, String>("paid") })
+    FnTool::dynamic(ToolDefinition::new("refund", description, parameters), |_, _| async {
+        Ok::<_, String>("paid")
+    })
 }
 
 fn cents(note: &str, kind: &str) -> Value {
@@ -23,7 +25,8 @@ fn cents(note: &str, kind: &str) -> Value {
 /// Builds one version of the agent `clerk`. Its model answers, or never finishes if `ends` is
 /// false.
 fn clerk(instructions: &str, tools: Vec<FnTool>, ends: bool) -> Agent {
-    let model = ScriptedModel::from_fn(move |_| if ends { Turn::text("done") } else { Turn::stall() });
+    let model =
+        ScriptedModel::from_fn(move |_| if ends { Turn::text("done") } else { Turn::stall() });
     Agent::new(model).name("clerk").instruct(instructions).tools(tools)
 }
 
@@ -37,7 +40,8 @@ async fn begun() -> (MemoryStore, RunId) {
     let first = clerk("Be kind.", vec![refund("Pays back.", cents("how much", "integer"))], false);
     let runtime = process(&store, &first);
     let run = RunId::new("run");
-    let handle = first.runtime(&runtime).start(RunRequest::from("Pay 5.").run_id(run.clone())).unwrap();
+    let handle =
+        first.runtime(&runtime).start(RunRequest::from("Pay 5.").run_id(run.clone())).unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     handle.abandon();
     tokio::task::yield_now().await;
@@ -51,7 +55,14 @@ async fn resumed(second: &Agent) -> (Vec<String>, Vec<bool>) {
     for changes in [Changes::Refuse, Changes::AcceptCompatible, Changes::AcceptAll] {
         let (store, run) = begun().await;
         let runtime = process(&store, second).with_changes(changes);
-        differs = runtime.inspect(&run).await.unwrap().differences.iter().map(ToString::to_string).collect();
+        differs = runtime
+            .inspect(&run)
+            .await
+            .unwrap()
+            .differences
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         let before = store.read(&run, 0, 1000).await.unwrap();
         let mut recovered = runtime.recover().await.unwrap();
         match recovered.left.pop() {
@@ -75,17 +86,23 @@ async fn resumed(second: &Agent) -> (Vec<String>, Vec<bool>) {
 #[tokio::test(start_paused = true)]
 async fn an_agent_of_the_same_version_differs_in_nothing() {
     let (differs, accepted) =
-        resumed(&clerk("Be kind.", vec![refund("Pays back.", cents("how much", "integer"))], true)).await;
+        resumed(&clerk("Be kind.", vec![refund("Pays back.", cents("how much", "integer"))], true))
+            .await;
     assert_eq!((differs, accepted), (Vec::new(), vec![true, true, true]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn texts_and_limits_of_an_agent_are_compatible() {
-    let second = clerk("Be brief.", vec![refund("Gives money back.", cents("in cents", "integer"))], true);
+    let second =
+        clerk("Be brief.", vec![refund("Gives money back.", cents("in cents", "integer"))], true);
     let (differs, accepted) = resumed(&second.settings(Limits::default().max_steps(3))).await;
     assert_eq!(
         differs,
-        ["the agent `clerk`: its instructions", "the agent `clerk`: its limits", "the tool `refund`: its description"]
+        [
+            "the agent `clerk`: its instructions",
+            "the agent `clerk`: its limits",
+            "the tool `refund`: its description"
+        ]
     );
     assert_eq!(accepted, [false, true, true]);
 }
@@ -106,7 +123,8 @@ async fn the_schema_of_a_tool_is_not_compatible() {
 
 #[tokio::test(start_paused = true)]
 async fn the_policy_of_a_tool_is_compatible_and_named() {
-    let slow = refund("Pays back.", cents("how much", "integer")).policy(ToolPolicy::default().retry(3));
+    let slow =
+        refund("Pays back.", cents("how much", "integer")).policy(ToolPolicy::default().retry(3));
     let (differs, accepted) = resumed(&clerk("Be kind.", vec![slow], true)).await;
     assert_eq!(differs, ["the tool `refund`: its policy"]);
     assert_eq!(accepted, [false, true, true]);
@@ -115,7 +133,8 @@ async fn the_policy_of_a_tool_is_compatible_and_named() {
 #[tokio::test(start_paused = true)]
 async fn a_run_goes_by_the_version_that_was_accepted_for_it() {
     let (store, run) = begun().await;
-    let second = |ends| clerk("Be kind.", vec![refund("Pays back.", cents("how much", "string"))], ends);
+    let second =
+        |ends| clerk("Be kind.", vec![refund("Pays back.", cents("how much", "string"))], ends);
     let accepting = process(&store, &second(false)).with_changes(Changes::AcceptAll);
     let handle = accepting.resume(&run).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
@@ -128,18 +147,30 @@ async fn a_run_goes_by_the_version_that_was_accepted_for_it() {
     let strict = process(&store, &second(true)).with_changes(Changes::Refuse);
     assert_eq!(strict.inspect(&run).await.unwrap().differences, []);
     strict.resume(&run).await.unwrap().result().await.unwrap();
-    assert_eq!(store.record(&run).await.unwrap().unwrap().definition, None, "it is a run of an agent");
+    assert_eq!(
+        store.record(&run).await.unwrap().unwrap().definition,
+        None,
+        "it is a run of an agent"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_tool_is_compatible_and_one_that_is_gone_is_not() {
-    let other = FnTool::dynamic(ToolDefinition::new("look", "Looks.", json!({"type": "object"})), |_, _| async {
-        Ok::<_, String>("seen")
-    });
-    let both = clerk("Be kind.", vec![refund("Pays back.", cents("how much", "integer")), other], true);
-    assert_eq!(resumed(&both).await, (vec!["the tool `look` is new".to_owned()], vec![false, true, true]));
+    let other = FnTool::dynamic(
+        ToolDefinition::new("look", "Looks.", json!({"type": "object"})),
+        |_, _| async { Ok::<_, String>("seen") },
+    );
+    let both =
+        clerk("Be kind.", vec![refund("Pays back.", cents("how much", "integer")), other], true);
+    assert_eq!(
+        resumed(&both).await,
+        (vec!["the tool `look` is new".to_owned()], vec![false, true, true])
+    );
     let none = clerk("Be kind.", Vec::new(), true);
-    assert_eq!(resumed(&none).await, (vec!["the tool `refund` is gone".to_owned()], vec![false, false, true]));
+    assert_eq!(
+        resumed(&none).await,
+        (vec!["the tool `refund` is gone".to_owned()], vec![false, false, true])
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,10 +206,19 @@ async fn a_workflow_names_the_tools_and_agents_that_differ_in_it() {
     );
     // Simulate the definition of a run of this version with other parts.
     let mut other = definition.clone();
-    other.parts.get_mut("tool parts_look").unwrap().insert("parameters".to_owned(), "another".into());
-    other.parts.get_mut("agent parts_judge").unwrap().insert("instructions".to_owned(), "another".into());
+    other
+        .parts
+        .get_mut("tool parts_look")
+        .unwrap()
+        .insert("parameters".to_owned(), "another".into());
+    other
+        .parts
+        .get_mut("agent parts_judge")
+        .unwrap()
+        .insert("instructions".to_owned(), "another".into());
     let differences = other.differences(&definition);
-    let said: Vec<(String, bool)> = differences.iter().map(|one| (one.to_string(), one.compatible)).collect();
+    let said: Vec<(String, bool)> =
+        differences.iter().map(|one| (one.to_string(), one.compatible)).collect();
     assert_eq!(
         said,
         [

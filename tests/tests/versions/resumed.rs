@@ -29,7 +29,9 @@ struct Killed {
 impl Killed {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut first = Process::start(Command::new(env!("CARGO_BIN_EXE_order-first")).arg(folder.path())).unwrap();
+        let mut first =
+            Process::start(Command::new(env!("CARGO_BIN_EXE_order-first")).arg(folder.path()))
+                .unwrap();
         first.wait_until("it waits", |first| first.output().contains("it waits").then_some(()));
         drop(first);
         let effects = EffectFile::of(folder.path());
@@ -113,8 +115,11 @@ async fn is_changed(order: Order, nodes: &[&str], done: &[&str], output: &str) {
     assert_eq!(named, nodes);
     let runtime = killed.process(&order).await;
     assert_eq!(runtime.inspect(&killed.run).await.unwrap().changed.unwrap(), nodes);
-    let handle =
-        runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&killed.run, &order).await.unwrap();
+    let handle = runtime
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&killed.run, &order)
+        .await
+        .unwrap();
     let (of_run, of_effects) = killed.completed(&runtime, handle.result()).await;
     assert_eq!(of_run, output);
     assert_eq!(of_effects, done);
@@ -140,7 +145,10 @@ async fn would_be_done_twice_or_left_out(order: Order, steps: &[&str]) {
         match cancel {
             true => {
                 runtime.cancel(&killed.run, "it is not what we want any more").await.unwrap();
-                assert_eq!(runtime.run_record(&killed.run).await.unwrap().status, RunStatus::Cancelled);
+                assert_eq!(
+                    runtime.run_record(&killed.run).await.unwrap().status,
+                    RunStatus::Cancelled
+                );
                 assert!(runtime.runs(RunFilter::unfinished()).await.unwrap().is_empty());
             }
             false => {
@@ -190,7 +198,15 @@ async fn a_node_is_added() {
 
 #[tokio::test]
 async fn a_value_is_changed() {
-    let nodes = ["total", "bill", "insured", "insured/then/insure", "insured/else/yield", "insured/end", "seen.items"];
+    let nodes = [
+        "total",
+        "bill",
+        "insured",
+        "insured/then/insure",
+        "insured/else/yield",
+        "insured/end",
+        "seen.items",
+    ];
     let nodes = [&nodes[..], &["seen", "checked", "text", "sent", "output"]].concat();
     let done = ["insure", "look", "look", "quote", "send"];
     let order = second::of_another_value::order::workflow();
@@ -199,7 +215,15 @@ async fn a_value_is_changed() {
 
 #[tokio::test]
 async fn a_condition_is_changed() {
-    let nodes = ["insured", "insured/then/insure", "insured/else/yield", "insured/end", "text", "sent", "output"];
+    let nodes = [
+        "insured",
+        "insured/then/insure",
+        "insured/else/yield",
+        "insured/end",
+        "text",
+        "sent",
+        "output",
+    ];
     let order = second::of_another_condition::order::workflow();
     is_changed(order, &nodes, &["send"], "sent: paid 70, archived 70, 44 0 [45] 46 true").await;
 }
@@ -250,12 +274,20 @@ async fn a_step_that_has_written_is_changed() {
 
 #[tokio::test]
 async fn what_a_step_that_has_written_reads_is_changed() {
-    would_be_done_twice_or_left_out(second::of_another_price::order::workflow(), &["filed", "paid"]).await;
+    would_be_done_twice_or_left_out(
+        second::of_another_price::order::workflow(),
+        &["filed", "paid"],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_step_that_has_written_is_renamed() {
-    would_be_done_twice_or_left_out(second::that_pays_under_another_name::order::workflow(), &["paid"]).await;
+    would_be_done_twice_or_left_out(
+        second::that_pays_under_another_name::order::workflow(),
+        &["paid"],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -272,5 +304,6 @@ async fn an_inner_workflow_that_writes_nothing_is_changed() {
 
 #[tokio::test]
 async fn an_inner_workflow_that_has_written_is_changed() {
-    would_be_done_twice_or_left_out(second::that_files_otherwise::order::workflow(), &["filed"]).await;
+    would_be_done_twice_or_left_out(second::that_files_otherwise::order::workflow(), &["filed"])
+        .await;
 }

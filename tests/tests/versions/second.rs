@@ -66,7 +66,9 @@ async fn send(effects: Inject<EffectFile>, text: String) -> Result<String> {
 }
 
 /// What it costs.
-#[derive(agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema)]
+#[derive(
+    agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema,
+)]
 #[serde(crate = "agentflow::serde")]
 #[schemars(crate = "agentflow::schemars")]
 struct Quote {
@@ -108,7 +110,11 @@ pub(crate) mod unchanged {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -175,7 +181,11 @@ pub(crate) mod of_other_functions {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -186,7 +196,9 @@ pub(crate) mod of_a_described_type {
     use super::*;
 
     /// What it costs, in other words.
-    #[derive(agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema)]
+    #[derive(
+        agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema,
+    )]
     #[serde(crate = "agentflow::serde")]
     #[schemars(crate = "agentflow::schemars")]
     struct Quote {
@@ -216,7 +228,11 @@ pub(crate) mod of_a_described_type {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -246,7 +262,11 @@ pub(crate) mod of_other_policies {
         #[node(timeout = "20s")]
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         #[node(approve = "really?")]
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
@@ -275,8 +295,11 @@ pub(crate) mod with_a_node {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text =
-            format!("{stamp}, {paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{stamp}, {paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -304,7 +327,11 @@ pub(crate) mod with_a_node_that_is_not_read {
         let paid = pay(cx.inject()?, price).await?;
         stamp(cx, weight).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -331,7 +358,11 @@ pub(crate) mod of_another_value {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -358,7 +389,11 @@ pub(crate) mod of_another_condition {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -385,7 +420,11 @@ pub(crate) mod of_another_argument {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -412,7 +451,11 @@ pub(crate) mod of_another_callee {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -439,7 +482,11 @@ pub(crate) mod of_another_name {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -465,7 +512,11 @@ pub(crate) mod without_a_node {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -475,7 +526,9 @@ pub(crate) mod without_a_node {
 pub(crate) mod of_another_type {
     use super::*;
 
-    #[derive(agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema)]
+    #[derive(
+        agentflow::serde::Serialize, agentflow::serde::Deserialize, agentflow::schemars::JsonSchema,
+    )]
     #[serde(crate = "agentflow::serde")]
     #[schemars(crate = "agentflow::schemars")]
     struct Quote {
@@ -504,7 +557,11 @@ pub(crate) mod of_another_type {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.sum, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.sum,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -531,7 +588,11 @@ pub(crate) mod that_pays_more {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price + 1).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -558,7 +619,11 @@ pub(crate) mod of_another_price {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -586,7 +651,11 @@ pub(crate) mod that_pays_under_another_name {
         #[node(id = "payment")]
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -613,7 +682,11 @@ pub(crate) mod that_does_not_pay {
         let filed = file(cx, price).await?;
         let paid = "nothing paid".to_owned();
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -646,7 +719,11 @@ pub(crate) mod that_checks_otherwise {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -679,7 +756,11 @@ pub(crate) mod that_files_otherwise {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text).await?;
         Ok(sent)
     }
@@ -706,7 +787,11 @@ pub(crate) mod that_sends_more {
         let filed = file(cx, price).await?;
         let paid = pay(cx.inject()?, price).await?;
         let approval = gate!("send it?", paid).await?;
-        let text = format!("{paid}, {filed}, {} {insured} {seen:?} {checked} {}", bill.total, approval.is_granted());
+        let text = format!(
+            "{paid}, {filed}, {} {insured} {seen:?} {checked} {}",
+            bill.total,
+            approval.is_granted()
+        );
         let sent = send(cx.inject()?, text + "!").await?;
         Ok(sent)
     }

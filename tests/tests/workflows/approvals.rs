@@ -214,10 +214,19 @@ async fn answered(
     while let Some(question) = asked(&run).await {
         let about: serde_json::Value = question.about.decode().unwrap();
         let level = u32::try_from(about["level"].as_u64().unwrap()).unwrap();
-        assert_eq!(question.message, format!("call `asks_remind(level: {level})`?"), "{}", flow.name());
+        assert_eq!(
+            question.message,
+            format!("call `asks_remind(level: {level})`?"),
+            "{}",
+            flow.name()
+        );
         let made = sent();
         // If calls ask concurrently, granted ones may have been made already.
-        assert!(made.len() <= levels.len(), "{}: {made:?} before the answer about {level}", flow.name());
+        assert!(
+            made.len() <= levels.len(),
+            "{}: {made:?} before the answer about {level}",
+            flow.name()
+        );
         let answer = answer(levels.len(), level);
         levels.push(level);
         run.approve(&question.path, answer, "ada").await.unwrap();
@@ -255,7 +264,8 @@ async fn a_person_may_change_the_arguments_of_each_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_denied_call_is_not_made() {
-    for (flow, expected) in flows().into_iter().filter(|(flow, _)| flow.name() != "asks_in_a_race") {
+    for (flow, expected) in flows().into_iter().filter(|(flow, _)| flow.name() != "asks_in_a_race")
+    {
         let (levels, ended, _) = answered(&flow, |at, _| match at {
             0 => Approval::denied("not today"),
             _ => Approval::granted(),
@@ -276,7 +286,12 @@ async fn a_denied_call_is_not_made() {
         })
         .await;
         ended.unwrap_err();
-        assert_eq!((levels, sent()), (expected.clone(), expected[..last].to_vec()), "{}", flow.name());
+        assert_eq!(
+            (levels, sent()),
+            (expected.clone(), expected[..last].to_vec()),
+            "{}",
+            flow.name()
+        );
     }
 }
 
@@ -332,7 +347,10 @@ async fn an_open_question_is_asked_again_and_an_answered_one_is_not() {
         handle.result().await.unwrap_or_else(|error| panic!("{name}: {error}"));
         let events = third.journal(&run).await.unwrap();
         check_events(&events).unwrap();
-        let asked = events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))).count();
+        let asked = events
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_)))
+            .count();
         assert_eq!(asked, expected.len(), "{name}");
         let mut made = sent();
         made.sort_unstable();
@@ -369,7 +387,10 @@ async fn asks_to_pay_all(cx: &Context, cents: u32) -> Result<u32> {
 async fn no_crash_asks_twice_or_pays_twice() {
     let calls = [
         (asks_to_pay::workflow(), vec!["paid/tool#1.asks_pay"]),
-        (asks_to_pay_in_rounds::workflow(), vec!["paid[0]/tool#1.asks_pay", "paid[1]/tool#1.asks_pay"]),
+        (
+            asks_to_pay_in_rounds::workflow(),
+            vec!["paid[0]/tool#1.asks_pay", "paid[1]/tool#1.asks_pay"],
+        ),
         (asks_to_pay_all::workflow(), vec!["all[0]/tool#1.asks_pay", "all[1]/tool#1.asks_pay"]),
     ];
     for (flow, paths) in calls {
@@ -381,7 +402,8 @@ async fn no_crash_asks_twice_or_pays_twice() {
         }
         test.runtime(move |runtime| runtime.resource(resource.clone())).run().await;
         let counts = effects.counts();
-        let made: Vec<(&str, usize)> = counts.iter().map(|(path, count)| (path.as_str(), *count)).collect();
+        let made: Vec<(&str, usize)> =
+            counts.iter().map(|(path, count)| (path.as_str(), *count)).collect();
         assert_eq!(made, paths.iter().map(|path| (*path, 1)).collect::<Vec<_>>());
     }
 }
@@ -431,12 +453,20 @@ async fn a_question_that_nobody_can_answer_is_an_error() {
     for flow in flows {
         for cx in [&context, &runtime.context()] {
             let ended = tokio::time::timeout(PATIENCE, flow.run_in(cx, 1)).await;
-            let error = ended.unwrap_or_else(|_| panic!("{} waits for ever", flow.name())).unwrap_err().to_string();
-            assert!(error.contains("start it on a runtime with a store"), "{}: {error}", flow.name());
+            let error = ended
+                .unwrap_or_else(|_| panic!("{} waits for ever", flow.name()))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("start it on a runtime with a store"),
+                "{}: {error}",
+                flow.name()
+            );
             assert!(sent().is_empty(), "{}", flow.name());
         }
     }
-    let error = tokio::time::timeout(PATIENCE, asks_directly(1)).await.unwrap().unwrap_err().to_string();
+    let error =
+        tokio::time::timeout(PATIENCE, asks_directly(1)).await.unwrap().unwrap_err().to_string();
     assert!(error.contains("`asks_remind` needs a person's approval"), "{error}");
     // With a handle, questions can be answered.
     let run = runtime.start(asks_directly::workflow(), 1).await.unwrap();

@@ -194,7 +194,8 @@ async fn atk_nested_in_repeat(level: u32) -> Result<u32> {
 
 fn calling(tool: &'static str, level: u32) -> ScriptedModel {
     ScriptedModel::from_fn(move |request| {
-        let called = request.messages.messages().iter().any(|message| message.results().next().is_some());
+        let called =
+            request.messages.messages().iter().any(|message| message.results().next().is_some());
         match called {
             false => Turn::call(tool, json!({"level": level})),
             true => Turn::text("done"),
@@ -332,7 +333,16 @@ impl AttackedRun {
         let operator = test_runtime().store(store.clone()).build();
         let run = RunId::new("run-1");
         let handle = runtime.start(flow.clone(), 1).run_id(run.clone()).await.unwrap().untyped();
-        Self { store, elsewhere, runtime, operator, run, handle, granted: Vec::new(), deeds: Vec::new() }
+        Self {
+            store,
+            elsewhere,
+            runtime,
+            operator,
+            run,
+            handle,
+            granted: Vec::new(),
+            deeds: Vec::new(),
+        }
     }
 
     /// Ends the process of the run, so that no process executes it.
@@ -367,7 +377,9 @@ impl AttackedRun {
     async fn deed(&mut self, deed: OperatorAction, question: &OpenQuestion) -> Option<bool> {
         let id = &question.id;
         match deed {
-            OperatorAction::Grant => self.handle.approve(id, Approval::granted(), BY).await.unwrap(),
+            OperatorAction::Grant => {
+                self.handle.approve(id, Approval::granted(), BY).await.unwrap();
+            }
             OperatorAction::GrantFromAnotherProcess => {
                 self.operator.approve(&self.run, id, Approval::granted(), BY).await.unwrap();
             }
@@ -449,7 +461,11 @@ impl AttackedRun {
                 EventKind::ApprovalRequested(_) => drop(open.insert(path, true)),
                 EventKind::ApprovalResolved { by, .. } => {
                     assert_eq!(&**by, BY, "an answer that was refused is recorded");
-                    assert_eq!(open.insert(path.clone(), false), Some(true), "`{path}` has two answers");
+                    assert_eq!(
+                        open.insert(path.clone(), false),
+                        Some(true),
+                        "`{path}` has two answers"
+                    );
                 }
                 _ => {}
             }
@@ -457,12 +473,21 @@ impl AttackedRun {
         let (mut granted, mut wiped) = (self.granted, WIPED.with_borrow(Clone::clone));
         granted.sort_unstable();
         wiped.sort_unstable();
-        assert_eq!(wiped, granted, "calls that were made, and those that were granted: {:?}", self.deeds);
+        assert_eq!(
+            wiped, granted,
+            "calls that were made, and those that were granted: {:?}",
+            self.deeds
+        );
     }
 }
 
 /// Runs an attack. A failure names the workflow and the attack.
-async fn attacked(flow: &Flow, elsewhere: bool, how: &str, choose: impl FnMut(usize) -> OperatorAction) {
+async fn attacked(
+    flow: &Flow,
+    elsewhere: bool,
+    how: &str,
+    choose: impl FnMut(usize) -> OperatorAction,
+) {
     use futures_util::FutureExt;
     let attack = async { AttackedRun::begin(flow, elsewhere).await.attack(choose).await };
     let attack = std::panic::AssertUnwindSafe(attack).catch_unwind();
@@ -477,12 +502,9 @@ async fn each_deed_at_each_question() {
             for deed in DEEDS {
                 for at in 0..2 {
                     let how = format!("{deed:?} at question {at}");
-                    attacked(
-                        &flow,
-                        elsewhere,
-                        &how,
-                        |question| if question == at { deed } else { OperatorAction::Grant },
-                    )
+                    attacked(&flow, elsewhere, &how, |question| {
+                        if question == at { deed } else { OperatorAction::Grant }
+                    })
                     .await;
                 }
             }
@@ -496,7 +518,9 @@ async fn any_deeds_at_all_questions() {
         for (at, flow) in flows().iter().enumerate() {
             let mut state = (seed * 1_000_003 + at) as u64;
             let choose = |_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 DEEDS[(state >> 33) as usize % (DEEDS.len() - usize::from(seed % 2 == 0))]
             };
             attacked(flow, seed % 3 == 0, &format!("seed {seed}"), choose).await;
@@ -537,7 +561,10 @@ async fn a_failed_node_is_retried_while_a_call_beside_it_waits() {
                 assert_ne!(before.id, question.id);
                 attacked.is_refused(&before.id, Approval::granted()).await;
             }
-            tokio::time::timeout(PATIENCE, attacked.handle.result()).await.expect("it fails").unwrap_err();
+            tokio::time::timeout(PATIENCE, attacked.handle.result())
+                .await
+                .expect("it fails")
+                .unwrap_err();
             attacked.is_refused(&question.id, Approval::granted()).await;
             before = Some(question);
             attacked.operator.retry(&attacked.run, "below", BY).await.unwrap();
@@ -545,8 +572,13 @@ async fn a_failed_node_is_retried_while_a_call_beside_it_waits() {
             attacked.handle = attacked.operator.attach(&attacked.run).await.unwrap();
         }
         let question = attacked.asked().await.unwrap();
-        attacked.operator.approve(&attacked.run, &question.id, Approval::granted(), BY).await.unwrap();
-        let ended = tokio::time::timeout(PATIENCE, attacked.handle.result()).await.expect("it ends");
+        attacked
+            .operator
+            .approve(&attacked.run, &question.id, Approval::granted(), BY)
+            .await
+            .unwrap();
+        let ended =
+            tokio::time::timeout(PATIENCE, attacked.handle.result()).await.expect("it ends");
         assert_eq!(ended.unwrap().as_str(), "3");
         assert_eq!(WIPED.with_borrow(Clone::clone), [1]);
     }

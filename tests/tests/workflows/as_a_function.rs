@@ -235,12 +235,20 @@ async fn twins_agree() {
     for id in 0..11 {
         let (plain, before) = noted(plain_choices(id)).await;
         let (flow, effects) = noted(choices(id)).await;
-        assert_eq!((flow.map_err(|e| e.to_string()), effects), (plain.map_err(|e| e.to_string()), before), "{id}");
+        assert_eq!(
+            (flow.map_err(|e| e.to_string()), effects),
+            (plain.map_err(|e| e.to_string()), before),
+            "{id}"
+        );
     }
     for n in 0..5 {
         let (plain, before) = noted(plain_rounds(n)).await;
         let (flow, effects) = noted(rounds(n)).await;
-        assert_eq!((flow.map_err(|e| e.to_string()), effects), (plain.map_err(|e| e.to_string()), before), "{n}");
+        assert_eq!(
+            (flow.map_err(|e| e.to_string()), effects),
+            (plain.map_err(|e| e.to_string()), before),
+            "{n}"
+        );
     }
 }
 
@@ -411,7 +419,11 @@ fn the_graph_says_why_a_node_waits() {
     };
     assert_eq!(order("sent"), ["approval: gate", "now: above"]);
     assert_eq!(order("after"), ["approval: gate", "sent: write"]);
-    assert_eq!(order("now"), ["meanwhile: above", "approval: gate"], "a clock is read at its place");
+    assert_eq!(
+        order("now"),
+        ["meanwhile: above", "approval: gate"],
+        "a clock is read at its place"
+    );
 }
 
 /// Has more reads than the longest tuple.
@@ -561,7 +573,11 @@ async fn what_is_above_a_failure_goes_to_its_end() {
     let began = Instant::now();
     let error = stopped_late().await.unwrap_err();
     assert_eq!(error.to_string(), "lost");
-    assert_eq!(began.elapsed().as_secs(), 2, "the first failure in written order counts, though another was faster");
+    assert_eq!(
+        began.elapsed().as_secs(),
+        2,
+        "the first failure in written order counts, though another was faster"
+    );
 }
 
 #[workflow]

@@ -10,11 +10,13 @@ use agentflow::error::ControlErrorKind;
 use agentflow::event::{EventKind, PauseReason};
 use agentflow::runtime::NodeReport;
 use agentflow::store::{
-    Append, Epoch, MemoryStore, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store, StoreError, StoreErrorKind,
-    StoreMessage,
+    Append, Epoch, MemoryStore, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store,
+    StoreError, StoreErrorKind, StoreMessage,
 };
 use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, StopPolicy};
-use agentflow::{Agent, Approval, Context, Error, Event, RunHandle, RunId, Runtime, Workflow, async_trait};
+use agentflow::{
+    Agent, Approval, Context, Error, Event, RunHandle, RunId, Runtime, Workflow, async_trait,
+};
 use agentflow_testing::{ScriptedModel, TestClock, Turn, check_events, test_runtime};
 use agentflow_tests::ProcessStore;
 use futures_util::future::BoxFuture;
@@ -79,7 +81,10 @@ async fn end<T>(handle: RunHandle<T>) -> RunId {
 fn refused<T>(result: Result<T, Error>, text: &str) {
     match result {
         Err(Error::Control(error)) => {
-            assert_eq!((error.kind(), error.to_string().as_str()), (ControlErrorKind::WrongState, text));
+            assert_eq!(
+                (error.kind(), error.to_string().as_str()),
+                (ControlErrorKind::WrongState, text)
+            );
         }
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it should have been refused: {text}"),
@@ -104,7 +109,10 @@ fn items(count: u32) -> Vec<u32> {
     (0..count).collect()
 }
 
-fn failing_while(fails: &Arc<AtomicBool>, after: u64) -> impl Future<Output = Step<u32>> + Send + use<> {
+fn failing_while(
+    fails: &Arc<AtomicBool>,
+    after: u64,
+) -> impl Future<Output = Step<u32>> + Send + use<> {
     let fails = Arc::clone(fails);
     async move {
         pass(after).await;
@@ -117,10 +125,11 @@ fn stopped_in_the_middle(fails: &Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32> 
     let fails = Arc::clone(fails);
     Workflow::build("stopped", ["items"], |b, (items,)| {
         let x: Handle<u32> = b.node("x", (), move |_, ()| failing_while(&fails, 100));
-        let y: Handle<Vec<u32>> = b.map(Node::new("y").concurrency(4), items, (), |_, n: u32, ()| async move {
-            pass(10).await;
-            Step::Ok(n)
-        });
+        let y: Handle<Vec<u32>> =
+            b.map(Node::new("y").concurrency(4), items, (), |_, n: u32, ()| async move {
+                pass(10).await;
+                Step::Ok(n)
+            });
         b.value("sum", (x, y), |(x, y): (u32, Vec<u32>)| Step::Ok(x + y.len() as u32))
     })
     .unwrap()
@@ -132,12 +141,22 @@ fn skipped_behind(fails: &Arc<AtomicBool>) -> Workflow<(Vec<u32>,), u32> {
     Workflow::build("skipped", ["items"], |b, (items,)| {
         b.stop_policy(StopPolicy::BestEffort);
         let x: Handle<u32> = b.node("x", (), move |_, ()| failing_while(&fails, 1));
-        let late = b.node("late", (x, items), |_, (_, items): (u32, Vec<u32>)| async move { Step::Ok(items) });
-        let y: Handle<Vec<u32>> = b.map(Node::new("y").concurrency(4), late, (), |_, n: u32, ()| async move {
-            pass(10).await;
-            Step::Ok(n)
-        });
-        b.node("z", (y, x), |_, (y, x): (Vec<u32>, u32)| async move { Step::Ok(x + y.len() as u32) })
+        let late =
+            b.node(
+                "late",
+                (x, items),
+                |_, (_, items): (u32, Vec<u32>)| async move { Step::Ok(items) },
+            );
+        let y: Handle<Vec<u32>> =
+            b.map(Node::new("y").concurrency(4), late, (), |_, n: u32, ()| async move {
+                pass(10).await;
+                Step::Ok(n)
+            });
+        b.node(
+            "z",
+            (y, x),
+            |_, (y, x): (Vec<u32>, u32)| async move { Step::Ok(x + y.len() as u32) },
+        )
     })
     .unwrap()
 }
@@ -196,8 +215,11 @@ async fn what_was_stopped_runs_again_when_the_node_that_failed_is_mended_and_ret
         assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `x` failed: a bug");
         let second = world.process();
         second.retry(&run, "x", "ada").await.unwrap();
-        let handle =
-            second.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(true)).await.unwrap();
+        let handle = second
+            .with_changes(agentflow::runtime::Changes::AcceptAll)
+            .resume_as(&run, &flow(true))
+            .await
+            .unwrap();
         assert_eq!(handle.result().await.unwrap(), 2);
         world.events(&run).await;
     }
@@ -206,33 +228,41 @@ async fn what_was_stopped_runs_again_when_the_node_that_failed_is_mended_and_ret
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapshot() {
     let (world, paid) = (World::new(), Arc::new(AtomicU32::new(0)));
-    let flow = |calls: &'static str, takes: u64, repeatable: bool| {
-        let paid = Arc::clone(&paid);
-        Workflow::<(Vec<u32>,), u32>::build("pays", ["items"], move |b, (items,)| {
-            let pay = Node::new("pay").calls(calls).repeatable(repeatable);
-            let pay: Handle<u32> = b.node(pay, (), move |_, ()| {
-                paid.fetch_add(1, Ordering::SeqCst);
-                async move {
-                    pass(takes).await;
-                    Step::Ok(1)
-                }
-            });
-            let m: Handle<Vec<u32>> = b.map(Node::new("m").concurrency(4), items, (), |_, n: u32, ()| async move {
-                pass(100).await;
-                Step::Ok(n)
-            });
-            b.node("end", (m, pay), |_, (m, _): (Vec<u32>, u32)| async move { Step::Ok(m.len() as u32) })
-        })
-        .unwrap()
-    };
+    let flow =
+        |calls: &'static str, takes: u64, repeatable: bool| {
+            let paid = Arc::clone(&paid);
+            Workflow::<(Vec<u32>,), u32>::build("pays", ["items"], move |b, (items,)| {
+                let pay = Node::new("pay").calls(calls).repeatable(repeatable);
+                let pay: Handle<u32> = b.node(pay, (), move |_, ()| {
+                    paid.fetch_add(1, Ordering::SeqCst);
+                    async move {
+                        pass(takes).await;
+                        Step::Ok(1)
+                    }
+                });
+                let m: Handle<Vec<u32>> =
+                    b.map(Node::new("m").concurrency(4), items, (), |_, n: u32, ()| async move {
+                        pass(100).await;
+                        Step::Ok(n)
+                    });
+                b.node("end", (m, pay), |_, (m, _): (Vec<u32>, u32)| async move {
+                    Step::Ok(m.len() as u32)
+                })
+            })
+            .unwrap()
+        };
     // An interrupted node that must not be repeated keeps its record. A payment may be made only
     // after it.
     let handle = world.process().start(flow("old", 10, true), items(4000)).await.unwrap();
     pass(1000).await;
     let run = end(handle).await;
     let new = flow("new", 10_000_000, false);
-    let handle =
-        world.process().with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &new).await.unwrap();
+    let handle = world
+        .process()
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &new)
+        .await
+        .unwrap();
     pass(60_000).await;
     end(handle).await;
     assert!(world.has_snapshot(&run).await);
@@ -324,7 +354,9 @@ async fn a_workflow_in_a_step_that_a_change_forgot_begins_anew() {
     .unwrap();
     let flow = |adds: u32, calls: &'static str| {
         Workflow::<(u32,), u32>::build("outer", ["n"], |b, (n,)| {
-            let x = b.node(Node::new("x").calls(calls), (n,), move |_, (n,): (u32,)| async move { Step::Ok(n + adds) });
+            let x = b.node(Node::new("x").calls(calls), (n,), move |_, (n,): (u32,)| async move {
+                Step::Ok(n + adds)
+            });
             b.node("in", (x,), step_of(&inner))
         })
         .unwrap()
@@ -335,10 +367,17 @@ async fn a_workflow_in_a_step_that_a_change_forgot_begins_anew() {
     let second = world.process();
     let error = second.resume_as(&run, &flow(100, "new")).await.unwrap_err();
     assert_eq!(error.kind(), "definition_changed");
-    let handle =
-        second.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(100, "new")).await.unwrap();
+    let handle = second
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &flow(100, "new"))
+        .await
+        .unwrap();
     assert_eq!(handle.result().await.unwrap(), 1011);
-    assert_eq!(count(&world.events(&run).await, "in/one", "workflow.node.completed"), 2, "with each input once");
+    assert_eq!(
+        count(&world.events(&run).await, "in/one", "workflow.node.completed"),
+        2,
+        "with each input once"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -352,9 +391,10 @@ async fn an_agent_in_a_step_that_a_change_forgot_is_asked_anew() {
             Turn::text("answer")
         });
         Workflow::<(u32,), String>::build("outer", ["n"], move |b, (n,)| {
-            let x = b.node(Node::new("x").calls(question), (n,), move |_, (_,): (u32,)| async move {
-                Step::Ok(question.to_owned())
-            });
+            let x =
+                b.node(Node::new("x").calls(question), (n,), move |_, (_,): (u32,)| async move {
+                    Step::Ok(question.to_owned())
+                });
             b.node("asks", (x,), move |cx: Context, (text,): (String,)| {
                 let agent = Agent::new(model.clone()).name("a");
                 async move {
@@ -398,7 +438,10 @@ async fn a_workflow_in_a_step_that_has_changed_asks_before_it_runs_anew() {
         .unwrap()
     };
     let flow = |changed: bool| {
-        Workflow::<(u32,), u32>::build("outer", ["n"], |b, (n,)| b.node("in", (n,), step_of(&inner(changed)))).unwrap()
+        Workflow::<(u32,), u32>::build("outer", ["n"], |b, (n,)| {
+            b.node("in", (n,), step_of(&inner(changed)))
+        })
+        .unwrap()
     };
     let handle = world.process().start(flow(false), 1).await.unwrap();
     pass(1000).await;
@@ -413,7 +456,9 @@ async fn a_workflow_in_a_step_that_has_changed_asks_before_it_runs_anew() {
         .await
         .into_iter()
         .filter_map(|event| match (event.path.to_string() == "in", event.kind) {
-            (true, EventKind::NodeFailed { error, .. }) => Some(format!("{}: {}", error.kind.as_str(), error.message)),
+            (true, EventKind::NodeFailed { error, .. }) => {
+                Some(format!("{}: {}", error.kind.as_str(), error.message))
+            }
             _ => None,
         })
         .collect();
@@ -450,9 +495,12 @@ async fn own_error(flow: Workflow<(u32,), u32>, node: &str) -> Result<u32, Strin
     let runtime = world.process();
     let handle = runtime.start(flow.clone(), 1).await.unwrap();
     let run = handle.run_id().clone();
-    let outcome = tokio::time::timeout(Duration::from_secs(3600), handle.result()).await.expect("it has an end");
+    let outcome = tokio::time::timeout(Duration::from_secs(3600), handle.result())
+        .await
+        .expect("it has an end");
     let events = world.events(&run).await;
-    let ends = count(&events, node, "workflow.node.completed") + count(&events, node, "workflow.node.failed");
+    let ends = count(&events, node, "workflow.node.completed")
+        + count(&events, node, "workflow.node.failed");
     assert_eq!(ends, 1, "`{node}` has an end: {events:#?}");
     drop(handle);
     if outcome.is_err() {
@@ -463,22 +511,22 @@ async fn own_error(flow: Workflow<(u32,), u32>, node: &str) -> Result<u32, Strin
 
 #[tokio::test(start_paused = true)]
 async fn a_step_whose_own_error_is_a_cancellation_has_failed() {
-    let flow: Workflow<(u32,), u32> = Workflow::build("one", ["n"], |b, (n,)| b.node("s", (n,), gives_up)).unwrap();
+    let flow: Workflow<(u32,), u32> =
+        Workflow::build("one", ["n"], |b, (n,)| b.node("s", (n,), gives_up)).unwrap();
     let error = own_error(flow, "s").await.unwrap_err();
     assert_eq!(error, "the step `s` failed: the run was cancelled: not needed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_item_whose_own_error_is_a_cancellation_fails_its_map() {
-    let flow =
-        Workflow::build("one", ["n"], |b, (n,)| {
-            let items = b.value("items", (n,), |(n,): (u32,)| Step::Ok(vec![n, n + 1]));
-            let m: Handle<Vec<u32>> = b.map("m", items, (), |_, n: u32, ()| async move {
-                if n == 1 { cancelled_elsewhere().await } else { Ok(n) }
-            });
-            b.value("size", (m,), |(m,): (Vec<u32>,)| Step::Ok(m.len() as u32))
-        })
-        .unwrap();
+    let flow = Workflow::build("one", ["n"], |b, (n,)| {
+        let items = b.value("items", (n,), |(n,): (u32,)| Step::Ok(vec![n, n + 1]));
+        let m: Handle<Vec<u32>> = b.map("m", items, (), |_, n: u32, ()| async move {
+            if n == 1 { cancelled_elsewhere().await } else { Ok(n) }
+        });
+        b.value("size", (m,), |(m,): (Vec<u32>,)| Step::Ok(m.len() as u32))
+    })
+    .unwrap();
     let error = own_error(flow, "m").await.unwrap_err();
     assert!(error.contains("the run was cancelled: not needed"), "{error}");
 }
@@ -505,7 +553,8 @@ async fn a_branch_whose_own_error_is_a_cancellation_gives_way_to_the_next() {
 
 fn gate(name: &str) -> Workflow<(u32,), u32> {
     Workflow::build(name, ["n"], |b, (n,)| {
-        let ok: Handle<Approval> = b.gate("ok", (n,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
+        let ok: Handle<Approval> =
+            b.gate("ok", (n,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
         b.value("end", (n, ok), |(n, _): (u32, Approval)| Step::Ok(n))
     })
     .unwrap()
@@ -521,7 +570,8 @@ fn loser_asks(asks_again: bool) -> Workflow<(u32,), u32> {
         };
         let r = b.race("r", [Branch::new("asks", (n,), asks), Branch::new("fast", (n,), fast)]);
         if asks_again {
-            let g: Handle<Approval> = b.gate("g", (r,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
+            let g: Handle<Approval> =
+                b.gate("g", (r,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
             return b.value("end", (n, g), |(n, _): (u32, Approval)| Step::Ok(n));
         }
         b.node("long", (r,), |_, (n,): (u32,)| async move {
@@ -558,7 +608,10 @@ async fn the_gate_of_a_branch_that_lost_its_race_asks_no_more() {
     let handle = second.resume_as(&run, &flow).await.unwrap();
     refused(second.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
     assert_eq!(handle.result().await.unwrap(), 1);
-    assert_eq!(line(&second, &run, "r/asks/ok").await, "cancelled is not run again: the run has ended");
+    assert_eq!(
+        line(&second, &run, "r/asks/ok").await,
+        "cancelled is not run again: the run has ended"
+    );
     world.events(&run).await;
 }
 
@@ -681,7 +734,10 @@ async fn a_step_that_was_answered_at_rest_has_not_run_yet() {
         let run = end(handle).await;
         let answer = if granted { Approval::granted() } else { Approval::Denied { comment: None } };
         runtime.approve(&run, "send", answer, "ada").await.unwrap();
-        assert_eq!(line(&runtime, &run, "send").await, "pending goes by the answer that it was given");
+        assert_eq!(
+            line(&runtime, &run, "send").await,
+            "pending goes by the answer that it was given"
+        );
         let handle = runtime.resume_as(&run, &flow).await.unwrap();
         assert_eq!(handle.result().await.is_ok(), granted);
         let ended = report(&runtime, &run, "send").await.status.to_string();
@@ -718,9 +774,16 @@ async fn a_run_that_another_process_took_is_operated_there() {
     let hour = Duration::from_secs(3600);
     tokio::time::timeout(hour, handle.pause()).await.expect("it has an outcome").unwrap();
     tokio::time::timeout(hour, handle.cancel("enough")).await.expect("it has an outcome").unwrap();
-    assert_eq!(taken.result().await.unwrap_err().kind(), "fenced", "this store does not know who is alive");
+    assert_eq!(
+        taken.result().await.unwrap_err().kind(),
+        "fenced",
+        "this store does not know who is alive"
+    );
     assert_eq!(world.status(&run).await.0, RunStatus::Cancelled);
-    let late = tokio::time::timeout(hour, handle.cancel("enough")).await.expect("it has an outcome").unwrap_err();
+    let late = tokio::time::timeout(hour, handle.cancel("enough"))
+        .await
+        .expect("it has an outcome")
+        .unwrap_err();
     assert_eq!(late.to_string(), "the run cannot be cancelled: it is over (cancelled)");
 }
 
@@ -733,15 +796,18 @@ async fn a_gate_that_a_change_took_away_asks_no_more() {
             Workflow::<(u32,), u32>::build("outer", ["n"], |b, (n,)| {
                 let x = match (old, nested) {
                     (true, false) => {
-                        let g: Handle<Approval> = b.gate("g", (n,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
+                        let g: Handle<Approval> =
+                            b.gate("g", (n,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
                         b.value("x", (n, g), |(n, _): (u32, Approval)| Step::Ok(n))
                     }
                     (true, true) => b.node("in", (n,), step_of(&gate("inner"))),
                     (false, false) => b.value("x", (n,), |(n,): (u32,)| Step::Ok(n)),
-                    (false, true) => b.node(Node::new("in").calls("plain"), (n,), |_, (n,): (u32,)| async move {
-                        pass(1000).await;
-                        Step::Ok(n)
-                    }),
+                    (false, true) => {
+                        b.node(Node::new("in").calls("plain"), (n,), |_, (n,): (u32,)| async move {
+                            pass(1000).await;
+                            Step::Ok(n)
+                        })
+                    }
                 };
                 b.node("long", (x,), |_, (n,): (u32,)| async move {
                     pass(1_000_000).await;
@@ -755,11 +821,21 @@ async fn a_gate_that_a_change_took_away_asks_no_more() {
         let run = end(handle).await;
         assert_eq!(world.status(&run).await, (RunStatus::Paused, Some(PauseReason::Approval)));
         let runtime = world.process();
-        let handle =
-            runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(false)).await.unwrap();
+        let handle = runtime
+            .with_changes(agentflow::runtime::Changes::AcceptAll)
+            .resume_as(&run, &flow(false))
+            .await
+            .unwrap();
         pass(10_000).await;
-        assert_eq!(world.status(&run).await, (RunStatus::Running, None), "`long` runs, and nobody is asked");
-        refused(runtime.unpause(&run).await, "the run cannot be unpaused: it is running, not paused");
+        assert_eq!(
+            world.status(&run).await,
+            (RunStatus::Running, None),
+            "`long` runs, and nobody is asked"
+        );
+        refused(
+            runtime.unpause(&run).await,
+            "the run cannot be unpaused: it is running, not paused",
+        );
         let gone = if nested { "in/ok" } else { "g" };
         runtime.approve(&run, gone, Approval::granted(), "ada").await.unwrap_err();
         assert_eq!(handle.result().await.unwrap(), 1);
@@ -888,7 +964,9 @@ async fn a_start_that_is_dropped_midway_leaves_no_run_that_nobody_executes() {
             let two = Two::new(10, told_after);
             let run = RunId::new("run-1");
             let started = two.first.start(gate("gate"), 1).run_id(run.clone());
-            midway += u32::from(tokio::time::timeout(Duration::from_millis(after), started).await.is_err());
+            midway += u32::from(
+                tokio::time::timeout(Duration::from_millis(after), started).await.is_err(),
+            );
             two.is_taken_care_of(&run, after).await;
         }
     }
@@ -903,7 +981,8 @@ async fn a_resume_that_is_dropped_midway_leaves_no_run_that_nobody_executes() {
         let run = RunId::new("run-1");
         two.at_rest(&run).await;
         let resumed = two.first.resume(&run);
-        midway += u32::from(tokio::time::timeout(Duration::from_millis(after), resumed).await.is_err());
+        midway +=
+            u32::from(tokio::time::timeout(Duration::from_millis(after), resumed).await.is_err());
         two.is_taken_care_of(&run, after).await;
     }
     assert!(midway > 4, "{midway}");
@@ -918,7 +997,9 @@ async fn a_recovery_that_is_dropped_midway_leaves_no_run_that_nobody_executes() 
         for run in &runs {
             two.at_rest(run).await;
         }
-        midway += u32::from(tokio::time::timeout(Duration::from_millis(after), two.first.recover()).await.is_err());
+        midway += u32::from(
+            tokio::time::timeout(Duration::from_millis(after), two.first.recover()).await.is_err(),
+        );
         for run in &runs {
             two.is_taken_care_of(run, after).await;
         }
@@ -959,14 +1040,23 @@ fn requests_of_other_processes_reach_runs_on_every_tokio_runtime() {
         let runtime = Runtime::builder().store(store.clone()).build();
         let second = Runtime::builder().store(store.process(2)).build();
         let idle = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let busy = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let busy = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
         let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         // The first run is on a tokio runtime that ends or is no longer polled.
-        let first = idle.block_on(runtime.start(gate("gate"), 1).run_id(RunId::new("run-1")).into_future()).unwrap();
-        let handle = busy.block_on(runtime.start(gate("gate"), 1).run_id(RunId::new("run-2")).into_future()).unwrap();
+        let first = idle
+            .block_on(runtime.start(gate("gate"), 1).run_id(RunId::new("run-1")).into_future())
+            .unwrap();
+        let handle = busy
+            .block_on(runtime.start(gate("gate"), 1).run_id(RunId::new("run-2")).into_future())
+            .unwrap();
         let idle = (!first_ends).then_some(idle);
-        let asked = elsewhere
-            .block_on(async { tokio::time::timeout(Duration::from_secs(20), second.pause(handle.run_id())).await });
+        let asked = elsewhere.block_on(async {
+            tokio::time::timeout(Duration::from_secs(20), second.pause(handle.run_id())).await
+        });
         asked.expect("it has an outcome").unwrap();
         drop((first, idle));
     }
@@ -989,10 +1079,16 @@ async fn asked_while_it_stops<A: Future<Output = Result<(), Error>> + Send + 'st
         let asked = tokio::spawn(ask(two.first.clone(), run.clone()));
         pass(after).await;
         handle.abandon();
-        let outcome = tokio::time::timeout(Duration::from_secs(3600), asked).await.expect("it has an outcome").unwrap();
+        let outcome = tokio::time::timeout(Duration::from_secs(3600), asked)
+            .await
+            .expect("it has an outcome")
+            .unwrap();
         let events = two.store.read(&run, 0, 1000).await.unwrap();
         let effects = events.iter().filter(|event| is_effect(&event.kind)).count();
-        assert!(outcome.is_ok(), "stopped after {after} ms: {outcome:?}, with {effects} in the journal");
+        assert!(
+            outcome.is_ok(),
+            "stopped after {after} ms: {outcome:?}, with {effects} in the journal"
+        );
         assert_eq!(effects, 1, "stopped after {after} ms");
     }
 }
@@ -1048,7 +1144,9 @@ async fn a_refused_resume_that_is_dropped_midway_leaves_no_run_that_nobody_execu
         let two = Two::new(10, 0);
         let run = RunId::new("run-1");
         two.at_rest(&run).await;
-        match tokio::time::timeout(Duration::from_millis(after), two.first.resume_as(&run, &other)).await {
+        match tokio::time::timeout(Duration::from_millis(after), two.first.resume_as(&run, &other))
+            .await
+        {
             Ok(refused) => assert_eq!(refused.unwrap_err().kind(), "definition_changed"),
             Err(_) => midway += 1,
         }
@@ -1086,7 +1184,8 @@ async fn a_run_whose_gate_a_change_took_away_is_not_said_to_wait_for_it() {
         Workflow::<(u32,), u32>::build("outer", ["n"], |b, (n,)| {
             let x = match old {
                 true => {
-                    let g: Handle<Approval> = b.gate("g", (n,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
+                    let g: Handle<Approval> =
+                        b.gate("g", (n,), |(n,)| Step::Ok((format!("is {n} right?"), n)));
                     b.value("x", (n, g), |(n, _): (u32, Approval)| Step::Ok(n))
                 }
                 false => b.value("x", (n,), |(n,): (u32,)| Step::Ok(n)),
@@ -1102,8 +1201,11 @@ async fn a_run_whose_gate_a_change_took_away_is_not_said_to_wait_for_it() {
     pass(100).await;
     let run = end(handle).await;
     let runtime = world.process();
-    let handle =
-        runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(false)).await.unwrap();
+    let handle = runtime
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &flow(false))
+        .await
+        .unwrap();
     pass(10_000).await;
     end(handle).await;
     let mut wrong = Vec::new();
@@ -1153,20 +1255,27 @@ async fn a_removed_workflow_with_a_gate() {
     pass(100).await;
     let run = end(handle).await;
     let runtime = world.process();
-    let handle =
-        runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, &flow(false)).await.unwrap();
+    let handle = runtime
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&run, &flow(false))
+        .await
+        .unwrap();
     pass(10_000).await;
     let live = world.status(&run).await;
     end(handle).await;
     runtime.pause(&run).await.unwrap();
     runtime.unpause(&run).await.unwrap();
-    assert_eq!((live, world.status(&run).await), ((RunStatus::Running, None), (RunStatus::Queued, None)));
+    assert_eq!(
+        (live, world.status(&run).await),
+        ((RunStatus::Running, None), (RunStatus::Queued, None))
+    );
 }
 
 /// Builds one version of a router with a step in each arm.
 fn routed(version: &'static str, arm: usize) -> Workflow<(u32,), u32> {
     Workflow::build("routed", ["n"], move |b, (n,)| {
-        let router = b.route(Node::new("r").calls(version), ["x", "y"], (n,), move |_: (u32,)| Step::Ok(arm));
+        let router = b
+            .route(Node::new("r").calls(version), ["x", "y"], (n,), move |_: (u32,)| Step::Ok(arm));
         let step = |b: &mut Builder, name: &str| -> Handle<u32> {
             b.node(name, (n,), |_, (n,): (u32,)| async move {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -1223,14 +1332,18 @@ async fn running_steps_of_a_node_that_a_change_removes_have_an_end() {
     let handle = runtime().start(flow(true), 1).await.unwrap();
     tokio::time::sleep(Duration::from_millis(10)).await;
     handle.abandon();
-    let handle =
-        runtime().with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&id, &flow(false)).await.unwrap();
+    let handle = runtime()
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .resume_as(&id, &flow(false))
+        .await
+        .unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     check_events(&store.read(&id, 0, 1000).await.unwrap()).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_payment_in_a_workflow_in_a_step_that_was_stopped_is_not_repeated_when_a_sibling_is_retried() {
+async fn a_payment_in_a_workflow_in_a_step_that_was_stopped_is_not_repeated_when_a_sibling_is_retried()
+ {
     for mapped in [false, true] {
         stopped_after_a_payment(mapped).await;
     }
@@ -1261,10 +1374,11 @@ async fn stopped_after_a_payment(mapped: bool) {
                 }),
                 true => {
                     let items = b.value("items", (n,), |(n,)| Step::Ok(vec![n]));
-                    let all: Handle<Vec<u32>> = b.map("nested", items, (), move |cx, n: u32, ()| {
-                        let inner = inner.clone();
-                        async move { inner.run_in(&cx, n).await }
-                    });
+                    let all: Handle<Vec<u32>> =
+                        b.map("nested", items, (), move |cx, n: u32, ()| {
+                            let inner = inner.clone();
+                            async move { inner.run_in(&cx, n).await }
+                        });
                     b.value("all", (all,), |(all,)| Step::Ok(all.iter().sum::<u32>()))
                 }
             };
@@ -1280,7 +1394,8 @@ async fn stopped_after_a_payment(mapped: bool) {
         .unwrap()
     };
     let (store, clock) = (MemoryStore::new(), TestClock::new());
-    let runtime = || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
+    let runtime =
+        || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
     let id = RunId::new("run-1");
     runtime().start(flow.clone(), 1).await.unwrap().result().await.unwrap_err();
     fails.store(false, Ordering::SeqCst);
@@ -1288,7 +1403,10 @@ async fn stopped_after_a_payment(mapped: bool) {
     let operator = runtime();
     let handle = operator.resume_as(&id, &flow).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(store.record(&id).await.unwrap().unwrap().pause_reason, Some(PauseReason::Interrupted));
+    assert_eq!(
+        store.record(&id).await.unwrap().unwrap().pause_reason,
+        Some(PauseReason::Interrupted)
+    );
     assert_eq!(paid.load(Ordering::SeqCst), 1, "nobody said that it may be done again");
     operator.retry(&id, "nested", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);

@@ -32,7 +32,9 @@ async fn narrow(n: u8) -> u8 {
     n
 }
 
-async fn outcome(run: impl Future<Output = Result<usize, Failed>> + Send + 'static) -> (String, Vec<String>) {
+async fn outcome(
+    run: impl Future<Output = Result<usize, Failed>> + Send + 'static,
+) -> (String, Vec<String>) {
     let effects = Arc::<Mutex<Vec<String>>>::default();
     let ended = match tokio::spawn(EFFECTS.scope(Arc::clone(&effects), run)).await {
         Ok(ended) => ended.map_or_else(|error| error.to_string(), |counted| counted.to_string()),

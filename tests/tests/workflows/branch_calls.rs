@@ -35,13 +35,19 @@ async fn keep(disk: String) -> Result<String, Box<dyn std::error::Error + Send +
 }
 
 #[workflow]
-async fn wiped_or_kept(cx: &Context, disk: String) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+async fn wiped_or_kept(
+    cx: &Context,
+    disk: String,
+) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     let done = fallback!(wipe(cx, cx.inject()?, disk), keep(disk)).await?;
     Ok(done)
 }
 
 #[workflow]
-async fn wiped_or_never(cx: &Context, disk: String) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+async fn wiped_or_never(
+    cx: &Context,
+    disk: String,
+) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
     let done = race!(wipe(cx, cx.inject()?, disk), stall()).await?;
     Ok(done)
 }
@@ -60,8 +66,9 @@ async fn restart<T>(handle: RunHandle<T>, store: &ProcessStore) {
 async fn a_question_in_a_branch_is_still_asked_after_a_restart() {
     for raced in [false, true] {
         let (store, clock, log) = (ProcessStore::new(), TestClock::new(), EffectLog::new());
-        let process =
-            |store: ProcessStore| test_runtime().clock(clock.clone()).store(store).resource(log.clone()).build();
+        let process = |store: ProcessStore| {
+            test_runtime().clock(clock.clone()).store(store).resource(log.clone()).build()
+        };
         let first = process(store.clone());
         let flow = if raced { wiped_or_never::workflow() } else { wiped_or_kept::workflow() };
         let run = first.start(flow, "sda".to_owned()).await.unwrap();
@@ -73,7 +80,11 @@ async fn a_question_in_a_branch_is_still_asked_after_a_restart() {
         let resumed = second.recover().await.unwrap().resumed.remove(0);
         pass(1).await;
         let record = store.record(&id()).await.unwrap().unwrap();
-        assert_eq!((record.status, record.pause_reason), (RunStatus::Paused, Some(PauseReason::Approval)), "{raced}");
+        assert_eq!(
+            (record.status, record.pause_reason),
+            (RunStatus::Paused, Some(PauseReason::Approval)),
+            "{raced}"
+        );
         let report = second.inspect(&id()).await.unwrap();
         let asks = report.nodes.iter().find(|node| node.question.is_some()).unwrap();
         second.approve(&id(), &asks.name, Approval::granted(), "ada").await.unwrap();
@@ -86,11 +97,20 @@ async fn a_question_in_a_branch_is_still_asked_after_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_call_in_a_branch_waits_for_a_decision() {
     let (store, clock, log) = (ProcessStore::new(), TestClock::new(), EffectLog::new());
-    let process = |store: ProcessStore| test_runtime().clock(clock.clone()).store(store).resource(log.clone()).build();
+    let process = |store: ProcessStore| {
+        test_runtime().clock(clock.clone()).store(store).resource(log.clone()).build()
+    };
     let first = process(store.clone());
     let run = first.start(wiped_or_kept::workflow(), "sda".to_owned()).await.unwrap();
     pass(1).await;
-    let asks = first.inspect(&id()).await.unwrap().nodes.into_iter().find(|node| node.question.is_some()).unwrap();
+    let asks = first
+        .inspect(&id())
+        .await
+        .unwrap()
+        .nodes
+        .into_iter()
+        .find(|node| node.question.is_some())
+        .unwrap();
     first.approve(&id(), &asks.name, Approval::granted(), "ada").await.unwrap();
     pass(1).await;
     assert_eq!(log.counts().values().sum::<usize>(), 1, "it has begun");
@@ -101,7 +121,10 @@ async fn an_interrupted_call_in_a_branch_waits_for_a_decision() {
     let resumed = second.recover().await.unwrap().resumed.remove(0);
     pass(60).await;
     let record = store.record(&id()).await.unwrap().unwrap();
-    assert_eq!((record.status, record.pause_reason), (RunStatus::Paused, Some(PauseReason::Interrupted)));
+    assert_eq!(
+        (record.status, record.pause_reason),
+        (RunStatus::Paused, Some(PauseReason::Interrupted))
+    );
     assert_eq!(
         log.counts().values().sum::<usize>(),
         1,

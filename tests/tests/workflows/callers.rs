@@ -151,12 +151,16 @@ impl Middleware for Hook {
         self.note("before", &step.arguments);
         assert_eq!(step.definition().unwrap().name, step.call().name.as_str().into());
         match self.does {
-            Does::Denies => return Ok(Flow::Return(step.result(ToolStatus::Unauthorized, "not on a Friday"))),
+            Does::Denies => {
+                return Ok(Flow::Return(step.result(ToolStatus::Unauthorized, "not on a Friday")));
+            }
             Does::Answers => return Ok(Flow::Return(step.result(ToolStatus::Success, "99"))),
             Does::ChangesArguments => step.arguments = json!({"cents": 8}).to_string(),
             Does::BreaksArguments => step.arguments = json!({"cents": "many"}).to_string(),
             Does::InventsArguments => step.arguments = json!({"cents": 7, "euros": 1}).to_string(),
-            Does::FailsBefore => return Err(Error::Lost { reason: "the hook is broken".to_owned() }),
+            Does::FailsBefore => {
+                return Err(Error::Lost { reason: "the hook is broken".to_owned() });
+            }
             _ => {}
         }
         Ok(Flow::Continue)
@@ -166,14 +170,22 @@ impl Middleware for Hook {
         self.note("after", &result.output);
         match self.does {
             Does::ChangesAnswer => result.output = "70".to_owned(),
-            Does::FailsAnswer => (result.status, result.output) = (ToolStatus::Error, "not good enough".to_owned()),
-            Does::FailsAfter => return Err(Error::Lost { reason: "the hook is broken".to_owned() }),
+            Does::FailsAnswer => {
+                (result.status, result.output) = (ToolStatus::Error, "not good enough".to_owned());
+            }
+            Does::FailsAfter => {
+                return Err(Error::Lost { reason: "the hook is broken".to_owned() });
+            }
             _ => {}
         }
         Ok(())
     }
 
-    async fn on_tool_error(&self, step: &ToolStep, result: &ToolResult) -> Result<Flow<ToolResult>> {
+    async fn on_tool_error(
+        &self,
+        step: &ToolStep,
+        result: &ToolResult,
+    ) -> Result<Flow<ToolResult>> {
         self.note("error", result.status.as_str());
         Ok(match self.does {
             Does::Recovers => Flow::Return(step.result(ToolStatus::Success, "1")),
@@ -212,12 +224,16 @@ async fn call(caller: Caller, tool: &str, cents: u64, does: Option<Does>) -> Cam
     let outcome = match (caller, tool) {
         (Caller::Agent, _) => agent(&runtime, tool, cents).await,
         (Caller::Registry, _) => registry(&runtime, tool, cents).await,
-        (Caller::Step, "pay") => {
-            ended(runtime.start(pay_in_step::workflow(), cents).await).await.map(|all| all[0].clone())
-        }
+        (Caller::Step, "pay") => ended(runtime.start(pay_in_step::workflow(), cents).await)
+            .await
+            .map(|all| all[0].clone()),
         (Caller::Node, "pay") => ended(runtime.start(pay_as_node::workflow(), cents).await).await,
-        (Caller::Step, _) => ended(runtime.start(others_in_step::workflow(), (tool.to_owned(), cents)).await).await,
-        (Caller::Node, _) => ended(runtime.start(others_as_node::workflow(), (tool.to_owned(), cents)).await).await,
+        (Caller::Step, _) => {
+            ended(runtime.start(others_in_step::workflow(), (tool.to_owned(), cents)).await).await
+        }
+        (Caller::Node, _) => {
+            ended(runtime.start(others_as_node::workflow(), (tool.to_owned(), cents)).await).await
+        }
     };
     let notes = notes.lock().unwrap().clone();
     let paid = paid.0.lock().unwrap().clone();
@@ -234,7 +250,9 @@ async fn agent(runtime: &Runtime, tool: &str, cents: u64) -> Result<Value, Strin
     let ended = Agent::new(model).tools(tools).runtime(runtime).run("go").await;
     let ended = ended.map_err(|error| error.kind().to_string())?;
     let result = ended.events().into_iter().find_map(|event| match event.kind {
-        EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => Some(result),
+        EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
+            Some(result)
+        }
         _ => None,
     });
     as_outcome(&result.unwrap())
@@ -243,7 +261,10 @@ async fn agent(runtime: &Runtime, tool: &str, cents: u64) -> Result<Value, Strin
 async fn registry(runtime: &Runtime, tool: &str, cents: u64) -> Result<Value, String> {
     let call = ToolCall::new("call-1", tool, json!({"cents": cents}).to_string());
     let mut registry = Registry::new();
-    tools![pay, ledger, slow, huge, panics].into_iter().try_for_each(|tool| registry.register(tool)).unwrap();
+    tools![pay, ledger, slow, huge, panics]
+        .into_iter()
+        .try_for_each(|tool| registry.register(tool))
+        .unwrap();
     as_outcome(&registry.invoke(&runtime.context(), &call, &[]).await)
 }
 
@@ -273,7 +294,9 @@ async fn recorded(store: &MemoryStore) -> Vec<String> {
                 let given = given.map(|given| format!(" of {given}")).unwrap_or_default();
                 Some(format!("{} {}{given} {effects:?} {idempotent}", call.name, call.arguments))
             }
-            EventKind::ToolCompleted { answered_by, .. } => Some(format!("completed {answered_by:?}")),
+            EventKind::ToolCompleted { answered_by, .. } => {
+                Some(format!("completed {answered_by:?}"))
+            }
             EventKind::ToolFailed { result, answered_by, .. } => {
                 Some(format!("failed {} {answered_by:?}", result.status.as_str()))
             }
@@ -296,7 +319,13 @@ async fn a_policy_does_not_depend_on_who_calls() {
         ("pay", Does::Nothing, Ok(json!(7)), with(&["inner.after 7", "outer.after 7"]), vec![7]),
         ("pay", Does::Denies, err("unauthorized"), with(&["outer.error unauthorized"]), vec![]),
         ("pay", Does::Answers, Ok(json!(99)), with(&["outer.after 99"]), vec![]),
-        ("pay", Does::ChangesArguments, Ok(json!(8)), with(&["inner.after 8", "outer.after 8"]), vec![8]),
+        (
+            "pay",
+            Does::ChangesArguments,
+            Ok(json!(8)),
+            with(&["inner.after 8", "outer.after 8"]),
+            vec![8],
+        ),
         (
             "pay",
             Does::BreaksArguments,
@@ -311,12 +340,36 @@ async fn a_policy_does_not_depend_on_who_calls() {
             with(&["inner.error invalid_arguments", "outer.error invalid_arguments"]),
             vec![],
         ),
-        ("pay", Does::ChangesAnswer, Ok(json!(70)), with(&["inner.after 7", "outer.after 70"]), vec![7]),
-        ("pay", Does::FailsAnswer, err("error"), with(&["inner.after 7", "outer.error error"]), vec![7]),
+        (
+            "pay",
+            Does::ChangesAnswer,
+            Ok(json!(70)),
+            with(&["inner.after 7", "outer.after 70"]),
+            vec![7],
+        ),
+        (
+            "pay",
+            Does::FailsAnswer,
+            err("error"),
+            with(&["inner.after 7", "outer.error error"]),
+            vec![7],
+        ),
         ("ledger", Does::Nothing, err("unauthorized"), vec![], vec![]),
         ("ledger", Does::Answers, err("unauthorized"), vec![], vec![]),
-        ("slow", Does::Nothing, err("timeout"), with(&["inner.error timeout", "outer.error timeout"]), vec![]),
-        ("slow", Does::Recovers, Ok(json!(1)), with(&["inner.error timeout", "outer.after 1"]), vec![]),
+        (
+            "slow",
+            Does::Nothing,
+            err("timeout"),
+            with(&["inner.error timeout", "outer.error timeout"]),
+            vec![],
+        ),
+        (
+            "slow",
+            Does::Recovers,
+            Ok(json!(1)),
+            with(&["inner.error timeout", "outer.after 1"]),
+            vec![],
+        ),
         (
             "huge",
             Does::Nothing,
@@ -324,8 +377,20 @@ async fn a_policy_does_not_depend_on_who_calls() {
             with(&["inner.error output_too_large", "outer.error output_too_large"]),
             vec![],
         ),
-        ("panics", Does::Nothing, err("panicked"), with(&["inner.error panicked", "outer.error panicked"]), vec![]),
-        ("panics", Does::Recovers, Ok(json!(1)), with(&["inner.error panicked", "outer.after 1"]), vec![]),
+        (
+            "panics",
+            Does::Nothing,
+            err("panicked"),
+            with(&["inner.error panicked", "outer.error panicked"]),
+            vec![],
+        ),
+        (
+            "panics",
+            Does::Recovers,
+            Ok(json!(1)),
+            with(&["inner.error panicked", "outer.after 1"]),
+            vec![],
+        ),
     ];
     for (tool, does, outcome, notes, paid) in table {
         let by_agent = call(Caller::Agent, tool, 7, Some(does)).await;
@@ -353,7 +418,10 @@ async fn an_error_of_a_hook_ends_whoever_calls() {
             assert_eq!(came.outcome, Err("lost".to_owned()), "{caller:?} {does:?}");
             assert_eq!(came.paid.len(), usize::from(does == Does::FailsAfter), "{caller:?}");
         }
-        assert_eq!(call(Caller::Registry, "pay", 7, Some(does)).await.outcome, Err("error".to_owned()));
+        assert_eq!(
+            call(Caller::Registry, "pay", 7, Some(does)).await.outcome,
+            Err("error".to_owned())
+        );
     }
 }
 
@@ -369,11 +437,18 @@ async fn the_own_failure_of_a_tool_can_be_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn without_hooks_the_limits_are_the_same() {
-    for (tool, kind) in
-        [("ledger", "unauthorized"), ("slow", "timeout"), ("huge", "output_too_large"), ("panics", "panicked")]
-    {
+    for (tool, kind) in [
+        ("ledger", "unauthorized"),
+        ("slow", "timeout"),
+        ("huge", "output_too_large"),
+        ("panics", "panicked"),
+    ] {
         for caller in [Caller::Agent, Caller::Step, Caller::Node, Caller::Registry] {
-            assert_eq!(call(caller, tool, 7, None).await.outcome, Err(kind.to_owned()), "{caller:?} {tool}");
+            assert_eq!(
+                call(caller, tool, 7, None).await.outcome,
+                Err(kind.to_owned()),
+                "{caller:?} {tool}"
+            );
         }
     }
     // A node that is a single call is itself the record of the call, unless middleware applies.
@@ -391,7 +466,8 @@ async fn post(cx: &Context, log: Inject<EffectLog>, to: String) -> Result<String
 async fn posts(cx: &Context, to: String) -> Result<(Vec<String>, Vec<String>), Failed> {
     let alone = post(cx, cx.inject()?, to).await?;
     let both = (alone, post(cx, cx.inject()?, "bob".to_owned()).await?);
-    let all = map!(vec!["x".to_owned(), "y".to_owned()], |name| post(cx, cx.inject()?, name)).await?;
+    let all =
+        map!(vec!["x".to_owned(), "y".to_owned()], |name| post(cx, cx.inject()?, name)).await?;
     for name in all.clone() {
         post(cx, cx.inject()?, name).await?;
     }
@@ -465,7 +541,8 @@ async fn post_two(cx: &Context) -> Result<String, Failed> {
 #[workflow(name = "posts-in-forms")]
 async fn posts_in_forms(cx: &Context, to: String) -> Result<Vec<String>, Failed> {
     let raced = race!(find(to), never()).await?;
-    let fallen = fallback!(lose("bob".to_owned()), post(cx, cx.inject()?, "kim".to_owned())).await?;
+    let fallen =
+        fallback!(lose("bob".to_owned()), post(cx, cx.inject()?, "kim".to_owned())).await?;
     let nested = posts_one(cx, "pia".to_owned()).await?;
     let helped = post_two(cx).await?;
     Ok(vec![raced, fallen, nested, helped])
@@ -476,10 +553,16 @@ async fn hooks_stand_around_the_calls_in_forms_and_inner_workflows_also_after_a_
     let (lines, ended) = {
         let (store, log) = (MemoryStore::new(), EffectLog::new());
         let runtime = test_runtime().resource(log).with(Redirects).store(store.clone()).build();
-        let ended = runtime.start(posts_in_forms::workflow(), "ada".to_owned()).await.unwrap().result().await;
+        let ended = runtime
+            .start(posts_in_forms::workflow(), "ada".to_owned())
+            .await
+            .unwrap()
+            .result()
+            .await;
         (recorded(&store).await, ended)
     };
-    let posted = ["ADA", "KIM", "PIA", "LEE, seen and posted MIA"].map(|to| format!("seen and posted {to}"));
+    let posted =
+        ["ADA", "KIM", "PIA", "LEE, seen and posted MIA"].map(|to| format!("seen and posted {to}"));
     assert_eq!(ended.unwrap(), posted, "{lines:#?}");
     let effects = EffectLog::new();
     let resource = effects.clone();
@@ -531,8 +614,12 @@ async fn arguments_without_a_json_form_are_no_way_around_a_hook() {
     let hook = Hook { name: "hook", does: Does::Nothing, notes: Notes::default() };
     let (_, ended) = crate::calls::run_of(&takes::workflow(), |runtime| runtime.with(hook)).await;
     let error = ended.unwrap_err().to_string();
-    assert!(error.contains("an argument of `take` has no JSON form; derive `serde::Serialize`"), "{error}");
-    let (lines, ended) = crate::calls::run_of(&takes::workflow(), |runtime| runtime.with(Elsewhere)).await;
+    assert!(
+        error.contains("an argument of `take` has no JSON form; derive `serde::Serialize`"),
+        "{error}"
+    );
+    let (lines, ended) =
+        crate::calls::run_of(&takes::workflow(), |runtime| runtime.with(Elsewhere)).await;
     assert_eq!(ended.unwrap(), 7);
     assert!(!lines.iter().any(|line| line.contains("tool#")), "{lines:#?}");
 }
@@ -554,10 +641,15 @@ impl Middleware for Babbles {
 
 #[tokio::test]
 async fn an_answer_that_the_function_could_not_return_fails_the_step() {
-    let describe = |runtime: agentflow::runtime::RuntimeBuilder| runtime.resource(Paid::default()).with(Babbles);
+    let describe = |runtime: agentflow::runtime::RuntimeBuilder| {
+        runtime.resource(Paid::default()).with(Babbles)
+    };
     let (lines, ended) = crate::calls::run_of(&pay_in_step::workflow(), describe).await;
     let error = ended.unwrap_err().to_string();
-    assert!(error.contains("middleware answered the call of `pay`, and its answer cannot be read"), "{error}");
+    assert!(
+        error.contains("middleware answered the call of `pay`, and its answer cannot be read"),
+        "{error}"
+    );
     assert!(lines.iter().any(|line| line.starts_with("out/tool#1.pay failed error")), "{lines:#?}");
 }
 
@@ -604,14 +696,24 @@ async fn books_as_value(cents: u64) -> Result<u64> {
 
 #[tokio::test]
 async fn hooks_and_scopes_hold_for_the_calls_of_a_value() {
-    let (_, ended) = crate::calls::run_of(&halves_as_value::workflow(), |runtime| runtime.with(Elsewhere)).await;
+    let (_, ended) =
+        crate::calls::run_of(&halves_as_value::workflow(), |runtime| runtime.with(Elsewhere)).await;
     assert_eq!(ended.unwrap(), 3);
     let notes = Notes::default();
     let hook = Hook { name: "hook", does: Does::Nothing, notes: Arc::clone(&notes) };
-    let (_, ended) = crate::calls::run_of(&halves_as_value::workflow(), |runtime| runtime.with(hook)).await;
+    let (_, ended) =
+        crate::calls::run_of(&halves_as_value::workflow(), |runtime| runtime.with(hook)).await;
     let error = ended.unwrap_err().to_string();
-    assert!(error.contains("`half` is watched by this runtime's middleware, and a function calls it"), "{error}");
-    assert!(error.ends_with("call `half` itself in the `let`, or make that function `async` and await it"), "{error}");
+    assert!(
+        error.contains("`half` is watched by this runtime's middleware, and a function calls it"),
+        "{error}"
+    );
+    assert!(
+        error.ends_with(
+            "call `half` itself in the `let`, or make that function `async` and await it"
+        ),
+        "{error}"
+    );
     let (_, ended) = crate::calls::run_of(&books_as_value::workflow(), |runtime| runtime).await;
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("`book` needs a scope, and a function calls it"), "{error}");
@@ -648,14 +750,18 @@ async fn a_sync_tool_has_hooks_that_do_not_wait() {
     assert_eq!(ended.unwrap(), (4, 8));
     let (_, ended) = crate::calls::run_of(&halves::workflow(), |runtime| runtime.with(Waits)).await;
     let error = ended.unwrap_err().to_string();
-    assert!(error.contains("middleware waits around the call of `half`, and `half` is not `async`"), "{error}");
+    assert!(
+        error.contains("middleware waits around the call of `half`, and `half` is not `async`"),
+        "{error}"
+    );
 }
 
 /// Calls a function and a closure through a registry, as a dispatcher does.
 async fn dispatch(cx: &Context, cents: u64) -> Result<String> {
     let mut own = Registry::new();
-    let third =
-        FnTool::new("third", "A third of a number.", |_, of: Third| async move { Ok::<_, String>(of.cents / 3) });
+    let third = FnTool::new("third", "A third of a number.", |_, of: Third| async move {
+        Ok::<_, String>(of.cents / 3)
+    });
     own.register(third).unwrap();
     tools![half].into_iter().try_for_each(|tool| own.register(tool)).unwrap();
     let arguments = json!({"cents": cents}).to_string();
@@ -680,9 +786,11 @@ async fn dispatches(cx: &Context, cents: u64) -> Result<String> {
 async fn a_registry_in_a_step_calls_each_hook_once() {
     let notes = Notes::default();
     let hook = Hook { name: "hook", does: Does::Nothing, notes: Arc::clone(&notes) };
-    let (lines, ended) = crate::calls::run_of(&dispatches::workflow(), |runtime| runtime.with(hook)).await;
+    let (lines, ended) =
+        crate::calls::run_of(&dispatches::workflow(), |runtime| runtime.with(hook)).await;
     assert_eq!(ended.unwrap(), "3 2");
-    let seen = ["hook.before {\"cents\":7}", "hook.after 3", "hook.before {\"cents\":7}", "hook.after 2"];
+    let seen =
+        ["hook.before {\"cents\":7}", "hook.after 3", "hook.before {\"cents\":7}", "hook.after 2"];
     assert_eq!(*notes.lock().unwrap(), seen);
     assert!(lines.iter().any(|line| line == "out/tool#1.half completed 3"), "{lines:#?}");
 }

@@ -12,7 +12,9 @@ use agentflow::prelude::*;
 use agentflow::run::Approval;
 use agentflow::store::{MemoryStore, SqliteStore, Store};
 use agentflow::{Error, Result, RunId};
-use agentflow_testing::{CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace, within};
+use agentflow_testing::{
+    CrashTest, EffectLog, ScriptedModel, Turn, check_events, test_runtime, trace, within,
+};
 use futures_util::StreamExt;
 
 /// Sends a letter. It is not idempotent.
@@ -108,9 +110,10 @@ type Wrapped = ((u64, u64), (u64, String), Vec<String>);
 #[workflow]
 async fn wrapped(cx: &Context, cents: u64) -> Result<Wrapped> {
     let paid = (1, refund(cx, cx.inject()?, cents).await.map_err(failed)?);
-    let both = tokio::try_join!(async { refund(cx, cx.inject()?, cents + 1).await.map_err(failed) }, async {
-        mail(cx, cx.inject()?, "ada".to_owned()).await.map_err(failed)
-    },)?;
+    let both = tokio::try_join!(
+        async { refund(cx, cx.inject()?, cents + 1).await.map_err(failed) },
+        async { mail(cx, cx.inject()?, "ada".to_owned()).await.map_err(failed) },
+    )?;
     let rest = mail_all(cx, vec!["bob".to_owned(), "eve".to_owned()]).await.unwrap_or_default();
     Ok((paid, both, rest))
 }
@@ -128,8 +131,13 @@ async fn no_way_to_write_a_call_loses_an_approval() {
         .await;
     assert!(report.crashes() > 20, "{report:?}");
     let counts = effects.counts();
-    let calls =
-        ["both/tool#1.mail", "both/tool#1.refund", "paid/tool#1.refund", "rest/tool#1.mail", "rest/tool#2.mail"];
+    let calls = [
+        "both/tool#1.mail",
+        "both/tool#1.refund",
+        "paid/tool#1.refund",
+        "rest/tool#1.mail",
+        "rest/tool#2.mail",
+    ];
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), calls.map(|path| (path.to_owned(), 1)));
 }
 
@@ -174,7 +182,10 @@ async fn an_operator_answers_a_call_after_a_restart() {
     asked(&handle, "all/tool#1.refund").await;
     runtime.approve(&run, "all/tool#1.refund", Approval::denied("too much"), "ada").await.unwrap();
     let error = handle.result().await.unwrap_err();
-    assert_eq!(error.to_string(), "the step `all` failed: approval of `all/tool#1.refund` denied: too much");
+    assert_eq!(
+        error.to_string(),
+        "the step `all` failed: approval of `all/tool#1.refund` denied: too much"
+    );
     assert_eq!(error.kind(), "denied");
     assert_eq!(effects.count("first/tool#1.refund"), 1);
     assert_eq!(effects.count("all/tool#1.refund"), 0);
@@ -226,10 +237,14 @@ async fn retried(cx: &Context, _cents: u64) -> Result<(u32, u32)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_call_is_retried_in_its_place() {
-    let (lines, ended) = run_of(&retried::workflow(), |runtime| runtime.resource(AtomicU32::new(0))).await;
+    let (lines, ended) =
+        run_of(&retried::workflow(), |runtime| runtime.resource(AtomicU32::new(0))).await;
     assert_eq!(ended.unwrap(), (1, 3));
     let retrying = "came/tool#1.flaky retrying error \"not yet\"";
-    assert_eq!(lines[2..6], ["came/tool#1.flaky started {}", retrying, retrying, "came/tool#1.flaky completed 3"]);
+    assert_eq!(
+        lines[2..6],
+        ["came/tool#1.flaky started {}", retrying, retrying, "came/tool#1.flaky completed 3"]
+    );
 }
 
 #[tokio::test]
@@ -265,14 +280,25 @@ async fn the_next_attempt_keeps_what_was_written_and_reads_anew() {
     let describe = {
         let effects = effects.clone();
         move |runtime: agentflow::runtime::RuntimeBuilder| {
-            runtime.resource(effects).resource(AtomicU32::new(0)).resource(Once::default()).resource(Keys::default())
+            runtime
+                .resource(effects)
+                .resource(AtomicU32::new(0))
+                .resource(Once::default())
+                .resource(Keys::default())
         }
     };
     let (lines, ended) = run_of(&second_attempt::workflow(), describe).await;
     assert_eq!(ended.unwrap(), ["mailed ada", "mailed bob", "mailed eve", "read1"]);
     assert!(effects.counts().values().all(|count| *count == 1) && effects.counts().len() == 3);
-    assert!(lines.iter().any(|line| line == r#"sent/attempt#2/tool#1.look completed "read1""#), "{lines:#?}");
-    assert_eq!(lines.iter().filter(|line| line.contains("charge completed")).count(), 1, "{lines:#?}");
+    assert!(
+        lines.iter().any(|line| line == r#"sent/attempt#2/tool#1.look completed "read1""#),
+        "{lines:#?}"
+    );
+    assert_eq!(
+        lines.iter().filter(|line| line.contains("charge completed")).count(),
+        1,
+        "{lines:#?}"
+    );
 }
 
 /// The order of the names in this process. `stops` ends the process after the first name.
@@ -312,7 +338,8 @@ async fn restarted<Out: agentflow::value::NodeValue + std::fmt::Debug>(
         let handle = runtime.start(workflow.clone(), 7).run_id(run.clone()).await.unwrap();
         let mut events = handle.events();
         while let Some(event) = within("the next event", events.next()).await {
-            if matches!(event.kind, EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. }) {
+            if matches!(event.kind, EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. })
+            {
                 break;
             }
         }
@@ -346,7 +373,9 @@ async fn a_set_in_another_order_mails_nobody_twice_and_nobody_never() {
         if life == 2 {
             names.reverse();
         }
-        test_runtime().resource(effects.clone()).resource(Order { names: Mutex::new(names), stops: life == 1 })
+        test_runtime()
+            .resource(effects.clone())
+            .resource(Order { names: Mutex::new(names), stops: life == 1 })
     })
     .await;
     assert_eq!(ended.unwrap(), 3, "{lines:#?}");
@@ -417,17 +446,27 @@ async fn an_outcome_that_cannot_be_read_back_is_not_made_twice_by_itself() {
     let order = |life| test_runtime().resource(Order { names: Mutex::default(), stops: life == 1 });
     let (lines, ended) = restarted(&booked::workflow(), order).await;
     ended.unwrap_err();
-    assert!(lines.iter().any(|line| line.contains("cannot be read back as what the function returns")), "{lines:#?}");
-    let (lines, ended) = restarted(&reserved::workflow(), |life| order(life).resource(Keys::default())).await;
+    assert!(
+        lines.iter().any(|line| line.contains("cannot be read back as what the function returns")),
+        "{lines:#?}"
+    );
+    let (lines, ended) =
+        restarted(&reserved::workflow(), |life| order(life).resource(Keys::default())).await;
     assert_eq!(ended.unwrap(), 4);
-    assert!(lines.iter().any(|line| line == "seat/tool#2.reserve completed {\"number\":4}"), "{lines:#?}");
+    assert!(
+        lines.iter().any(|line| line == "seat/tool#2.reserve completed {\"number\":4}"),
+        "{lines:#?}"
+    );
 }
 
 #[workflow(name = "branches")]
 async fn branches(cx: &Context, cents: u64) -> Result<(Vec<String>, u64), Hidden> {
     let raced = race!(mail(cx, cx.inject()?, "ada".to_owned()), mail_later(cx)).await?;
-    let fallen =
-        fallback!(mail(cx, cx.inject()?, "nobody".to_owned()), mail(cx, cx.inject()?, "bob".to_owned())).await?;
+    let fallen = fallback!(
+        mail(cx, cx.inject()?, "nobody".to_owned()),
+        mail(cx, cx.inject()?, "bob".to_owned())
+    )
+    .await?;
     let sent = vec![raced, fallen];
     Ok((sent, cents))
 }
@@ -440,10 +479,14 @@ async fn mail_later(cx: &Context) -> Result<String, String> {
 #[tokio::test(start_paused = true)]
 async fn branches_have_records_of_their_own() {
     let effects = EffectLog::new();
-    let (lines, ended) = run_of(&branches::workflow(), |runtime| runtime.resource(effects.clone())).await;
+    let (lines, ended) =
+        run_of(&branches::workflow(), |runtime| runtime.resource(effects.clone())).await;
     assert_eq!(ended.unwrap().0, ["mailed ada", "mailed bob"], "{lines:#?}");
     let paths: Vec<String> = effects.counts().into_keys().collect();
-    assert_eq!(paths, ["fallen/mail/tool#1.mail", "fallen/mail_2/tool#1.mail", "raced/mail/tool#1.mail"]);
+    assert_eq!(
+        paths,
+        ["fallen/mail/tool#1.mail", "fallen/mail_2/tool#1.mail", "raced/mail/tool#1.mail"]
+    );
 }
 
 /// Mails the whole team.
@@ -466,7 +509,8 @@ async fn team(cx: &Context, _cents: u64) -> Result<(u32, (u32, u32)), Hidden> {
 #[tokio::test(start_paused = true)]
 async fn what_a_tool_calls_is_recorded_below_it() {
     let effects = EffectLog::new();
-    let (lines, ended) = run_of(&team::workflow(), |runtime| runtime.resource(effects.clone())).await;
+    let (lines, ended) =
+        run_of(&team::workflow(), |runtime| runtime.resource(effects.clone())).await;
     assert_eq!(ended.unwrap(), (3, (1, 3)), "{lines:#?}");
     let mut paths: Vec<String> = effects.counts().into_keys().collect();
     paths.retain(|path| path.ends_with("1.mail"));
@@ -494,8 +538,10 @@ async fn outer(_cents: u64) -> Result<(Option<String>, String)> {
 async fn agents_and_workflows_without_a_context_are_part_of_the_run() {
     let model = ScriptedModel::from_fn(|_| Turn::text("hello"));
     let described = model.clone();
-    let report =
-        CrashTest::new(&outer::workflow(), || 7).runtime(move |runtime| runtime.model(described.clone())).run().await;
+    let report = CrashTest::new(&outer::workflow(), || 7)
+        .runtime(move |runtime| runtime.model(described.clone()))
+        .run()
+        .await;
     let steps: Vec<&str> = report.steps().map(|(path, _)| path).collect();
     for path in ["alone", "alone/model#1", "nested", "nested/said", "nested/said/model#1"] {
         assert!(steps.contains(&path), "{path} is not among {steps:?}");
@@ -538,14 +584,20 @@ async fn hidden(_cents: u64) -> Result<String, Hidden> {
 #[tokio::test(start_paused = true)]
 async fn an_error_type_that_hides_ours_does_not_make_a_final_failure_repeatable() {
     let model = ScriptedModel::from_fn(|_| Turn::text("hello"));
-    let (lines, ended) = run_of(&hidden::workflow(), |runtime| runtime.model(model.clone()).max_llm_calls(0)).await;
+    let (lines, ended) =
+        run_of(&hidden::workflow(), |runtime| runtime.model(model.clone()).max_llm_calls(0)).await;
     assert_eq!(ended.unwrap_err().kind(), "llm_call_limit", "{lines:#?}");
     assert!(!lines.iter().any(|line| line.contains("retrying")), "{lines:#?}");
 }
 
 /// Charges at a service that takes a key; the first process stops while it waits.
 #[tool(idempotent)]
-async fn charge_slowly(cx: &Context, keys: Inject<Keys>, stops: Inject<Order>, cents: u64) -> Result<u64, String> {
+async fn charge_slowly(
+    cx: &Context,
+    keys: Inject<Keys>,
+    stops: Inject<Order>,
+    cents: u64,
+) -> Result<u64, String> {
     keys.0.lock().unwrap().push(cx.idempotency_key());
     if stops.stops { Err(format!("{cents} are too many")) } else { Ok(cents) }
 }

@@ -43,7 +43,10 @@ impl Deck {
     }
 
     fn strip_prefix(&self, text: &str) -> Option<String> {
-        self.cards.first().and_then(|card| card.strip_prefix(text)).map(|rest| format!("{rest}{}", draw()))
+        self.cards
+            .first()
+            .and_then(|card| card.strip_prefix(text))
+            .map(|rest| format!("{rest}{}", draw()))
     }
 
     /// Returns a part of the value, as the method of the standard library does.
@@ -239,12 +242,15 @@ async fn drawn_before_a_restart(desk: u32) -> Result<String, Failed> {
 #[tokio::test]
 async fn a_value_is_the_same_after_a_restart() {
     let store = MemoryStore::new();
-    let runtime = test_runtime().store(store.clone()).workflow(&drawn_before_a_restart::workflow()).build();
+    let runtime =
+        test_runtime().store(store.clone()).workflow(&drawn_before_a_restart::workflow()).build();
     let handle = runtime.start(drawn_before_a_restart::workflow(), 3).await.unwrap();
     let id = handle.run_id().clone();
     let mut events = handle.events();
     within("the question", async {
-        while !matches!(events.next().await.expect("it asks").kind, EventKind::ApprovalRequested(_)) {}
+        while !matches!(events.next().await.expect("it asks").kind, EventKind::ApprovalRequested(_))
+        {
+        }
     })
     .await;
     handle.abandon();

@@ -28,11 +28,15 @@ async fn attempts_with<E: StepFailure>(
     let made = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&made);
     let flow = Workflow::<(), u32>::build("fails", [], move |b, ()| {
-        b.node(Node::new("step").policy(NodePolicy::default().retry_policy(retry)), (), move |_, ()| {
-            count.fetch_add(1, Ordering::SeqCst);
-            let fail = fail.clone();
-            async move { Err::<u32, E>(fail()) }
-        })
+        b.node(
+            Node::new("step").policy(NodePolicy::default().retry_policy(retry)),
+            (),
+            move |_, ()| {
+                count.fetch_add(1, Ordering::SeqCst);
+                let fail = fail.clone();
+                async move { Err::<u32, E>(fail()) }
+            },
+        )
     })
     .unwrap();
     let handle = builder.build().start(flow, ()).await.unwrap();
@@ -41,7 +45,9 @@ async fn attempts_with<E: StepFailure>(
     (made.load(Ordering::SeqCst), error.kind())
 }
 
-async fn attempts<E: StepFailure>(fail: impl Fn() -> E + Send + Sync + Clone + 'static) -> (u32, FailureKind) {
+async fn attempts<E: StepFailure>(
+    fail: impl Fn() -> E + Send + Sync + Clone + 'static,
+) -> (u32, FailureKind) {
     attempts_with(test_runtime(), RetryPolicy::retries(2), fail).await
 }
 
@@ -55,13 +61,19 @@ async fn errors_that_no_attempt_changes_are_not_repeated() {
         (used_up(), FailureKind::BudgetExceeded),
         (Error::LlmCallLimit { calls: 5 }, FailureKind::LlmCallLimit),
         (Error::Cancelled { reason: "enough".into() }, FailureKind::Cancelled),
-        (Error::Build { what: "agent", name: "a".into(), problem: "no model".into() }, FailureKind::Build),
+        (
+            Error::Build { what: "agent", name: "a".into(), problem: "no model".into() },
+            FailureKind::Build,
+        ),
         (
             Error::UnknownWorkflow { name: "a".into(), near: None, known: Vec::new(), other: None },
             FailureKind::UnknownWorkflow,
         ),
         (Error::Input { workflow: "a".into(), problem: "a number".into() }, FailureKind::Input),
-        (Error::DefinitionChanged { workflow: "a".into(), nodes: Vec::new() }, FailureKind::DefinitionChanged),
+        (
+            Error::DefinitionChanged { workflow: "a".into(), nodes: Vec::new() },
+            FailureKind::DefinitionChanged,
+        ),
     ] {
         assert_eq!(attempts(move || error.clone()).await, (1, kind));
     }
@@ -70,7 +82,10 @@ async fn errors_that_no_attempt_changes_are_not_repeated() {
     assert_eq!(attempts(model(ModelErrorKind::NotFound)).await.0, 1);
     assert_eq!(attempts(model(ModelErrorKind::BadRequest)).await.0, 1);
     // An exhausted quota: the provider declares the failure as permanent.
-    assert_eq!(attempts(|| ModelError::new(ModelErrorKind::RateLimited, "no quota").permanent()).await.0, 1);
+    assert_eq!(
+        attempts(|| ModelError::new(ModelErrorKind::RateLimited, "no quota").permanent()).await.0,
+        1
+    );
     let (made, kind) = attempts(|| ToolError::invalid_arguments("`count` is missing")).await;
     assert_eq!((made, kind), (1, FailureKind::InvalidArguments));
 }
@@ -79,9 +94,16 @@ async fn errors_that_no_attempt_changes_are_not_repeated() {
 async fn errors_that_may_pass_are_repeated() {
     assert_eq!(attempts(|| "not yet").await, (3, FailureKind::Error));
     assert_eq!(attempts(|| ToolError::new("not yet")).await, (3, FailureKind::Error));
-    assert_eq!(attempts(|| Error::Timeout { limit: Duration::from_secs(1) }).await, (3, FailureKind::Timeout));
-    assert_eq!(attempts(|| Error::MaxStepsReached { steps: 3 }).await, (3, FailureKind::MaxStepsReached));
-    for kind in [ModelErrorKind::RateLimited, ModelErrorKind::Overloaded, ModelErrorKind::Transport] {
+    assert_eq!(
+        attempts(|| Error::Timeout { limit: Duration::from_secs(1) }).await,
+        (3, FailureKind::Timeout)
+    );
+    assert_eq!(
+        attempts(|| Error::MaxStepsReached { steps: 3 }).await,
+        (3, FailureKind::MaxStepsReached)
+    );
+    for kind in [ModelErrorKind::RateLimited, ModelErrorKind::Overloaded, ModelErrorKind::Transport]
+    {
         assert_eq!(attempts(move || ModelError::new(kind, "not now")).await.0, 3);
     }
 }
@@ -134,16 +156,26 @@ async fn agents_of(builder: RuntimeBuilder, agent: Agent) -> (usize, FailureKind
     let error = handle.result().await.unwrap_err();
     let events = handle.recorded();
     check_events(&events).unwrap();
-    (events.iter().filter(|event| matches!(event.kind, EventKind::AgentStarted(_))).count(), error.kind())
+    (
+        events.iter().filter(|event| matches!(event.kind, EventKind::AgentStarted(_))).count(),
+        error.kind(),
+    )
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_without_budget_left_runs_once_and_one_without_an_answer_again() {
-    let model = || ScriptedModel::from_fn(|_| Turn::text("done").usage(Usage::new(10, 5))).named("p", "m");
+    let model =
+        || ScriptedModel::from_fn(|_| Turn::text("done").usage(Usage::new(10, 5))).named("p", "m");
     let spent = test_runtime().with(token_budget(0).failing());
     assert_eq!(agents_of(spent, Agent::new(model())).await, (1, FailureKind::BudgetExceeded));
-    assert_eq!(agents_of(test_runtime().max_llm_calls(0), Agent::new(model())).await, (1, FailureKind::LlmCallLimit));
-    assert_eq!(agents_of(test_runtime().max_nesting(1), Agent::new(model())).await, (0, FailureKind::NestingLimit));
+    assert_eq!(
+        agents_of(test_runtime().max_llm_calls(0), Agent::new(model())).await,
+        (1, FailureKind::LlmCallLimit)
+    );
+    assert_eq!(
+        agents_of(test_runtime().max_nesting(1), Agent::new(model())).await,
+        (0, FailureKind::NestingLimit)
+    );
     let silent = ScriptedModel::from_fn(|_| Turn::text("")).named("p", "m");
     assert_eq!(agents_of(test_runtime(), Agent::new(silent)).await, (3, FailureKind::NoAnswer));
 }
@@ -165,7 +197,11 @@ async fn who_has_denied_is_not_asked_again() {
     let handle = runtime.start(flow, ()).await.unwrap();
     let run = handle.run_id().clone();
     within("the run to ask", async {
-        while !handle.recorded().iter().any(|event| matches!(event.kind, EventKind::ApprovalRequested(_))) {
+        while !handle
+            .recorded()
+            .iter()
+            .any(|event| matches!(event.kind, EventKind::ApprovalRequested(_)))
+        {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     })
@@ -173,7 +209,11 @@ async fn who_has_denied_is_not_asked_again() {
     runtime.approve(&run, "step/pay", Approval::denied("too much"), "ada").await.unwrap();
     let error = handle.result().await.unwrap_err();
     assert_eq!((error.kind(), error.is_retryable()), (FailureKind::Denied, false));
-    let asked = handle.recorded().iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))).count();
+    let asked = handle
+        .recorded()
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_)))
+        .count();
     assert_eq!(asked, 1);
     check_events(&handle.recorded()).unwrap();
 }

@@ -99,7 +99,9 @@ async fn run<In: agentflow::workflow::Inputs>(
 ) -> (Result<u32, String>, Vec<String>) {
     let diary = Diary::default();
     let runtime = place.of(Runtime::builder(), &diary);
-    let output = tokio::time::timeout(Duration::from_secs(600), workflow.run(&runtime, input)).await.expect("it ends");
+    let output = tokio::time::timeout(Duration::from_secs(600), workflow.run(&runtime, input))
+        .await
+        .expect("it ends");
     (output.map_err(|error| error.to_string()), diary.notes())
 }
 
@@ -114,7 +116,11 @@ async fn trip(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
 async fn writes_in_functions_keep_their_order() {
     for place in PLACES {
         let (ended, notes) = run(place, trip::workflow(), (3, 7)).await;
-        assert_eq!((ended, notes), (Ok(10), vec!["booked 3".to_owned(), "booked 7".to_owned()]), "{place:?}");
+        assert_eq!(
+            (ended, notes),
+            (Ok(10), vec!["booked 3".to_owned(), "booked 7".to_owned()]),
+            "{place:?}"
+        );
         let (ended, notes) = run(place, trip::workflow(), (0, 7)).await;
         assert!(ended.unwrap_err().contains("no such room"), "{place:?}");
         assert_eq!(notes, Vec::<String>::new(), "{place:?}: nothing is booked below what failed");
@@ -135,7 +141,11 @@ async fn one_at_a_time(cx: &Context, a: u32, b: u32) -> Result<u32, Failed> {
 async fn a_waiting_step_does_not_block_others() {
     for place in PLACES {
         let (ended, notes) = run(place, one_at_a_time::workflow(), (3, 7)).await;
-        assert_eq!((ended, notes), (Ok(10), vec!["booked 3".to_owned(), "booked 7".to_owned()]), "{place:?}");
+        assert_eq!(
+            (ended, notes),
+            (Ok(10), vec!["booked 3".to_owned(), "booked 7".to_owned()]),
+            "{place:?}"
+        );
     }
 }
 
@@ -212,7 +222,10 @@ async fn a_write_that_cannot_wait_fails_with_a_remedy() {
     for place in PLACES {
         let (ended, notes) = run(place, marks_below::workflow(), (3, 0)).await;
         let error = ended.unwrap_err();
-        assert!(error.contains("`mark_room` writes") && error.contains("#[node(write)]"), "{place:?}: {error}");
+        assert!(
+            error.contains("`mark_room` writes") && error.contains("#[node(write)]"),
+            "{place:?}: {error}"
+        );
         assert_eq!(notes, Vec::<String>::new(), "{place:?}");
         let ended = run(place, marks_below::workflow(), (3, 50)).await;
         assert_eq!(ended, (Ok(6), vec!["marked 3".to_owned()]), "{place:?}");

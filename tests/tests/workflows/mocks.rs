@@ -10,8 +10,8 @@ use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
 use agentflow::workflow::WorkflowTool;
 use agentflow_testing::{
-    Call, Calls, CrashTest, ExpectedQuestion, Mocks, ScriptedModel, TestClock, Turn, calls_of, check_events,
-    final_text, happened_before, totals, trace,
+    Call, Calls, CrashTest, ExpectedQuestion, Mocks, ScriptedModel, TestClock, Turn, calls_of,
+    check_events, final_text, happened_before, totals, trace,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -95,14 +95,22 @@ async fn what_is_called_in_a_step_is_replaced_however_deep() {
                 Call::containing(json!({"cents": 500})).returns("helped"),
             ],
         )
-        .tool("kit_worth", Call::any().computes(|arguments| json!(arguments["order"].as_u64().unwrap() + 493)))
+        .tool(
+            "kit_worth",
+            Call::any().computes(|arguments| json!(arguments["order"].as_u64().unwrap() + 493)),
+        )
         .agent(
             "kit_judge",
-            Call::matching("a question about what helped", |asked| asked.to_string().contains("helped"))
-                .returns(KitRisk { level: 3 }),
+            Call::matching("a question about what helped", |asked| {
+                asked.to_string().contains("helped")
+            })
+            .returns(KitRisk { level: 3 }),
         )
         .agent("kit_say", Call::any().returns("said"))
-        .workflow("kit-ship", Call::with(json!({"order": 7})).returns("shipped").after(Duration::from_secs(60)));
+        .workflow(
+            "kit-ship",
+            Call::with(json!({"order": 7})).returns("shipped").after(Duration::from_secs(60)),
+        );
     let run = mocks.runtime().build().start(kit_all::workflow(), 7).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "helped, 3, said, shipped");
     mocks.finish();
@@ -117,7 +125,11 @@ async fn what_is_called_in_a_step_is_replaced_however_deep() {
     assert!(happened_before(&events, "helped completed ..", "risk agent.started .."));
     assert!(!happened_before(&events, "run.completed ..", "shipped workflow.completed .."));
     assert_eq!((totals(&events).model_calls, totals(&events).tool_calls), (2, 3));
-    assert!(trace(&events).contains(&r#"shipped workflow.completed "shipped""#.to_owned()), "{:#?}", trace(&events));
+    assert!(
+        trace(&events).contains(&r#"shipped workflow.completed "shipped""#.to_owned()),
+        "{:#?}",
+        trace(&events)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +149,9 @@ async fn what_a_model_calls_is_replaced_in_an_agent_in_a_workflow_that_is_a_tool
     ]);
     let mocks = Mocks::new().tool("kit_worth", Call::with(json!({"order": 9})).returns(3));
     let runtime = mocks.runtime().agent_model("kit_say", inner.clone()).build();
-    let agent = Agent::new(outer.clone()).tools(WorkflowTool::new(&kit_advise::workflow())).runtime(&runtime);
+    let agent = Agent::new(outer.clone())
+        .tools(WorkflowTool::new(&kit_advise::workflow()))
+        .runtime(&runtime);
     let result = agent.run("What is it?").await.unwrap();
     mocks.finish();
     inner.finish();
@@ -156,7 +170,10 @@ async fn policies_stay_around_what_is_replaced() {
         Ok(slow)
     }
     // Without the scope no question is asked and no call is made.
-    let mocks = Mocks::new().tool("kit_pay_out", Calls::never()).tool("kit_worth", Calls::never()).person([]);
+    let mocks = Mocks::new()
+        .tool("kit_pay_out", Calls::never())
+        .tool("kit_worth", Calls::never())
+        .person([]);
     let error = kit_policies::workflow().run(&mocks.runtime().build(), 3).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Unauthorized, "{error}");
     mocks.finish();
@@ -166,10 +183,16 @@ async fn policies_stay_around_what_is_replaced() {
         .tool("kit_worth", Call::any().returns(1))
         .tool(
             "kit_refund",
-            [Call::any().returns("too late").after(Duration::from_secs(11)), Call::any().returns("in time")],
+            [
+                Call::any().returns("too late").after(Duration::from_secs(11)),
+                Call::any().returns("in time"),
+            ],
         )
-        .person([ExpectedQuestion::at("paid/tool#1.kit_pay_out").asking("kit_pay_out").about(json!({"cents": 3}))]);
-    let run = mocks.runtime().grant(["money"]).build().start(kit_policies::workflow(), 3).await.unwrap();
+        .person([ExpectedQuestion::at("paid/tool#1.kit_pay_out")
+            .asking("kit_pay_out")
+            .about(json!({"cents": 3}))]);
+    let run =
+        mocks.runtime().grant(["money"]).build().start(kit_policies::workflow(), 3).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "in time");
     mocks.finish();
     let events = run.recorded();
@@ -184,17 +207,21 @@ async fn policies_stay_around_what_is_replaced() {
 
     // The model receives the refusal of a tool that it may not call, and the timeout of a slow one.
     let model = ScriptedModel::new([
-        Turn::calls([("kit_pay_out", json!({"cents": 1})), ("kit_refund", json!({"order": 1, "cents": 1}))]),
-        Turn::text("I see.").expect_failure("kit_pay_out", ToolStatus::Unauthorized, "money").expect_failure(
-            "kit_refund",
-            ToolStatus::Timeout,
-            "10s",
-        ),
+        Turn::calls([
+            ("kit_pay_out", json!({"cents": 1})),
+            ("kit_refund", json!({"order": 1, "cents": 1})),
+        ]),
+        Turn::text("I see.")
+            .expect_failure("kit_pay_out", ToolStatus::Unauthorized, "money")
+            .expect_failure("kit_refund", ToolStatus::Timeout, "10s"),
     ]);
     // The tool's policy retries it for every caller.
     let slow = || Call::any().after(Duration::from_secs(60));
-    let mocks = Mocks::new().tool("kit_pay_out", Calls::never()).tool("kit_refund", [slow(), slow()]);
-    let agent = Agent::new(model.clone()).tools(tools![kit_pay_out, kit_refund]).runtime(&mocks.runtime().build());
+    let mocks =
+        Mocks::new().tool("kit_pay_out", Calls::never()).tool("kit_refund", [slow(), slow()]);
+    let agent = Agent::new(model.clone())
+        .tools(tools![kit_pay_out, kit_refund])
+        .runtime(&mocks.runtime().build());
     agent.run("Pay.").await.unwrap();
     model.finish();
     mocks.finish();
@@ -215,36 +242,50 @@ async fn an_error_is_one_of_the_functions_own_type() {
     }
     let mocks = Mocks::new().tool(
         "kit_take",
-        [Call::with(json!({"pieces": 9})).fails_with(KitFull { left: 4 }), Call::with(json!({"pieces": 4})).returns(4)],
+        [
+            Call::with(json!({"pieces": 9})).fails_with(KitFull { left: 4 }),
+            Call::with(json!({"pieces": 4})).returns(4),
+        ],
     );
     assert_eq!(kit_stock::workflow().run(&mocks.runtime().build(), 9).await.unwrap(), 4);
     mocks.finish();
     // A text cannot be converted to that error type, so it ends the step.
     let mocks = Mocks::new().tool("kit_take", Call::any().fails("the door is closed"));
-    let error = kit_stock::workflow().run(&mocks.runtime().build(), 9).await.unwrap_err().to_string();
+    let error =
+        kit_stock::workflow().run(&mocks.runtime().build(), 9).await.unwrap_err().to_string();
     assert!(error.contains("the door is closed"), "{error}");
     mocks.finish();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_answers_by_its_type_and_a_workflow_with_its_output() {
-    let mocks = Mocks::new()
-        .agent("kit_judge", [Call::any().returns(json!({"level": "high"})), Call::any().returns(json!({"level": 9}))]);
+    let mocks = Mocks::new().agent(
+        "kit_judge",
+        [Call::any().returns(json!({"level": "high"})), Call::any().returns(json!({"level": 9}))],
+    );
     #[workflow(name = "kit-judged")]
     async fn kit_judged(cx: &Context, what: String) -> Result<u8> {
         let risk = kit_judge(cx, what).await?;
         Ok(risk.level)
     }
-    let level = kit_judged::workflow().run(&mocks.runtime().build(), "it".to_owned()).await.unwrap();
+    let level =
+        kit_judged::workflow().run(&mocks.runtime().build(), "it".to_owned()).await.unwrap();
     assert_eq!(level, 9, "an answer that does not fit goes back, as it does to a model");
     mocks.finish();
     // A list is returned as the declared type, independent of the form that providers require.
     let list = Agent::new("openai/gpt-5-mini").name("kit-list").output::<Vec<u8>>();
     let mocks = Mocks::new().agent("kit-list", Call::any().returns([1, 2]));
-    assert_eq!(*list.runtime(&mocks.runtime().build()).run("Which?").await.unwrap().output(), [1, 2]);
+    assert_eq!(
+        *list.runtime(&mocks.runtime().build()).run("Which?").await.unwrap().output(),
+        [1, 2]
+    );
     mocks.finish();
     let mocks = Mocks::new().agent("kit_judge", Call::any().fails("no judge today"));
-    let error = kit_judged::workflow().run(&mocks.runtime().build(), "it".to_owned()).await.unwrap_err().to_string();
+    let error = kit_judged::workflow()
+        .run(&mocks.runtime().build(), "it".to_owned())
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no judge today"), "{error}");
     mocks.finish();
     let mocks = Mocks::new().workflow("kit-ship", Call::any().fails("no lorry"));
@@ -253,7 +294,8 @@ async fn an_agent_answers_by_its_type_and_a_workflow_with_its_output() {
         let shipped = kit_ship(order).await?;
         Ok(shipped)
     }
-    let error = kit_shipping::workflow().run(&mocks.runtime().build(), 1).await.unwrap_err().to_string();
+    let error =
+        kit_shipping::workflow().run(&mocks.runtime().build(), 1).await.unwrap_err().to_string();
     assert!(error.contains("no lorry"), "{error}");
     mocks.finish();
 }
@@ -290,26 +332,34 @@ async fn kit_renew(cx: &Context, name: String) -> Result<u32> {
 
 #[tokio::test(start_paused = true)]
 async fn a_replaced_tool_needs_no_resource() {
-    let mocks = Mocks::new().tool("kit_create", Calls::endless([Call::with(json!({"name": "ada"})).returns(7)]));
+    let mocks = Mocks::new()
+        .tool("kit_create", Calls::endless([Call::with(json!({"name": "ada"})).returns(7)]));
     let runtime = mocks.runtime().build();
     assert_eq!(kit_welcome::workflow().run(&runtime, "ada".to_owned()).await.unwrap(), 7);
-    let model = ScriptedModel::new([Turn::call("kit_create", json!({"name": "ada"})), Turn::text("done")]);
+    let model =
+        ScriptedModel::new([Turn::call("kit_create", json!({"name": "ada"})), Turn::text("done")]);
     let agent = Agent::new(model).tools(tools![kit_create]).runtime(&runtime).build().unwrap();
     assert_eq!(agent.run("Create ada.").await.unwrap().output(), "done");
     // A second tool that is not mocked still needs the resource, so the run does not start.
-    let error = kit_renew::workflow().run(&runtime, "ada".to_owned()).await.unwrap_err().to_string();
+    let error =
+        kit_renew::workflow().run(&runtime, "ada".to_owned()).await.unwrap_err().to_string();
     assert!(error.contains("KitDirectory` for the tool `kit_remove`"), "{error}");
     assert!(!error.contains("kit_create"), "{error}");
-    let both = Agent::new(ScriptedModel::new([])).tools(tools![kit_create, kit_remove]).runtime(&runtime);
+    let both =
+        Agent::new(ScriptedModel::new([])).tools(tools![kit_create, kit_remove]).runtime(&runtime);
     assert!(both.build().unwrap_err().to_string().contains("for the tool `kit_remove`"));
     // Without mocks the resource is required.
-    let error = kit_welcome::workflow().run(&Runtime::default(), "ada".to_owned()).await.unwrap_err();
+    let error =
+        kit_welcome::workflow().run(&Runtime::default(), "ada".to_owned()).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::MissingResource);
 }
 
 fn panic_of(act: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(act)).unwrap_err();
-    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_owned())
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .unwrap_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_owned())
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,7 +367,8 @@ async fn what_is_not_expected_fails_the_call_and_the_test() {
     let mocks = Mocks::new()
         .tool("kit_refund", Call::with(json!({"order": 8, "cents": 1})))
         .tool("kit_worth", [Call::any().times(2)]);
-    let error = kit_ship::workflow().run(&mocks.runtime().build(), 7).await.unwrap_err().to_string();
+    let error =
+        kit_ship::workflow().run(&mocks.runtime().build(), 7).await.unwrap_err().to_string();
     let problem = |attempt: &str| {
         format!(
             "the tool `kit_refund` at `sent{attempt}/tool#1.kit_refund` was called with {{\"cents\":1,\"order\":7}}: expected \
@@ -337,7 +388,10 @@ async fn what_is_not_expected_fails_the_call_and_the_test() {
         )
     );
     let left = Mocks::new().workflow("kit-ship", Call::any());
-    assert!(panic_of(|| drop(left)).contains("the workflow `kit-ship` was never called with any arguments"));
+    assert!(
+        panic_of(|| drop(left))
+            .contains("the workflow `kit-ship` was never called with any arguments")
+    );
     let twice = || drop(Mocks::new().agent("a", Call::any()).agent("a", Call::any()));
     assert_eq!(panic_of(twice), "the agent `a` has two mocks; give one all its calls");
 }
@@ -354,8 +408,10 @@ async fn a_question_is_answered_or_ends_the_run() {
         let runtime = mocks.runtime().build();
         async move { kit_asks::workflow().run(&runtime, 1).await }
     };
-    let mocks =
-        Mocks::new().person([ExpectedQuestion::at("more").about(1).answers(4).after(Duration::from_secs(86_400))]);
+    let mocks = Mocks::new().person([ExpectedQuestion::at("more")
+        .about(1)
+        .answers(4)
+        .after(Duration::from_secs(86_400))]);
     assert_eq!(asked(&mocks).await.unwrap(), 5);
     mocks.finish();
     let mocks = Mocks::new().person([ExpectedQuestion::at("more").stays_open()]);
@@ -364,7 +420,8 @@ async fn a_question_is_answered_or_ends_the_run() {
     let mocks = Mocks::new().person([ExpectedQuestion::at("more").about(2)]);
     let error = asked(&mocks).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Cancelled);
-    let problem = "`more` asked a person \"how many more?\" about 1: expected was at `more`, about 2";
+    let problem =
+        "`more` asked a person \"how many more?\" about 1: expected was at `more`, about 2";
     assert!(error.to_string().contains(problem), "{error}");
     assert!(panic_of(|| mocks.finish()).contains("nobody was asked at `more`, about 2"));
     // An answer of the wrong type is refused, like an answer of a person.
@@ -395,8 +452,9 @@ async fn a_question_of_a_process_that_died_is_answered_by_the_next() {
         run.run_id().clone()
     };
     first.finish();
-    let next =
-        Mocks::new().tool("kit_worth", Call::with(json!({"order": 3})).returns(0)).person([ExpectedQuestion::at("ok")]);
+    let next = Mocks::new()
+        .tool("kit_worth", Call::with(json!({"order": 3})).returns(0))
+        .person([ExpectedQuestion::at("ok")]);
     let run = next.runtime().store(store).build().resume(&run).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<Value>().unwrap(), json!(0));
     next.finish();
@@ -411,8 +469,10 @@ async fn a_crash_at_every_write_changes_nothing() {
         .agent("kit_say", Calls::endless([Call::any().returns("said")]))
         .workflow("kit-ship", Calls::endless([Call::any().returns("shipped")]));
     let given = mocks.clone();
-    let report =
-        CrashTest::new(&kit_all::workflow(), || 7).runtime(move |runtime| runtime.replace(given.clone())).run().await;
+    let report = CrashTest::new(&kit_all::workflow(), || 7)
+        .runtime(move |runtime| runtime.replace(given.clone()))
+        .run()
+        .await;
     assert!(report.crashes() > 20, "{report}");
     mocks.finish();
 }
@@ -428,7 +488,8 @@ async fn a_tool_in_a_value_is_not_passed_by() {
         Ok(worth)
     }
     let mocks = Mocks::new().tool("kit_worth", Calls::endless([Call::any().returns(2)]));
-    let error = kit_valued::workflow().run(&mocks.runtime().build(), 1).await.unwrap_err().to_string();
+    let error =
+        kit_valued::workflow().run(&mocks.runtime().build(), 1).await.unwrap_err().to_string();
     assert!(error.contains("`kit_worth` is replaced in this runtime"), "{error}");
     mocks.finish();
 }

@@ -5,7 +5,9 @@ use std::time::Instant;
 use agentflow::Workflow;
 use agentflow::prelude::*;
 use agentflow::workflow::Node;
-use agentflow_testing::{Call, Mocks, ScriptedModel, Turn, assert_trace, check_events, test_runtime, totals};
+use agentflow_testing::{
+    Call, Mocks, ScriptedModel, Turn, assert_trace, check_events, test_runtime, totals,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -28,19 +30,37 @@ const PAIRS: u32 = 50;
 #[tokio::test(start_paused = true)]
 #[expect(clippy::print_stdout, reason = "the time is worth seeing")]
 async fn a_hundred_agents_with_typed_contracts() {
-    let writer = |n: u32| Agent::new("openai/gpt-5-mini").name(format!("writer-{n}")).output::<KitDraft>();
-    let reader = |n: u32| Agent::new("openai/gpt-5-mini").name(format!("reader-{n}")).output::<KitReview>();
+    let writer =
+        |n: u32| Agent::new("openai/gpt-5-mini").name(format!("writer-{n}")).output::<KitDraft>();
+    let reader =
+        |n: u32| Agent::new("openai/gpt-5-mini").name(format!("reader-{n}")).output::<KitReview>();
     let flow = Workflow::<(KitReview,), KitDraft>::build("hundred", ["first"], |b, (first,)| {
         let (mut review, mut drafts) = (first, Vec::new());
         for n in 0..PAIRS {
-            let draft = b.node(Node::new(format!("write{n}")), (review,), move |cx, (review,): (KitReview,)| {
-                let writer = writer(n);
-                async move { Ok::<_, agentflow::Error>(writer.run_in(&cx, review.remark).await?.into_output()) }
-            });
-            review = b.node(Node::new(format!("read{n}")), (draft,), move |cx, (draft,): (KitDraft,)| {
-                let reader = reader(n);
-                async move { Ok::<_, agentflow::Error>(reader.run_in(&cx, draft.text).await?.into_output()) }
-            });
+            let draft = b.node(
+                Node::new(format!("write{n}")),
+                (review,),
+                move |cx, (review,): (KitReview,)| {
+                    let writer = writer(n);
+                    async move {
+                        Ok::<_, agentflow::Error>(
+                            writer.run_in(&cx, review.remark).await?.into_output(),
+                        )
+                    }
+                },
+            );
+            review = b.node(
+                Node::new(format!("read{n}")),
+                (draft,),
+                move |cx, (draft,): (KitDraft,)| {
+                    let reader = reader(n);
+                    async move {
+                        Ok::<_, agentflow::Error>(
+                            reader.run_in(&cx, draft.text).await?.into_output(),
+                        )
+                    }
+                },
+            );
             drafts.push(draft);
         }
         drafts.pop().unwrap()
@@ -52,8 +72,14 @@ async fn a_hundred_agents_with_typed_contracts() {
         let draft = KitDraft { text: text.clone(), revision: n };
         let review = KitReview { of_revision: n, remark: format!("remark {}", n + 1) };
         mocks = mocks
-            .agent(format!("writer-{n}"), Call::containing(json!({"message": asked})).returns(draft))
-            .agent(format!("reader-{n}"), Call::containing(json!({"message": text})).returns(review));
+            .agent(
+                format!("writer-{n}"),
+                Call::containing(json!({"message": asked})).returns(draft),
+            )
+            .agent(
+                format!("reader-{n}"),
+                Call::containing(json!({"message": text})).returns(review),
+            );
     }
     let first = KitReview { of_revision: 0, remark: "remark 0".to_owned() };
     let began = Instant::now();
@@ -84,7 +110,11 @@ async fn kit_scale(n: u32) -> Result<u32> {
 fn a_thousand_tests() {
     let began = Instant::now();
     for n in 0..500_u32 {
-        let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let paused = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
         paused.block_on(async {
             let model = ScriptedModel::new([
                 Turn::call("kit_scale_add", json!({"a": n, "b": 1})).expect_tools(["kit_scale_add"]),
@@ -105,14 +135,21 @@ fn a_thousand_tests() {
         });
     }
     for n in 0..500_u32 {
-        let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let paused = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
         paused.block_on(async {
             let calls = [
                 Call::with(json!({"a": n, "b": n})).returns(2 * n),
                 Call::with(json!({"a": 2 * n, "b": n})).returns(3 * n),
             ];
             let mocks = Mocks::new().tool("kit_scale_add", calls);
-            assert_eq!(kit_scale::workflow().run(&mocks.runtime().build(), n).await.unwrap(), 3 * n);
+            assert_eq!(
+                kit_scale::workflow().run(&mocks.runtime().build(), n).await.unwrap(),
+                3 * n
+            );
             mocks.finish();
         });
     }

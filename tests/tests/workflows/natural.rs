@@ -31,14 +31,17 @@ fn note(what: String) {
 
 /// Returns the result and the effects. The text of a panic is not compared, because the run adds
 /// the name of the step.
-pub(super) async fn outcome(run: impl Future<Output = Result<u32, Failed>> + Send + 'static) -> Outcome {
+pub(super) async fn outcome(
+    run: impl Future<Output = Result<u32, Failed>> + Send + 'static,
+) -> Outcome {
     let effects = Arc::<Mutex<Vec<String>>>::default();
     let of_run = EFFECTS.scope(Arc::clone(&effects), run);
     let ended = match tokio::spawn(of_run).await {
         Ok(ended) => ended.map_err(|error| error.to_string()),
         Err(_) => Err("panicked".to_owned()),
     };
-    let ended = ended.map_err(|error| if error.contains("panicked") { "panicked".to_owned() } else { error });
+    let ended = ended
+        .map_err(|error| if error.contains("panicked") { "panicked".to_owned() } else { error });
     let all = effects.lock().unwrap().clone();
     (ended, all)
 }

@@ -40,7 +40,11 @@ fn echo(name: &str) -> Agent {
 }
 
 /// Runs two futures concurrently, started in this order or in the reverse one.
-async fn both<A, B>(in_order: bool, a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+async fn both<A, B>(
+    in_order: bool,
+    a: impl Future<Output = A>,
+    b: impl Future<Output = B>,
+) -> (A, B) {
     if in_order {
         tokio::join!(biased; a, b)
     } else {
@@ -61,7 +65,11 @@ async fn agents_that_begin_in_another_order_after_a_crash_find_their_own_records
                 let (one, (two, three)) = both(
                     in_order,
                     echo("echo").run_in(&cx, format!("{n}")),
-                    both(in_order, echo("echo").run_in(&cx, "two"), echo("other").run_in(&cx, "two")),
+                    both(
+                        in_order,
+                        echo("echo").run_in(&cx, "two"),
+                        echo("other").run_in(&cx, "two"),
+                    ),
                 )
                 .await;
                 Ok::<_, agentflow::Error>(format!("{}{}{}", one?, two?, three?))
@@ -108,9 +116,12 @@ async fn workflows_that_begin_in_another_order_after_a_crash_find_their_own_reco
         b.node("both", (n,), move |cx, (n,): (u32,)| {
             let (in_order, part, other) = (of_step.in_order(), part.clone(), other.clone());
             async move {
-                let (one, (two, three)) =
-                    both(in_order, part.run_in(&cx, n), both(in_order, part.run_in(&cx, n + 1), other.run_in(&cx, n)))
-                        .await;
+                let (one, (two, three)) = both(
+                    in_order,
+                    part.run_in(&cx, n),
+                    both(in_order, part.run_in(&cx, n + 1), other.run_in(&cx, n)),
+                )
+                .await;
                 Ok::<_, agentflow::Error>(vec![one?, two?, three?])
             }
         })
@@ -130,8 +141,12 @@ async fn workflows_that_begin_in_another_order_after_a_crash_find_their_own_reco
 /// Calls two agents concurrently, in the order of this process.
 async fn nested_calls_ask(cx: &Context, n: u32) -> Result<String> {
     let in_order = cx.resource::<Lives>().expect("the test gives it").in_order();
-    let (one, two) =
-        both(in_order, echo("echo").run_in(cx, format!("{n}")), echo("echo").run_in(cx, format!("{}", n + 1))).await;
+    let (one, two) = both(
+        in_order,
+        echo("echo").run_in(cx, format!("{n}")),
+        echo("echo").run_in(cx, format!("{}", n + 1)),
+    )
+    .await;
     Ok(format!("{}{}", one?, two?))
 }
 
@@ -209,20 +224,25 @@ async fn events(store: &MemoryStore, run: &RunId) -> Vec<Event> {
 /// error.
 async fn mismatch(store: &MemoryStore, run: &RunId) -> String {
     let record = store.record(run).await.unwrap().unwrap();
-    assert_eq!((record.status, record.pause_reason), (RunStatus::Paused, Some(PauseReason::Interrupted)));
+    assert_eq!(
+        (record.status, record.pause_reason),
+        (RunStatus::Paused, Some(PauseReason::Interrupted))
+    );
     let failed = |event: Event| match event.kind {
         EventKind::NodeFailed { error, .. } => Some(error),
         _ => None,
     };
-    let error = events(store, run).await.into_iter().rev().find_map(failed).expect("the step failed");
+    let error =
+        events(store, run).await.into_iter().rev().find_map(failed).expect("the step failed");
     assert_eq!(error.kind, FailureKind::Interrupted);
     error.message.clone()
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_callee_takes_nothing_over_and_both_are_named() {
-    let asks =
-        |name: &'static str| move |cx: Context| async move { Ok(echo(name).run_in(&cx, "hello").await?.to_string()) };
+    let asks = |name: &'static str| {
+        move |cx: Context| async move { Ok(echo(name).run_in(&cx, "hello").await?.to_string()) }
+    };
     let flow = turning(asks("first"), asks("second"));
     let (store, runtime, run) = resumed(&flow).await;
     assert_eq!(
@@ -261,7 +281,10 @@ async fn another_input_of_an_agent_that_had_an_effect_begins_nothing() {
     let orders = |what: &'static str| {
         move |cx: Context| async move {
             let model = ScriptedModel::from_fn(|request| match request.messages.len() {
-                1 => Turn::call("nested_calls_order", json!({"what": request.messages.messages()[0].text()})),
+                1 => Turn::call(
+                    "nested_calls_order",
+                    json!({"what": request.messages.messages()[0].text()}),
+                ),
                 _ => Turn::text("done"),
             });
             let agent = Agent::new(model).name("buyer").tools(tools![nested_calls_order]);

@@ -237,7 +237,11 @@ fn allowed(answer: &Approval) -> Result<(), Failed> {
 async fn nothing_below_a_gate_in_a_loop_begins_before_the_answer() {
     let graph = asked_in_a_loop::workflow().graph();
     let order = |node: &str| graph.node(node).unwrap().order.clone();
-    assert_eq!(order("sent").iter().map(|edge| edge.reason.as_str()).collect::<Vec<_>>(), ["gate"], "{graph:#?}");
+    assert_eq!(
+        order("sent").iter().map(|edge| edge.reason.as_str()).collect::<Vec<_>>(),
+        ["gate"],
+        "{graph:#?}"
+    );
     assert_eq!(order("seen"), order("sent"));
     let (output, effects) = noted(async {
         let runtime = test_runtime().store(MemoryStore::new()).build();

@@ -124,6 +124,11 @@ async fn what_is_advised_does_what_is_meant() {
     assert_eq!(let_without_a_value("a".to_owned()).await.unwrap(), "short");
     assert_eq!(types_that_follow("7".to_owned()).await.unwrap(), 8);
     assert_eq!(types_of_the_end("7".to_owned()).await.unwrap(), 7);
-    let gates = gate_answer_unread::workflow().graph().nodes.iter().filter(|node| node.kind == NodeKind::Gate).count();
+    let gates = gate_answer_unread::workflow()
+        .graph()
+        .nodes
+        .iter()
+        .filter(|node| node.kind == NodeKind::Gate)
+        .count();
     assert_eq!(gates, 3);
 }

@@ -31,14 +31,22 @@ async fn send(cx: &Context, log: Inject<EffectLog>, letter: String) -> String {
 
 /// Ships a parcel that a person has agreed to.
 #[tool(approve)]
-async fn ship_asked(cx: &Context, log: Inject<EffectLog>, parcel: String) -> Result<String, String> {
+async fn ship_asked(
+    cx: &Context,
+    log: Inject<EffectLog>,
+    parcel: String,
+) -> Result<String, String> {
     log.note(cx);
     Ok(format!("shipped {parcel}"))
 }
 
 /// Ships a parcel after approval, within ten seconds.
 #[tool(timeout = "10s")]
-async fn ship_waiting(cx: &Context, log: Inject<EffectLog>, parcel: String) -> Result<String, String> {
+async fn ship_waiting(
+    cx: &Context,
+    log: Inject<EffectLog>,
+    parcel: String,
+) -> Result<String, String> {
     ship_asked(cx, log, parcel).await
 }
 
@@ -136,15 +144,24 @@ where
 #[tokio::test(start_paused = true)]
 async fn the_time_of_a_person_is_not_the_steps() {
     let day = Duration::from_secs(24 * 3600);
-    let (ended, took) =
-        answered_after_a_day(&asked_in_time::workflow(), "shipped/tool#1.ship_asked", Approval::granted()).await;
+    let (ended, took) = answered_after_a_day(
+        &asked_in_time::workflow(),
+        "shipped/tool#1.ship_asked",
+        Approval::granted(),
+    )
+    .await;
     assert_eq!(ended.unwrap(), "shipped a");
     assert!(took >= day + Duration::from_secs(5), "{took:?}");
     let path = "shipped/tool#1.ship_waiting/tool#1.ship_asked";
-    let (ended, _) = answered_after_a_day(&asked_in_a_tool::workflow(), path, Approval::granted()).await;
-    assert_eq!(ended.unwrap().0, "shipped b");
     let (ended, _) =
-        answered_after_a_day(&asked_in_a_workflow::workflow(), "shipped/answer", Approval::granted()).await;
+        answered_after_a_day(&asked_in_a_tool::workflow(), path, Approval::granted()).await;
+    assert_eq!(ended.unwrap().0, "shipped b");
+    let (ended, _) = answered_after_a_day(
+        &asked_in_a_workflow::workflow(),
+        "shipped/answer",
+        Approval::granted(),
+    )
+    .await;
     assert_eq!(ended.unwrap(), "c true");
 }
 
@@ -165,7 +182,8 @@ async fn asked_too_late(cx: &Context, _cents: u64) -> Result<String, Failed> {
 #[tokio::test(start_paused = true)]
 async fn the_time_before_and_after_a_question_is_the_steps() {
     let path = "shipped/tool#1.ship_asked";
-    let (ended, took) = answered_after_a_day(&asked_too_late::workflow(), path, Approval::granted()).await;
+    let (ended, took) =
+        answered_after_a_day(&asked_too_late::workflow(), path, Approval::granted()).await;
     assert_eq!(ended.unwrap_err().kind(), "timeout");
     assert_eq!(took.as_secs(), 24 * 3600 + 10);
 }
@@ -232,8 +250,14 @@ async fn a_denied_call_is_not_routed_around() {
     }
     runtime.approve(handle.run_id(), path, Approval::denied("no"), "ada").await.unwrap();
     let error = handle.result().await.unwrap_err().to_string();
-    assert!(error.contains("approval of `shipped/ship_asked/tool#1.ship_asked` denied: no"), "{error}");
-    assert_eq!(effects.counts().into_keys().collect::<Vec<_>>(), ["shipped/ship_then_fail/tool#1.ship"]);
+    assert!(
+        error.contains("approval of `shipped/ship_asked/tool#1.ship_asked` denied: no"),
+        "{error}"
+    );
+    assert_eq!(
+        effects.counts().into_keys().collect::<Vec<_>>(),
+        ["shipped/ship_then_fail/tool#1.ship"]
+    );
     let events = store.read(handle.run_id(), 0, usize::MAX).await.unwrap();
     check_events(&events).unwrap();
 }
@@ -292,9 +316,13 @@ async fn nested_in_helper(cx: &Context, _cents: u64) -> Result<String, Failed> {
     Ok(shipped)
 }
 
-fn world(effects: &EffectLog) -> impl Fn(agentflow::runtime::RuntimeBuilder) -> agentflow::runtime::RuntimeBuilder {
+fn world(
+    effects: &EffectLog,
+) -> impl Fn(agentflow::runtime::RuntimeBuilder) -> agentflow::runtime::RuntimeBuilder {
     let effects = effects.clone();
-    move |runtime| runtime.resource(effects.clone()).resource(AtomicU32::new(0)).resource(Times::default())
+    move |runtime| {
+        runtime.resource(effects.clone()).resource(AtomicU32::new(0)).resource(Times::default())
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,7 +331,11 @@ async fn a_workflow_in_a_retried_step_continues() {
     let (lines, ended) = run_of(&nested_retried::workflow(), world(&effects)).await;
     assert_eq!(ended.unwrap(), "shipped shipped p1 and p2", "{lines:#?}");
     let counts: Vec<_> = effects.counts().into_iter().collect();
-    assert_eq!(counts, [("shipped/first".to_owned(), 1), ("shipped/second".to_owned(), 1)], "{lines:#?}");
+    assert_eq!(
+        counts,
+        [("shipped/first".to_owned(), 1), ("shipped/second".to_owned(), 1)],
+        "{lines:#?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,7 +355,10 @@ async fn a_continued_workflow_survives_a_crash_at_every_write() {
         let resource = effects.clone();
         let report = CrashTest::new(&workflow, || 7)
             .runtime(move |runtime| {
-                runtime.resource(resource.clone()).resource(AtomicU32::new(0)).resource(Times::default())
+                runtime
+                    .resource(resource.clone())
+                    .resource(AtomicU32::new(0))
+                    .resource(Times::default())
             })
             .effects(&effects)
             .run()
@@ -383,7 +418,11 @@ async fn what_a_time_limit_stopped_in_the_middle_is_not_done_again_by_itself() {
         }
         let lines = trace(store.read(&RunId::new("run-1"), 0, usize::MAX).await.unwrap());
         assert_eq!(effects.counts().values().sum::<usize>(), 1, "{} {lines:#?}", workflow.name());
-        assert!(lines.iter().any(|line| line.contains("interrupted")), "{} {lines:#?}", workflow.name());
+        assert!(
+            lines.iter().any(|line| line.contains("interrupted")),
+            "{} {lines:#?}",
+            workflow.name()
+        );
     }
 }
 

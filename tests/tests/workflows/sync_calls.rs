@@ -161,14 +161,22 @@ async fn a_sync_tool_is_recorded_unless_it_would_have_to_wait() {
 
     // The plan shows these calls, so the start of the step is recorded for them.
     for workflow in [sync_write::workflow(), sync_arm::workflow()] {
-        let (_, ended) = crate::calls::run_of(&workflow, |runtime| runtime.resource(EffectLog::new())).await;
+        let (_, ended) =
+            crate::calls::run_of(&workflow, |runtime| runtime.resource(EffectLog::new())).await;
         assert_eq!(ended.unwrap(), 0);
-        let node = workflow.graph().nodes.into_iter().find(|node| node.name == "scratched").unwrap();
+        let node =
+            workflow.graph().nodes.into_iter().find(|node| node.name == "scratched").unwrap();
         assert_eq!(node.policy.repeatable, Some(false));
     }
-    let (_, ended) = crate::calls::run_of(&sync_hidden::workflow(), |runtime| runtime.resource(EffectLog::new())).await;
+    let (_, ended) = crate::calls::run_of(&sync_hidden::workflow(), |runtime| {
+        runtime.resource(EffectLog::new())
+    })
+    .await;
     let error = ended.unwrap_err().to_string();
-    assert!(error.contains("`scratch` writes and may not be repeated, so its start must be kept"), "{error}");
+    assert!(
+        error.contains("`scratch` writes and may not be repeated, so its start must be kept"),
+        "{error}"
+    );
     // A run in memory has no journal that could be resumed.
     let runtime = test_runtime().resource(EffectLog::new()).build();
     assert_eq!(sync_hidden(&runtime.context(), 1).await.unwrap(), 0);

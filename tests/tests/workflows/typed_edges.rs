@@ -43,8 +43,9 @@ fn sets(effects: &EffectLog) -> Workflow<(u32,), String> {
             step(b, effects, Node::new(name).edge(NodeEdge::arm(way, arm)), millis, n, false)
         };
         let (two, three, many) = (of(b, "two", 0, 3), of(b, "three", 1, 5), of(b, "many", 2, 9));
-        let joined =
-            [two, three, many].into_iter().fold(Node::new("joined"), |node, from| node.edge(NodeEdge::from(from)));
+        let joined = [two, three, many]
+            .into_iter()
+            .fold(Node::new("joined"), |node, from| node.edge(NodeEdge::from(from)));
         let reads = (two.optional(), three.optional(), many.optional());
         b.value(joined.begins(Begins::Barrier(2)), reads, |all| Step::Ok(format!("{all:?}")))
     })
@@ -59,7 +60,10 @@ async fn a_router_takes_a_set_of_arms() {
     assert_eq!(run(8).await.unwrap(), "(Some(9), None, Some(9))");
     let error = run(5).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::RouteUnmatched);
-    assert!(error.to_string().contains("the router chose no arm, and takes one at least"), "{error}");
+    assert!(
+        error.to_string().contains("the router chose no arm, and takes one at least"),
+        "{error}"
+    );
     // One of three edges is not enough.
     let error = run(3).await.unwrap_err().to_string();
     assert!(error.contains("1 of its 3 edges are taken, and it needs 2"), "{error}");
@@ -71,10 +75,15 @@ fn rescued(effects: &EffectLog) -> Workflow<(u32,), String> {
     Workflow::build("typed-rescue", ["n"], |b, (n,)| {
         let tried = step(b, effects, "tried", 3, n, true);
         let other = Node::new("other").edge(NodeEdge::failed(tried));
-        let why = b.value(other, (tried.failure(),), |(failure,)| Step::Ok(failure.map(|failure| failure.message)));
+        let why = b.value(other, (tried.failure(),), |(failure,)| {
+            Step::Ok(failure.map(|failure| failure.message))
+        });
         let large = Condition::Equals(Mapping::from("n"), Mapping::Value(json!(4)));
-        let four = step(b, effects, Node::new("four").edge(NodeEdge::when(tried, large)), 2, n, false);
-        b.value("said", (tried.optional(), why.optional(), four.optional()), |all| Step::Ok(format!("{all:?}")))
+        let four =
+            step(b, effects, Node::new("four").edge(NodeEdge::when(tried, large)), 2, n, false);
+        b.value("said", (tried.optional(), why.optional(), four.optional()), |all| {
+            Step::Ok(format!("{all:?}"))
+        })
     })
     .unwrap()
 }
@@ -96,8 +105,11 @@ fn first(effects: &EffectLog) -> Workflow<(u32,), u32> {
     Workflow::build("typed-first", ["n"], |b, (n,)| {
         let slow = step(b, effects, "slow", 50, n, false);
         let quick = step(b, effects, "quick", 2, n, true);
-        let either =
-            Node::new("either").edge(NodeEdge::from(slow)).edge(NodeEdge::from(quick)).begins(Begins::Any).ends();
+        let either = Node::new("either")
+            .edge(NodeEdge::from(slow))
+            .edge(NodeEdge::from(quick))
+            .begins(Begins::Any)
+            .ends();
         b.value(either, (slow.optional(), quick.optional()), |(slow, quick)| {
             Step::Ok(quick.unwrap_or_else(|| slow.unwrap_or_default() * 100))
         });
@@ -124,22 +136,36 @@ fn mistakes_are_named_when_it_is_built() {
         let built = Workflow::<(u32,), u32>::build("typed-wrong", ["n"], |b, (n,)| build(b, n));
         built.unwrap_err().to_string()
     };
-    let value = |b: &mut Builder, node: Node, n: Handle<u32>| b.value(node, (n,), |(n,)| Step::Ok(n));
+    let value =
+        |b: &mut Builder, node: Node, n: Handle<u32>| b.value(node, (n,), |(n,)| Step::Ok(n));
     let late = problems(&|b, n| {
         let a = value(b, Node::new("a"), n);
         let other = value(b, Node::new("b"), n);
-        let node = Node::new("early").edge(NodeEdge::from(a)).edge(NodeEdge::from(other)).begins(Begins::Any);
+        let node = Node::new("early")
+            .edge(NodeEdge::from(a))
+            .edge(NodeEdge::from(other))
+            .begins(Begins::Any);
         value(b, node, a)
     });
-    assert!(late.contains("the node `early` may begin before `a` has an output; read `a.optional()`"), "{late}");
-    let few = problems(&|b, n| value(b, Node::new("few").edge(NodeEdge::from(n)).begins(Begins::Join(2)), n));
-    assert!(few.contains("the node `few` begins when 2 of its edges are taken, and 1 lead to it"), "{few}");
+    assert!(
+        late.contains("the node `early` may begin before `a` has an output; read `a.optional()`"),
+        "{late}"
+    );
+    let few = problems(&|b, n| {
+        value(b, Node::new("few").edge(NodeEdge::from(n)).begins(Begins::Join(2)), n)
+    });
+    assert!(
+        few.contains("the node `few` begins when 2 of its edges are taken, and 1 lead to it"),
+        "{few}"
+    );
     let unknown = problems(&|b, n| {
         let node = Node::new("x").edge(NodeEdge::when(n, Condition::Is(Mapping::from("nn"))));
         value(b, node, n)
     });
     assert!(
-        unknown.contains("the condition of an edge to `x` looks at `nn`, and no such node stands above it"),
+        unknown.contains(
+            "the condition of an edge to `x` looks at `nn`, and no such node stands above it"
+        ),
         "{unknown}"
     );
     let no_arm = problems(&|b, n| {
@@ -148,7 +174,9 @@ fn mistakes_are_named_when_it_is_built() {
     });
     assert!(no_arm.contains("the router `way` has no arm 3, which leads to `x`"), "{no_arm}");
     let other_type = problems(&|b, n| {
-        b.value(Node::new("text").edge(NodeEdge::from(n)).ends(), (n,), |(n,)| Step::Ok(n.to_string()));
+        b.value(Node::new("text").edge(NodeEdge::from(n)).ends(), (n,), |(n,)| {
+            Step::Ok(n.to_string())
+        });
         n
     });
     assert!(

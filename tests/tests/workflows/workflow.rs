@@ -67,17 +67,22 @@ async fn independent_steps_run_together() {
 #[tokio::test(start_paused = true)]
 async fn a_router_runs_one_arm() {
     let flow = Workflow::<(i32,), String>::build("sign", ["n"], |b, (n,)| {
-        let router = b.route("sign", ["negative", "other"], (n,), |(n,)| Ok::<_, String>(usize::from(n >= 0)));
+        let router = b.route("sign", ["negative", "other"], (n,), |(n,)| {
+            Ok::<_, String>(usize::from(n >= 0))
+        });
         let negative = b.arm(router, 0, |b| {
             let abs = b.node("abs", (n,), |_, (n,)| async move { Ok::<_, String>(-n) });
             b.value("yield", (abs,), |(n,)| Ok::<_, String>(format!("minus {n}")))
         });
         let other = b.arm(router, 1, |b| {
-            let inner = b.route("zero", ["then", "else"], (n,), |(n,)| Ok::<_, String>(usize::from(n != 0)));
-            let zero =
-                b.arm(inner, 0, |b| b.node("say", (), |_, ()| async move { Ok::<_, String>("zero".to_owned()) }));
-            let more =
-                b.arm(inner, 1, |b| b.node("say", (n,), |_, (n,)| async move { Ok::<_, String>(n.to_string()) }));
+            let inner = b
+                .route("zero", ["then", "else"], (n,), |(n,)| Ok::<_, String>(usize::from(n != 0)));
+            let zero = b.arm(inner, 0, |b| {
+                b.node("say", (), |_, ()| async move { Ok::<_, String>("zero".to_owned()) })
+            });
+            let more = b.arm(inner, 1, |b| {
+                b.node("say", (n,), |_, (n,)| async move { Ok::<_, String>(n.to_string()) })
+            });
             b.join(inner, [zero, more])
         });
         b.join(router, [negative, other])
@@ -88,7 +93,8 @@ async fn a_router_runs_one_arm() {
         assert_eq!(flow.run(&runtime, n).await.unwrap(), text);
     }
     let events = seen.take();
-    let first: Vec<Event> = events.iter().filter(|e| e.run_id.as_str() == "run-1").cloned().collect();
+    let first: Vec<Event> =
+        events.iter().filter(|e| e.run_id.as_str() == "run-1").cloned().collect();
     assert_trace(
         &first,
         r#"
@@ -107,39 +113,46 @@ async fn a_router_runs_one_arm() {
 
 #[tokio::test(start_paused = true)]
 async fn maps_races_fallbacks_and_repetitions() {
-    let flow = Workflow::<(Vec<u32>,), (Vec<u32>, u32, u32, u32)>::build("forms", ["xs"], |b, (xs,)| {
-        let policy = NodePolicy::default().concurrency(2);
-        let mapped = b.map(Node::new("mapped").policy(policy), xs, (), |_, x, ()| async move {
-            tokio::time::sleep(Duration::from_millis(u64::from(10 - x))).await;
-            Ok::<_, String>(x * x)
-        });
-        let raced = b.race(
-            "raced",
-            [
-                Branch::new("slow", (), |_, ()| async {
-                    tokio::time::sleep(Duration::from_secs(9)).await;
-                    Ok::<_, String>(1)
-                }),
-                Branch::new("fast", (), |_, ()| async {
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    Ok::<_, String>(2)
-                }),
-                Branch::new("broken", (), |_, ()| async { Err::<u32, _>("no".to_owned()) }),
-            ],
-        );
-        let fallen = b.fallback(
-            "fallen",
-            [
-                Branch::new("first", (), |_, ()| async { Err::<u32, _>("no".to_owned()) }),
-                Branch::new("second", (), |_, ()| async { Ok::<_, String>(3) }),
-            ],
-        );
-        let first = b.value("one", (), |()| Ok::<_, String>(1));
-        let repeated =
-            b.repeat("repeated", first, (), 10, |n| *n > 20, |_, n, ()| async move { Ok::<u32, String>(n * 3) });
-        b.value("all", (mapped, raced, fallen, repeated), Ok::<_, String>)
-    })
-    .unwrap();
+    let flow =
+        Workflow::<(Vec<u32>,), (Vec<u32>, u32, u32, u32)>::build("forms", ["xs"], |b, (xs,)| {
+            let policy = NodePolicy::default().concurrency(2);
+            let mapped = b.map(Node::new("mapped").policy(policy), xs, (), |_, x, ()| async move {
+                tokio::time::sleep(Duration::from_millis(u64::from(10 - x))).await;
+                Ok::<_, String>(x * x)
+            });
+            let raced = b.race(
+                "raced",
+                [
+                    Branch::new("slow", (), |_, ()| async {
+                        tokio::time::sleep(Duration::from_secs(9)).await;
+                        Ok::<_, String>(1)
+                    }),
+                    Branch::new("fast", (), |_, ()| async {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        Ok::<_, String>(2)
+                    }),
+                    Branch::new("broken", (), |_, ()| async { Err::<u32, _>("no".to_owned()) }),
+                ],
+            );
+            let fallen = b.fallback(
+                "fallen",
+                [
+                    Branch::new("first", (), |_, ()| async { Err::<u32, _>("no".to_owned()) }),
+                    Branch::new("second", (), |_, ()| async { Ok::<_, String>(3) }),
+                ],
+            );
+            let first = b.value("one", (), |()| Ok::<_, String>(1));
+            let repeated = b.repeat(
+                "repeated",
+                first,
+                (),
+                10,
+                |n| *n > 20,
+                |_, n, ()| async move { Ok::<u32, String>(n * 3) },
+            );
+            b.value("all", (mapped, raced, fallen, repeated), Ok::<_, String>)
+        })
+        .unwrap();
     let (runtime, seen) = runtime();
     let began = tokio::time::Instant::now();
     assert_eq!(flow.run(&runtime, vec![1, 2, 3]).await.unwrap(), (vec![1, 4, 9], 2, 3, 27));
@@ -148,7 +161,10 @@ async fn maps_races_fallbacks_and_repetitions() {
     check_events(&events).unwrap();
     let lines = trace(&events);
     assert!(
-        lines.iter().any(|line| line == r#"raced/slow failed cancelled "cancelled: another branch was faster""#),
+        lines
+            .iter()
+            .any(|line| line
+                == r#"raced/slow failed cancelled "cancelled: another branch was faster""#),
         "{lines:#?}"
     );
 }
@@ -161,7 +177,9 @@ async fn a_failure_stops_the_others() {
         Workflow::<(), u32>::build("fails", [], move |b, ()| {
             b.stop_policy(stop);
             let bad: agentflow::workflow::Handle<u32> =
-                b.node(Node::new("bad").on_error(on_error), (), |_, ()| async { Err("broken".to_owned()) });
+                b.node(Node::new("bad").on_error(on_error), (), |_, ()| async {
+                    Err("broken".to_owned())
+                });
             let other = b.node("other", (), move |_, ()| {
                 let done = Arc::clone(&done);
                 async move {
@@ -234,7 +252,8 @@ async fn a_failed_step_is_tried_again_and_slow_ones_are_stopped() {
 #[test]
 fn what_cannot_be_built() {
     let twice = Workflow::<(), u32>::build("twice", [], |b, ()| {
-        let _a: agentflow::workflow::Handle<u32> = b.node("a", (), |_, ()| async { Ok::<_, String>(1) });
+        let _a: agentflow::workflow::Handle<u32> =
+            b.node("a", (), |_, ()| async { Ok::<_, String>(1) });
         b.node("a", (), |_, ()| async { Ok::<_, String>(1) })
     });
     assert!(matches!(twice, Err(Error::Build { .. })));
@@ -278,7 +297,10 @@ async fn a_value_that_json_would_change_is_refused_by_the_step_that_gives_it() {
         (given(Some(f64::INFINITY)).await, "the float `inf` has no JSON form"),
         (given(Whole::Number(u128::MAX)).await, "its JSON is read back as another value"),
     ] {
-        assert!(problem.starts_with("the step `first` failed: a `") && problem.contains(said), "{problem}");
+        assert!(
+            problem.starts_with("the step `first` failed: a `") && problem.contains(said),
+            "{problem}"
+        );
     }
     assert_eq!(given(None::<Option<u8>>).await, "kept");
     assert_eq!(given(((), Some(0.5))).await, "kept");
@@ -292,7 +314,9 @@ fn one(b: &mut agentflow::workflow::Builder, name: &str) -> agentflow::workflow:
 }
 
 /// Returns the error of building a workflow with some nodes, or an empty string.
-fn problem(nodes: impl FnOnce(&mut agentflow::workflow::Builder) -> agentflow::workflow::Handle<u32>) -> String {
+fn problem(
+    nodes: impl FnOnce(&mut agentflow::workflow::Builder) -> agentflow::workflow::Handle<u32>,
+) -> String {
     let built = Workflow::<(), u32>::build("named", [], |b, ()| nodes(b));
     built.err().map_or_else(String::new, |error| error.to_string())
 }
@@ -321,7 +345,9 @@ fn no_node_is_named_like_a_step_within_another() {
     };
     assert_eq!(problem(|b| [routed(b, ["a", "b"], "z"), one(b, "x/y")][0]), below);
     assert_eq!(
-        problem(|b| [routed(b, ["a", "b"], "z"), one(b, "x/a/z/deep")][0]).matches("is named like a step").count(),
+        problem(|b| [routed(b, ["a", "b"], "z"), one(b, "x/a/z/deep")][0])
+            .matches("is named like a step")
+            .count(),
         2,
         "below the router and below the step of its arm"
     );
@@ -396,7 +422,14 @@ fn no_node_or_branch_is_named_like_a_part_of_a_path() {
 #[tokio::test]
 async fn a_repetition_takes_memory_for_the_rounds_it_has() {
     let flow = Workflow::<(u32,), u32>::build("grow", ["n"], |b, (n,)| {
-        b.repeat("rounds", n, (), u32::MAX, |n| *n > 80, |_, n: u32, ()| async move { Ok::<_, String>(n * 3) })
+        b.repeat(
+            "rounds",
+            n,
+            (),
+            u32::MAX,
+            |n| *n > 80,
+            |_, n: u32, ()| async move { Ok::<_, String>(n * 3) },
+        )
     })
     .unwrap();
     let (runtime, seen) = runtime();

@@ -186,7 +186,10 @@ async fn a_call_gives_the_steps_own_error() {
     assert_eq!(own_errors("-5".into()).await, Err(Own::Empty));
     assert_eq!(own_errors("x".into()).await, Err(Own::Run("invalid digit found in string".into())));
     let graph = own_errors::workflow().graph();
-    assert_eq!((graph.name.as_str(), graph.concurrency, graph.stop_policy), ("own-errors", 2, StopPolicy::BestEffort));
+    assert_eq!(
+        (graph.name.as_str(), graph.concurrency, graph.stop_policy),
+        ("own-errors", 2, StopPolicy::BestEffort)
+    );
 }
 
 async fn pair() -> Result<(u32, String)> {
@@ -279,7 +282,10 @@ async fn every_let() {
     assert_eq!(graph.node("seeds").unwrap().reads, ["seed", "n_word"]);
     assert_eq!(graph.node("twice").unwrap().reads, ["seeds_map"]);
     assert_eq!(graph.node("length").unwrap().reads, ["text"]);
-    assert_eq!(graph.node("output").unwrap().reads, ["text", "fetched", "nested", "computed", "length_again"]);
+    assert_eq!(
+        graph.node("output").unwrap().reads,
+        ["text", "fetched", "nested", "computed", "length_again"]
+    );
     assert_eq!(graph.node("opened").unwrap().calls, "Client::open");
     assert!(seen.lines().iter().any(|line| line == "double completed 4"));
 }
@@ -389,7 +395,10 @@ async fn slow(n: u32) -> Result<u32> {
 }
 
 async fn broken(_n: u32) -> Result<u32> {
-    Err(Error::from(agentflow::model::ModelError::new(agentflow::model::ModelErrorKind::BadRequest, "no")))
+    Err(Error::from(agentflow::model::ModelError::new(
+        agentflow::model::ModelErrorKind::BadRequest,
+        "no",
+    )))
 }
 
 /// Every form.
@@ -399,8 +408,10 @@ async fn forms(xs: Vec<u32>, set: std::collections::BTreeSet<u32>) -> Result<Vec
     #[node(concurrency = 1)]
     let mapped = map!(xs, |x| double(x + offset)).await?;
     let all: Vec<u32> = map!(set, |x| double(x)).await?;
-    let pairs =
-        map!(mapped.iter().zip(all).map(|(a, b)| a + b), |sum: u32| async move { Result::<u32>::Ok(sum + 1) }).await?;
+    let pairs = map!(mapped.iter().zip(all).map(|(a, b)| a + b), |sum: u32| async move {
+        Result::<u32>::Ok(sum + 1)
+    })
+    .await?;
     let raced = race!(slow(3), slow(1), broken(2)).await?;
     let fallen = fallback!(broken(1), double(raced)).await?;
     let repeated = repeat!(offset, |n| double(n), until = |n| *n > 20, max = 9).await?;
@@ -417,7 +428,9 @@ async fn every_form() {
     let output = forms::workflow().run(&runtime, input).await.unwrap();
     assert_eq!(output, [6 + 10 + 1, 8 + 12 + 1, 1, 2, 32, 4, 2]);
     let lines = seen.lines();
-    for line in ["raced/broken failed bad_request", "fallen/double completed 2", "limited completed 2"] {
+    for line in
+        ["raced/broken failed bad_request", "fallen/double completed 2", "limited completed 2"]
+    {
         assert!(lines.iter().any(|seen| seen.starts_with(line)), "{line}: {lines:#?}");
     }
     let graph = forms::workflow().graph();
@@ -510,7 +523,11 @@ async fn attributes_of_what_a_body_ends_with_are_policies() {
     assert_eq!(of("match/1/gate").policy.timeout_ms, Some(7 * 24 * 60 * 60 * 1000));
     assert_eq!(of("match/else/fallback").branches, ["broken", "double"]);
     assert_eq!(of("match/else/fallback").after, ["first"]);
-    assert_eq!(attributed_ends(5).await.unwrap(), 10, "the other step is tried, and its value is the output");
+    assert_eq!(
+        attributed_ends(5).await.unwrap(),
+        10,
+        "the other step is tried, and its value is the output"
+    );
 
     let (runtime, seen) = runtime();
     let error = asked_at_the_end::workflow().run(&runtime, 3).await.unwrap_err();
@@ -568,7 +585,10 @@ async fn tools_and_workflows_are_known() {
     assert_eq!(of("many").policy.repeatable, Some(false));
     // Calls in branches are recovered separately.
     assert_eq!(of("either").policy.repeatable, None);
-    assert_eq!(painted::workflow().graph().node("colour").unwrap().callee.as_deref(), Some("agent"));
+    assert_eq!(
+        painted::workflow().graph().node("colour").unwrap().callee.as_deref(),
+        Some("agent")
+    );
     let (runtime, seen) = runtime();
     assert_eq!(outer::workflow().run(&runtime, 1).await.unwrap(), 3 + 2 + 1);
     let lines = seen.lines();
@@ -597,7 +617,9 @@ async fn small_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn a_person_decides() {
-    for (approval, outcome) in [(Approval::granted(), "merged diff"), (Approval::denied("no"), "diff: no")] {
+    for (approval, outcome) in
+        [(Approval::granted(), "merged diff"), (Approval::denied("no"), "diff: no")]
+    {
         let runtime = test_runtime().store(MemoryStore::new()).build();
         let handle = runtime.start(review::workflow(), pr()).await.unwrap();
         let run = handle.run_id().clone();
@@ -610,7 +632,10 @@ async fn a_person_decides() {
         assert_eq!(asked.unwrap().message, "merge DIFF?");
         runtime.approve(&run, "approval", approval, "test").await.unwrap();
         let verdict = handle.result().await.unwrap();
-        assert_eq!(verdict, Verdict { outcome: outcome.to_owned(), notes: vec!["a2".into(), "b2".into()] });
+        assert_eq!(
+            verdict,
+            Verdict { outcome: outcome.to_owned(), notes: vec!["a2".into(), "b2".into()] }
+        );
     }
 }
 
@@ -641,9 +666,11 @@ async fn a_tool_with_effects_is_never_run_again_by_itself() {
     assert_eq!(handle.result().await.unwrap(), 6);
     let events = handle.recorded();
     let begun = |event: &Event| {
-        event.path.to_string() == "paid" && matches!(event.kind, EventKind::NodeStarted { repeatable: false, .. })
+        event.path.to_string() == "paid"
+            && matches!(event.kind, EventKind::NodeStarted { repeatable: false, .. })
     };
-    let cut = events.iter().position(begun).expect("the tool's step says that it cannot be repeated") + 1;
+    let cut =
+        events.iter().position(begun).expect("the tool's step says that it cannot be repeated") + 1;
     let store = MemoryStore::new();
     store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
     // The workflow is linked into the program and found by its name.
@@ -694,14 +721,21 @@ async fn who_is_asked_for_an_approval_sees_what_the_tool_is_called_with() {
             _ => None,
         })
         .collect();
-    let asked: Vec<_> = asked.iter().map(|(path, question, about)| [&**path, &**question, &**about]).collect();
+    let asked: Vec<_> =
+        asked.iter().map(|(path, question, about)| [&**path, &**question, &**about]).collect();
     // The second refund is written below the first, so its question comes after the first refund
     // was made.
-    let first = ["sent/tool#1.refund", "call `refund(cents: 14, order: 7)`?", r#"{"cents":14,"order":7}"#];
+    let first =
+        ["sent/tool#1.refund", "call `refund(cents: 14, order: 7)`?", r#"{"cents":14,"order":7}"#];
     assert_eq!(asked, [first]);
     let about = async || {
         let report = runtime.inspect(&run).await.unwrap();
-        report.nodes.iter().filter_map(|node| node.about.as_ref()).map(ToString::to_string).collect::<Vec<_>>()
+        report
+            .nodes
+            .iter()
+            .filter_map(|node| node.about.as_ref())
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
     };
     assert_eq!(about().await, [r#"{"cents":14,"order":7}"#]);
     runtime.approve(&run, "sent/tool#1.refund", Approval::granted(), "test").await.unwrap();

@@ -86,7 +86,8 @@ fn evaluate(whole: &Whole, input: u32) -> Option<u32> {
         fate.succeeds().then_some(output)
     };
     for (at, plan) in whole.plans.iter().enumerate() {
-        let reads: Option<Vec<u32>> = reads_of(plan, at + 1).into_iter().map(|read| outputs[read]).collect();
+        let reads: Option<Vec<u32>> =
+            reads_of(plan, at + 1).into_iter().map(|read| outputs[read]).collect();
         let output = reads.and_then(|inputs| {
             let mixed = mix(at, &inputs);
             match plan.kind {
@@ -125,28 +126,41 @@ fn build(whole: &Whole) -> Workflow<(u32,), u32> {
         b.stop_policy(whole.stop);
         let mut handles = vec![n];
         for (at, plan) in whole.plans.iter().enumerate() {
-            let reads: Vec<Handle<u32>> = reads_of(plan, at + 1).into_iter().map(|read| handles[read]).collect();
+            let reads: Vec<Handle<u32>> =
+                reads_of(plan, at + 1).into_iter().map(|read| handles[read]).collect();
             let mixed = inputs(b, at, &reads);
             let millis = plan.millis;
-            let step = |b: &mut Builder, name: &str, fate: StepBehavior, more: u32| -> Handle<u32> {
-                b.node(Node::new(name).policy(fate.policy()), (mixed,), move |cx, (n,)| {
-                    fate.run(cx.attempt(), millis, n + more)
-                })
-            };
+            let step =
+                |b: &mut Builder, name: &str, fate: StepBehavior, more: u32| -> Handle<u32> {
+                    b.node(Node::new(name).policy(fate.policy()), (mixed,), move |cx, (n,)| {
+                        fate.run(cx.attempt(), millis, n + more)
+                    })
+                };
             let name = format!("n{at}");
             handles.push(match plan.kind {
                 Kind::Value => mixed,
                 Kind::Step(fate) => step(b, &name, fate, 0),
                 Kind::Map { items, at_once, fate } => {
-                    let list = b.value(format!("list{at}"), (), move |()| Step::Ok((0..items).collect::<Vec<_>>()));
-                    let policy = fate.policy().concurrency(at_once);
-                    let mapped = b.map(Node::new(&*name).policy(policy), list, (mixed,), move |cx, item, (n,)| {
-                        fate.run(cx.attempt(), millis * u64::from(item % 2), n + item)
+                    let list = b.value(format!("list{at}"), (), move |()| {
+                        Step::Ok((0..items).collect::<Vec<_>>())
                     });
-                    b.value(format!("sum{at}"), (mapped,), |(all,)| Step::Ok(all.iter().sum::<u32>()))
+                    let policy = fate.policy().concurrency(at_once);
+                    let mapped = b.map(
+                        Node::new(&*name).policy(policy),
+                        list,
+                        (mixed,),
+                        move |cx, item, (n,)| {
+                            fate.run(cx.attempt(), millis * u64::from(item % 2), n + item)
+                        },
+                    );
+                    b.value(format!("sum{at}"), (mapped,), |(all,)| {
+                        Step::Ok(all.iter().sum::<u32>())
+                    })
                 }
                 Kind::Route { first, second } => {
-                    let router = b.route(&*name, ["even", "odd"], (mixed,), |(n,)| Step::Ok((n % 2) as usize));
+                    let router = b.route(&*name, ["even", "odd"], (mixed,), |(n,)| {
+                        Step::Ok((n % 2) as usize)
+                    });
                     let even = b.arm(router, 0, |b| step(b, "x", first, 1));
                     let odd = b.arm(router, 1, |b| {
                         let y = step(b, "y", second, 2);
@@ -163,7 +177,11 @@ fn build(whole: &Whole) -> Workflow<(u32,), u32> {
 
 fn fates() -> impl Strategy<Value = StepBehavior> {
     let fails = prop_oneof![8 => Just(0), 2 => 1..3_u32, 1 => Just(9)];
-    (fails, 0..3_u32, any::<bool>()).prop_map(|(fails, retries, skip)| StepBehavior { fails, retries, skip })
+    (fails, 0..3_u32, any::<bool>()).prop_map(|(fails, retries, skip)| StepBehavior {
+        fails,
+        retries,
+        skip,
+    })
 }
 
 fn wholes(most: usize) -> impl Strategy<Value = Whole> {
@@ -174,19 +192,23 @@ fn wholes(most: usize) -> impl Strategy<Value = Whole> {
         2 => (fates(), fates()).prop_map(|(first, second)| Kind::Route { first, second }),
     ];
     let reads = prop::collection::vec(any::<prop::sample::Index>(), 0..4);
-    let plans = (reads, 0..30_u64, kinds).prop_map(|(reads, millis, kind)| Plan { reads, millis, kind });
+    let plans =
+        (reads, 0..30_u64, kinds).prop_map(|(reads, millis, kind)| Plan { reads, millis, kind });
     let stops = prop_oneof![Just(StopPolicy::FailFast), Just(StopPolicy::BestEffort)];
-    (prop::collection::vec(plans, 1..most), 1..5_usize, stops).prop_map(|(plans, at_once, stop)| Whole {
-        plans,
-        at_once,
-        stop,
-    })
+    (prop::collection::vec(plans, 1..most), 1..5_usize, stops)
+        .prop_map(|(plans, at_once, stop)| Whole { plans, at_once, stop })
 }
 
 /// Runs a test with a paused clock and a limit on its duration.
 fn paused<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(24 * 3600), test).await.expect("the run hangs") })
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(24 * 3600), test).await.expect("the run hangs")
+    })
 }
 
 #[derive(Clone, Default)]

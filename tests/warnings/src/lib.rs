@@ -177,7 +177,14 @@ mod inner {
     crate = ::agentflow
 )]
 #[must_use]
-pub async fn judge(cx: &Context, value: String, unit: Unit, change: Change, judge: u8, call: Option<bool>) -> Judged;
+pub async fn judge(
+    cx: &Context,
+    value: String,
+    unit: Unit,
+    change: Change,
+    judge: u8,
+    call: Option<bool>,
+) -> Judged;
 
 /// The result of the agent.
 pub type Judged = Result<Vec<Unit>, Failed>;
@@ -322,7 +329,11 @@ async fn count(text: &str) -> u32 {
 /// # Errors
 /// When a step fails.
 #[workflow(name = "everything", concurrency = 4, stop = best_effort)]
-pub async fn everything(cx: &Context, text: String, numbers: Vec<u32>) -> agentflow::Result<(u32, Option<String>)> {
+pub async fn everything(
+    cx: &Context,
+    text: String,
+    numbers: Vec<u32>,
+) -> agentflow::Result<(u32, Option<String>)> {
     let found = look(cx, text).await?;
     let length = count(&text).await;
     let heavy = length > 5;
@@ -415,7 +426,12 @@ pub async fn lints(#[allow(unused_variables)] unread: u32, value: u32) -> agentf
 /// # Errors
 /// When a step fails.
 #[workflow]
-#[expect(unused_parens, clippy::double_parens, clippy::too_many_arguments, reason = "as on a plain function")]
+#[expect(
+    unused_parens,
+    clippy::double_parens,
+    clippy::too_many_arguments,
+    reason = "as on a plain function"
+)]
 pub async fn expected_lints(
     #[expect(unused_variables)] unread: u32,
     one: u32,

@@ -28,10 +28,18 @@ pub struct A2aMessage {
     #[serde(deserialize_with = "lenient::named")]
     pub message_id: String,
     /// Identifier of the conversation (A2A: context) that the message belongs to.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub context_id: Option<String>,
     /// Identifier of the task that the message continues.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub task_id: Option<String>,
     /// Sender of the message.
     pub role: A2aRole,
@@ -41,10 +49,18 @@ pub struct A2aMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// URIs of the protocol extensions that the message uses.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub extensions: Vec<String>,
     /// Identifiers of tasks that the message refers to.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub reference_task_ids: Vec<String>,
 }
 

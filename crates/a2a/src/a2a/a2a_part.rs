@@ -101,11 +101,23 @@ struct PartJson {
     raw: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     url: Option<String>,
-    #[serde(default, deserialize_with = "lenient::present", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::present",
+        skip_serializing_if = "Option::is_none"
+    )]
     data: Option<Value>,
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     media_type: Option<String>,
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     filename: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metadata: Option<Map<String, Value>>,
@@ -133,9 +145,12 @@ impl TryFrom<PartJson> for A2aPart {
     type Error = String;
 
     fn try_from(part: PartJson) -> Result<Self, String> {
-        let PartJson { text, raw, url, data, media_type, filename, metadata, file, mut others } = part;
+        let PartJson { text, raw, url, data, media_type, filename, metadata, file, mut others } =
+            part;
         // Version 0.3: convert a `file` part to the 1.0 fields and read it again.
-        if let Some(file) = file.filter(|_| text.is_none() && raw.is_none() && url.is_none() && data.is_none()) {
+        if let Some(file) =
+            file.filter(|_| text.is_none() && raw.is_none() && url.is_none() && data.is_none())
+        {
             let (media_type, filename) = (media_type.or(file.mime_type), filename.or(file.name));
             let written = PartJson {
                 text,
@@ -152,7 +167,8 @@ impl TryFrom<PartJson> for A2aPart {
         }
         // Some servers write the unused fields of a part as nulls, so a null `data` next to another
         // content is ignored.
-        let data = data.filter(|data| !data.is_null() || text.is_none() && raw.is_none() && url.is_none());
+        let data =
+            data.filter(|data| !data.is_null() || text.is_none() && raw.is_none() && url.is_none());
         let content = match (text, raw, url, data) {
             (Some(text), None, None, None) => A2aContent::Text(text),
             (None, Some(raw), None, None) => A2aContent::Raw(bytes(&raw)?),

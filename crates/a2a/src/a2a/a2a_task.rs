@@ -75,7 +75,11 @@ pub struct A2aTaskStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<A2aMessage>,
     /// Time since which the task is in this state, such as `2026-01-31T10:30:00.000Z`.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub timestamp: Option<String>,
 }
 
@@ -95,10 +99,18 @@ pub struct A2aArtifact {
     #[serde(deserialize_with = "lenient::named")]
     pub artifact_id: String,
     /// Name.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub name: Option<String>,
     /// Description.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub description: Option<String>,
     /// Contents.
     #[serde(default, deserialize_with = "lenient::or_default")]
@@ -107,7 +119,11 @@ pub struct A2aArtifact {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// URIs of the protocol extensions that the artifact uses.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub extensions: Vec<String>,
 }
 
@@ -139,15 +155,27 @@ pub struct A2aTask {
     #[serde(deserialize_with = "lenient::named")]
     pub id: String,
     /// Identifier of the conversation (A2A: context) that the task belongs to.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub context_id: Option<String>,
     /// Current status.
     pub status: A2aTaskStatus,
     /// Results of the task.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub artifacts: Vec<A2aArtifact>,
     /// Messages of the task. The server decides how many it returns.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub history: Vec<A2aMessage>,
     /// Additional fields set by the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,7 +221,8 @@ impl A2aTask {
     /// text part extends that part.
     pub fn apply_artifact(&mut self, update: A2aArtifactUpdate) {
         let A2aArtifactUpdate { artifact, append, .. } = update;
-        let known = self.artifacts.iter_mut().find(|known| known.artifact_id == artifact.artifact_id);
+        let known =
+            self.artifacts.iter_mut().find(|known| known.artifact_id == artifact.artifact_id);
         match known {
             Some(known) if append => {
                 for part in artifact.parts {

@@ -40,10 +40,18 @@ pub struct A2aArtifactUpdate {
     /// The artifact, or the chunk.
     pub artifact: A2aArtifact,
     /// `true` if the parts are appended to the artifact with the same id.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "lenient::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "lenient::is_false"
+    )]
     pub append: bool,
     /// `true` for the last chunk of the artifact.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "lenient::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "lenient::is_false"
+    )]
     pub last_chunk: bool,
     /// Additional fields set by the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,7 +67,11 @@ impl A2aStatusUpdate {
 
 impl A2aArtifactUpdate {
     /// Creates an update with a complete artifact.
-    pub fn whole(task: impl Into<String>, context: impl Into<String>, artifact: A2aArtifact) -> Self {
+    pub fn whole(
+        task: impl Into<String>,
+        context: impl Into<String>,
+        artifact: A2aArtifact,
+    ) -> Self {
         let (task_id, context_id) = (task.into(), context.into());
         Self { task_id, context_id, artifact, append: false, last_chunk: true, metadata: None }
     }
@@ -153,19 +165,33 @@ impl TryFrom<UpdateJson> for A2aUpdate {
     fn try_from(json: UpdateJson) -> Result<Self, Self::Error> {
         // Exactly one of the fields must be present.
         match json {
-            UpdateJson { task: Some(task), message: None, status_update: None, artifact_update: None } => {
-                Ok(Self::Task(task))
-            }
-            UpdateJson { task: None, message: Some(message), status_update: None, artifact_update: None } => {
-                Ok(Self::Message(message))
-            }
-            UpdateJson { task: None, message: None, status_update: Some(update), artifact_update: None } => {
-                Ok(Self::Status(update))
-            }
-            UpdateJson { task: None, message: None, status_update: None, artifact_update: Some(update) } => {
-                Ok(Self::Artifact(update))
-            }
-            _ => Err("it has not exactly one of `task`, `message`, `statusUpdate` and `artifactUpdate`"),
+            UpdateJson {
+                task: Some(task),
+                message: None,
+                status_update: None,
+                artifact_update: None,
+            } => Ok(Self::Task(task)),
+            UpdateJson {
+                task: None,
+                message: Some(message),
+                status_update: None,
+                artifact_update: None,
+            } => Ok(Self::Message(message)),
+            UpdateJson {
+                task: None,
+                message: None,
+                status_update: Some(update),
+                artifact_update: None,
+            } => Ok(Self::Status(update)),
+            UpdateJson {
+                task: None,
+                message: None,
+                status_update: None,
+                artifact_update: Some(update),
+            } => Ok(Self::Artifact(update)),
+            _ => Err(
+                "it has not exactly one of `task`, `message`, `statusUpdate` and `artifactUpdate`",
+            ),
         }
     }
 }
@@ -176,7 +202,9 @@ impl From<A2aUpdate> for UpdateJson {
             A2aUpdate::Task(task) => Self { task: Some(task), ..Self::default() },
             A2aUpdate::Message(message) => Self { message: Some(message), ..Self::default() },
             A2aUpdate::Status(update) => Self { status_update: Some(update), ..Self::default() },
-            A2aUpdate::Artifact(update) => Self { artifact_update: Some(update), ..Self::default() },
+            A2aUpdate::Artifact(update) => {
+                Self { artifact_update: Some(update), ..Self::default() }
+            }
         }
     }
 }
@@ -190,7 +218,8 @@ impl<'de> Deserialize<'de> for A2aUpdate {
             Some("message") => variant(json).map(Self::Message),
             Some("status-update") => variant(json).map(Self::Status),
             Some("artifact-update") => variant(json).map(Self::Artifact),
-            _ => variant::<UpdateJson, _>(json).and_then(|json| Self::try_from(json).map_err(D::Error::custom)),
+            _ => variant::<UpdateJson, _>(json)
+                .and_then(|json| Self::try_from(json).map_err(D::Error::custom)),
         }
     }
 }

@@ -28,16 +28,28 @@ pub struct A2aCard {
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub version: String,
     /// URL of the documentation.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub documentation_url: Option<String>,
     /// Optional protocol features that the agent supports.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub capabilities: A2aCapabilities,
     /// Authentication schemes by name, in the JSON form of the card.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub security_schemes: BTreeMap<String, Value>,
     /// Required authentication schemes, in the JSON form of the card.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub security_requirements: Vec<Value>,
     /// Accepted media types.
     #[serde(default, deserialize_with = "lenient::or_default")]
@@ -49,10 +61,18 @@ pub struct A2aCard {
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub skills: Vec<A2aSkill>,
     /// Signatures of the card, in its JSON form. They are not verified.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub signatures: Vec<Value>,
     /// URL of the icon.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub icon_url: Option<String>,
 }
 
@@ -66,7 +86,11 @@ pub struct A2aInterface {
     /// Protocol binding: `JSONRPC`, `HTTP+JSON`, `GRPC` or another name.
     pub protocol_binding: String,
     /// Tenant that requests must name, if several agents share the URL.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub tenant: Option<String>,
     /// Version of the protocol, such as `1.0`.
     #[serde(default, deserialize_with = "lenient::or_default")]
@@ -149,22 +173,42 @@ pub struct A2aSkill {
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub tags: Vec<String>,
     /// Example prompts.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub examples: Vec<String>,
     /// Accepted media types; empty if they are the same as for the agent.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub input_modes: Vec<String>,
     /// Media types of the output; empty if they are the same as for the agent.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub output_modes: Vec<String>,
     /// Required authentication schemes, in the JSON form of the card.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub security_requirements: Vec<Value>,
 }
 
 impl A2aSkill {
     /// Creates a skill without tags and examples.
-    pub fn new(id: impl Into<String>, name: impl Into<String>, description: impl Into<String>) -> Self {
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Self {
         Self {
             id: id.into(),
             name: name.into(),

@@ -24,9 +24,13 @@ pub use self::a2a_message::{A2aMessage, A2aRole};
 pub use self::a2a_part::{A2aContent, A2aPart};
 pub use self::a2a_task::{A2aArtifact, A2aTask, A2aTaskState, A2aTaskStatus, A2aTasks};
 pub use self::a2a_update::{A2aAnswer, A2aArtifactUpdate, A2aStatusUpdate, A2aUpdate};
-pub use self::agent_card::{A2aCapabilities, A2aCard, A2aExtension, A2aInterface, A2aProvider, A2aSkill};
+pub use self::agent_card::{
+    A2aCapabilities, A2aCard, A2aExtension, A2aInterface, A2aProvider, A2aSkill,
+};
 #[cfg(feature = "client")]
-pub use self::client::{A2aClient, A2aClientBuilder, A2aError, A2aRelay, A2aRuntime, A2aStream, A2aTaskQuery};
+pub use self::client::{
+    A2aClient, A2aClientBuilder, A2aError, A2aRelay, A2aRuntime, A2aStream, A2aTaskQuery,
+};
 pub use self::push_config::{A2aPushAuthentication, A2aPushConfig, A2aPushConfigs};
 
 /// Supported version of the protocol.

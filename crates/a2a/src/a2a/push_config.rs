@@ -23,17 +23,29 @@ use super::lenient;
 #[non_exhaustive]
 pub struct A2aPushConfig {
     /// Identifier, unique within the task. If it is missing, the server chooses one.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub id: Option<String>,
     /// Identifier of the task. A client can leave it out if the request names the task.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub task_id: Option<String>,
     /// URL to notify.
     #[serde(deserialize_with = "lenient::named")]
     pub url: String,
     /// Token that the server sends as `X-A2A-Notification-Token`, so that the client can verify the
     /// origin of a notification.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub token: Option<String>,
     /// Credentials that the server sends as `Authorization`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +60,11 @@ pub struct A2aPushAuthentication {
     #[serde(deserialize_with = "lenient::named")]
     pub scheme: String,
     /// Credentials. A server never returns them.
-    #[serde(default, deserialize_with = "lenient::filled", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "lenient::filled",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub credentials: Option<String>,
 }
 
@@ -87,7 +103,11 @@ impl A2aPushConfig {
 
     /// Sets the `Authorization: SCHEME CREDENTIALS` header of each notification.
     #[must_use]
-    pub fn authentication(mut self, scheme: impl Into<String>, credentials: impl Into<String>) -> Self {
+    pub fn authentication(
+        mut self,
+        scheme: impl Into<String>,
+        credentials: impl Into<String>,
+    ) -> Self {
         let credentials = Some(credentials.into());
         self.authentication = Some(A2aPushAuthentication { scheme: scheme.into(), credentials });
         self

@@ -70,7 +70,9 @@ type Hook = dyn Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync;
 pub(super) struct AuthHook(Arc<Hook>);
 
 impl AuthHook {
-    pub(super) fn new(hook: impl Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync + 'static) -> Self {
+    pub(super) fn new(
+        hook: impl Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(hook))
     }
 

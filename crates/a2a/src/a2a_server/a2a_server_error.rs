@@ -21,10 +21,14 @@ pub enum A2aServerError {
     )]
     NoState,
     /// The server has an extended card but no authentication, so no client could request it.
-    #[error("the A2A server has an extended card and knows no client that could see it; say with `auth` who is known")]
+    #[error(
+        "the A2A server has an extended card and knows no client that could see it; say with `auth` who is known"
+    )]
     NobodyKnown,
     /// No agent and no workflow is offered.
-    #[error("the A2A server offers nothing; name agents with `agents`, or workflows with `workflows`")]
+    #[error(
+        "the A2A server offers nothing; name agents with `agents`, or workflows with `workflows`"
+    )]
     Empty,
     /// An agent or a workflow to offer does not exist, or cannot be built.
     #[error("the A2A server cannot offer this: {0}")]

@@ -104,7 +104,8 @@ impl Asked {
             "GetExtendedAgentCard" => Self::ExtendedCard,
             _ => {
                 let method = agentflow_schema::text::head(method, 128);
-                let problem = format!("there is no method `{method}` in version 1.0 of the protocol");
+                let problem =
+                    format!("there is no method `{method}` in version 1.0 of the protocol");
                 return Err(Fault::new(A2aErrorCode::MethodNotFound, problem));
             }
         })
@@ -118,17 +119,24 @@ impl Asked {
         message.task_id.iter().try_for_each(|task| id("message.taskId", task))?;
         message.context_id.iter().try_for_each(|context| id("message.contextId", context))?;
         if message.role != A2aRole::User {
-            return Err(Fault::params("message.role: a client sends messages of the role `ROLE_USER`"));
+            return Err(Fault::params(
+                "message.role: a client sends messages of the role `ROLE_USER`",
+            ));
         }
         if message.parts.is_empty() || message.parts.len() > MOST_PARTS {
-            return Err(Fault::params(format!("message.parts: a message has 1 to {MOST_PARTS} parts")));
+            return Err(Fault::params(format!(
+                "message.parts: a message has 1 to {MOST_PARTS} parts"
+            )));
         }
         let settings = params.configuration.as_ref();
         let modes = settings.and_then(|of| of.accepted_output_modes.as_deref()).unwrap_or_default();
         // Media types may have parameters and wildcards.
         let is_written = |mode: &String| {
             let kind = mode.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            matches!(kind.as_str(), "text/plain" | "text/*" | "application/json" | "application/*" | "*/*")
+            matches!(
+                kind.as_str(),
+                "text/plain" | "text/*" | "application/json" | "application/*" | "*/*"
+            )
         };
         if !modes.is_empty() && !modes.iter().any(is_written) {
             return Err(Fault::new(

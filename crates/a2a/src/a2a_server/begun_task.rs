@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
-use super::shown_task::{CONTEXT_TAG, MESSAGE_TAG, SERVER_TAG, context_of, questions_for, record_of};
+use super::shown_task::{
+    CONTEXT_TAG, MESSAGE_TAG, SERVER_TAG, context_of, questions_for, record_of,
+};
 use super::skill_offer::{SkillInput, SkillOffer, contents, whole_numbers};
 use crate::a2a::{A2aErrorCode, A2aMessage};
 use agentflow_core::__private::extension::asks_approval;
@@ -46,32 +48,50 @@ fn said<'m>(message: &'m A2aMessage, key: &str) -> Result<Option<&'m str>, Fault
 }
 
 /// Returns the skill that a message addresses.
-fn chosen<'s>(shared: &'s Shared, skill: Option<&str>, message: &A2aMessage) -> Result<&'s Arc<SkillOffer>, Fault> {
+fn chosen<'s>(
+    shared: &'s Shared,
+    skill: Option<&str>,
+    message: &A2aMessage,
+) -> Result<&'s Arc<SkillOffer>, Fault> {
     let named = said(message, SKILL)?;
     let offers = &shared.offers;
     if let Some(skill) = skill {
         let offer = shared.offer(skill).ok_or_else(Fault::no_task)?;
         return match named.is_none_or(|named| offer.has_skill(named)) {
             true => Ok(offer),
-            false => Err(Fault::params(format!("message.metadata.skill: this is the address of `{skill}` alone"))),
+            false => Err(Fault::params(format!(
+                "message.metadata.skill: this is the address of `{skill}` alone"
+            ))),
         };
     }
-    let known = || offers.iter().map(|offer| format!("`{}`", offer.name)).collect::<Vec<_>>().join(", ");
+    let known =
+        || offers.iter().map(|offer| format!("`{}`", offer.name)).collect::<Vec<_>>().join(", ");
     match (named, offers.as_slice(), &shared.settings.default_skill) {
         (Some(named), _, _) => {
-            let exact = shared.offer(named).or_else(|| offers.iter().find(|offer| offer.has_skill(named)));
-            exact.ok_or_else(|| Fault::params(format!("message.metadata.skill: it is one of {}", known())))
+            let exact =
+                shared.offer(named).or_else(|| offers.iter().find(|offer| offer.has_skill(named)));
+            exact.ok_or_else(|| {
+                Fault::params(format!("message.metadata.skill: it is one of {}", known()))
+            })
         }
         (None, [only], _) => Ok(only),
         (None, _, Some(default)) => shared.offer(default).ok_or_else(Fault::no_task),
         (None, _, None) => {
-            let problem = format!("message.metadata.skill: say which of {}, or send to the address of one", known());
+            let problem = format!(
+                "message.metadata.skill: say which of {}, or send to the address of one",
+                known()
+            );
             Err(Fault::params(problem))
         }
     }
 }
 
-async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message: &A2aMessage) -> Result<RunId, Fault> {
+async fn begin(
+    shared: &Shared,
+    caller: &A2aCaller,
+    skill: Option<&str>,
+    message: &A2aMessage,
+) -> Result<RunId, Fault> {
     let offer = chosen(shared, skill, message)?;
     let SkillInput { arguments, conversation } = offer.input_of(message)?;
     let (runtime, settings) = (&shared.runtime, &shared.settings);
@@ -89,7 +109,8 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
         Some(context) => {
             // A context id is accepted only if the server assigned it to an earlier task of this
             // caller, so that no caller can join a session of another caller.
-            let its = RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &settings.name);
+            let its =
+                RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &settings.name);
             let its = its.tag(CONTEXT_TAG, context).limit(1);
             if runtime.runs(its).await.map_err(|error| Fault::internal(&error))?.is_empty() {
                 return Err(Fault::params(
@@ -104,16 +125,22 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
     let grants = settings.grants.iter().chain(&caller.scopes).cloned();
     let begun = match offer.kind {
         EntryKind::Agent => {
-            let request =
-                RunRequest::new(conversation).run_id(id.clone()).caller(Arc::clone(&caller.name)).grant(grants);
+            let request = RunRequest::new(conversation)
+                .run_id(id.clone())
+                .caller(Arc::clone(&caller.name))
+                .grant(grants);
             let request = request.tag(SERVER_TAG, &settings.name).tag(CONTEXT_TAG, &context);
             let request = request.tag(MESSAGE_TAG, &message.message_id);
             let request = request.session(Session::new(context.as_str()));
             runtime.start_agent_with(&offer.name, &arguments, request).await
         }
         _ => {
-            let input = Encoded::from_json(arguments).map_err(|error| Fault::params(error.to_string()))?;
-            let run = runtime.start_named(&offer.name, input).run_id(id.clone()).caller(Arc::clone(&caller.name));
+            let input =
+                Encoded::from_json(arguments).map_err(|error| Fault::params(error.to_string()))?;
+            let run = runtime
+                .start_named(&offer.name, input)
+                .run_id(id.clone())
+                .caller(Arc::clone(&caller.name));
             let run = run.grant(grants).tag(SERVER_TAG, &settings.name).tag(CONTEXT_TAG, &context);
             run.tag(MESSAGE_TAG, &message.message_id).await
         }
@@ -137,12 +164,17 @@ async fn begin(shared: &Shared, caller: &A2aCaller, skill: Option<&str>, message
 /// Fails if the caller has too many unfinished tasks.
 async fn check_open(shared: &Shared, caller: &A2aCaller) -> Result<(), Fault> {
     let most = shared.settings.max_open_tasks;
-    let open = RunFilter::unfinished().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &shared.settings.name);
-    let open = shared.runtime.runs(open.limit(most)).await.map_err(|error| Fault::internal(&error))?;
+    let open = RunFilter::unfinished()
+        .caller(Arc::clone(&caller.name))
+        .tag(SERVER_TAG, &shared.settings.name);
+    let open =
+        shared.runtime.runs(open.limit(most)).await.map_err(|error| Fault::internal(&error))?;
     match open.len() < most {
         true => Ok(()),
         false => {
-            let problem = format!("{most} tasks of this caller have not ended; answer what they ask, or cancel them");
+            let problem = format!(
+                "{most} tasks of this caller have not ended; answer what they ask, or cancel them"
+            );
             Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem))
         }
     }
@@ -158,10 +190,13 @@ async fn answer(
 ) -> Result<RunId, Fault> {
     let record = record_of(shared, caller, skill, task).await?;
     if message.context_id.as_ref().is_some_and(|context| *context != context_of(&record)) {
-        return Err(Fault::params("message.contextId: the task belongs to another context; leave it out"));
+        return Err(Fault::params(
+            "message.contextId: the task belongs to another context; leave it out",
+        ));
     }
     if record.status.has_ended() {
-        let problem = "the task has ended and takes no further message; begin another one in its context";
+        let problem =
+            "the task has ended and takes no further message; begin another one in its context";
         return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
     }
     let runtime = &shared.runtime;
@@ -180,7 +215,8 @@ async fn answer(
         })?,
     };
     let value = read_answer(question, message)?;
-    let value = Encoded::from_json(whole_numbers(&value)).map_err(|error| Fault::params(error.to_string()))?;
+    let value = Encoded::from_json(whole_numbers(&value))
+        .map_err(|error| Fault::params(error.to_string()))?;
     match runtime.answer_here(&record.run_id, &question.id, value, &caller.name).await.map(drop) {
         Ok(()) => Ok(record.run_id),
         Err(Error::Control(error)) => Err(Fault::params(format!("the answer is refused: {error}"))),
@@ -192,21 +228,26 @@ async fn answer(
 fn read_answer(question: &OpenQuestion, message: &A2aMessage) -> Result<Value, Fault> {
     let (texts, values) = contents(message)?;
     // For a question that expects text, the text is the answer even if it is valid JSON.
-    let wants_text =
-        question.answer.decode::<Value>().is_ok_and(|schema| schema.get("type").is_some_and(|kind| kind == "string"));
+    let wants_text = question
+        .answer
+        .decode::<Value>()
+        .is_ok_and(|schema| schema.get("type").is_some_and(|kind| kind == "string"));
     let text = texts.join("\n");
     match (texts.is_empty(), values.as_slice()) {
         (true, [value]) => Ok((*value).clone()),
         (false, []) if wants_text => Ok(text.into()),
-        (false, []) if asks_approval(&question.answer) => match text.trim().to_ascii_lowercase().as_str() {
-            "granted" | "yes" => Ok(serde_json::json!({"decision": "granted"})),
-            "denied" | "no" => Ok(serde_json::json!({"decision": "denied"})),
-            _ => Err(Fault::params(
-                "the answer is the text `granted` or `denied`, or a part with `data` such as {\"decision\": \"granted\"}",
-            )),
-        },
-        (false, []) => serde_json::from_str(&text)
-            .map_err(|_| Fault::params("the answer is a part with `data` that fits the schema of the question")),
+        (false, []) if asks_approval(&question.answer) => {
+            match text.trim().to_ascii_lowercase().as_str() {
+                "granted" | "yes" => Ok(serde_json::json!({"decision": "granted"})),
+                "denied" | "no" => Ok(serde_json::json!({"decision": "denied"})),
+                _ => Err(Fault::params(
+                    "the answer is the text `granted` or `denied`, or a part with `data` such as {\"decision\": \"granted\"}",
+                )),
+            }
+        }
+        (false, []) => serde_json::from_str(&text).map_err(|_| {
+            Fault::params("the answer is a part with `data` that fits the schema of the question")
+        }),
         _ => Err(Fault::params("an answer is one text, or one part with `data`")),
     }
 }

@@ -31,7 +31,8 @@ pub(super) fn event_body(
     longest: Duration,
     permits: (OwnedSemaphorePermit, Option<CallerSlot>),
 ) -> Body {
-    let sent = Sent { updates, id, until: Instant::now() + longest, is_over: false, _permits: permits };
+    let sent =
+        Sent { updates, id, until: Instant::now() + longest, is_over: false, _permits: permits };
     Body::from_stream(futures_util::stream::unfold(sent, |mut sent| async move {
         let piece = sent.piece().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), sent))

@@ -42,7 +42,8 @@ impl Fault {
 
     /// Returns the JSON-RPC response.
     pub(super) fn to_rpc(&self, id: &Value) -> Value {
-        let error = json!({"code": self.code.code(), "message": self.message, "data": self.details()});
+        let error =
+            json!({"code": self.code.code(), "message": self.message, "data": self.details()});
         json!({"jsonrpc": "2.0", "id": id, "error": error})
     }
 
@@ -63,7 +64,13 @@ mod tests {
     fn every_error_in_both_bindings() {
         let table = [
             (A2aErrorCode::TaskNotFound, -32001, "TASK_NOT_FOUND", 404, "NOT_FOUND"),
-            (A2aErrorCode::TaskNotCancelable, -32002, "TASK_NOT_CANCELABLE", 400, "FAILED_PRECONDITION"),
+            (
+                A2aErrorCode::TaskNotCancelable,
+                -32002,
+                "TASK_NOT_CANCELABLE",
+                400,
+                "FAILED_PRECONDITION",
+            ),
             (
                 A2aErrorCode::PushNotificationNotSupported,
                 -32003,
@@ -71,8 +78,20 @@ mod tests {
                 400,
                 "FAILED_PRECONDITION",
             ),
-            (A2aErrorCode::UnsupportedOperation, -32004, "UNSUPPORTED_OPERATION", 400, "FAILED_PRECONDITION"),
-            (A2aErrorCode::ContentTypeNotSupported, -32005, "CONTENT_TYPE_NOT_SUPPORTED", 400, "INVALID_ARGUMENT"),
+            (
+                A2aErrorCode::UnsupportedOperation,
+                -32004,
+                "UNSUPPORTED_OPERATION",
+                400,
+                "FAILED_PRECONDITION",
+            ),
+            (
+                A2aErrorCode::ContentTypeNotSupported,
+                -32005,
+                "CONTENT_TYPE_NOT_SUPPORTED",
+                400,
+                "INVALID_ARGUMENT",
+            ),
             (A2aErrorCode::InvalidAgentResponse, -32006, "INVALID_AGENT_RESPONSE", 500, "INTERNAL"),
             (
                 A2aErrorCode::ExtendedAgentCardNotConfigured,
@@ -81,8 +100,20 @@ mod tests {
                 400,
                 "FAILED_PRECONDITION",
             ),
-            (A2aErrorCode::ExtensionSupportRequired, -32008, "EXTENSION_SUPPORT_REQUIRED", 400, "FAILED_PRECONDITION"),
-            (A2aErrorCode::VersionNotSupported, -32009, "VERSION_NOT_SUPPORTED", 400, "FAILED_PRECONDITION"),
+            (
+                A2aErrorCode::ExtensionSupportRequired,
+                -32008,
+                "EXTENSION_SUPPORT_REQUIRED",
+                400,
+                "FAILED_PRECONDITION",
+            ),
+            (
+                A2aErrorCode::VersionNotSupported,
+                -32009,
+                "VERSION_NOT_SUPPORTED",
+                400,
+                "FAILED_PRECONDITION",
+            ),
             (A2aErrorCode::Parse, -32700, "PARSE_ERROR", 400, "INVALID_ARGUMENT"),
             (A2aErrorCode::InvalidRequest, -32600, "INVALID_REQUEST", 400, "INVALID_ARGUMENT"),
             (A2aErrorCode::MethodNotFound, -32601, "METHOD_NOT_FOUND", 404, "NOT_FOUND"),

@@ -58,7 +58,10 @@ pub(super) async fn entry(State(served): State<Served>, request: Request) -> Res
     let shared = served.shared;
     // The permit is released when the response begins; streams have a separate limit.
     let Ok(permit) = Arc::clone(&shared.requests).try_acquire_owned() else {
-        return *busy(StatusCode::SERVICE_UNAVAILABLE, "too many requests at once; try again later");
+        return *busy(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many requests at once; try again later",
+        );
     };
     let response = answer(&shared, request).await.unwrap_or_else(|early| *early);
     drop(permit);
@@ -69,16 +72,23 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
     let (parts, body) = request.into_parts();
     let host = checked_host(shared, &parts)?;
     checked_origin(shared, &parts.headers)?;
-    let path = decoded(parts.uri.path()).ok_or_else(|| early(StatusCode::BAD_REQUEST, "the path is not one"))?;
+    let path = decoded(parts.uri.path())
+        .ok_or_else(|| early(StatusCode::BAD_REQUEST, "the path is not one"))?;
     let path = path.trim_end_matches('/');
-    let (only, path) = match path.strip_prefix('/').and_then(|path| path.strip_prefix(FOLDER)?.strip_prefix('/')) {
+    let (only, path) = match path
+        .strip_prefix('/')
+        .and_then(|path| path.strip_prefix(FOLDER)?.strip_prefix('/'))
+    {
         None => (None, path),
         Some(rest) => {
             let end = rest.find('/').unwrap_or(rest.len());
             // Skills of the extended card do not exist for clients that are not authenticated.
-            let is_shown =
-                |name: &Arc<str>| !shared.settings.extended.contains(name) || caller_of(shared, &parts.headers).is_ok();
-            let Some(offer) = shared.offer(&rest[..end]).filter(|offer| is_shown(&offer.name)) else {
+            let is_shown = |name: &Arc<str>| {
+                !shared.settings.extended.contains(name)
+                    || caller_of(shared, &parts.headers).is_ok()
+            };
+            let Some(offer) = shared.offer(&rest[..end]).filter(|offer| is_shown(&offer.name))
+            else {
                 return Err(no_agent(&parts));
             };
             (Some(Arc::clone(offer)), &rest[end..])
@@ -99,7 +109,10 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
     let share = limit_key(shared, &caller, &parts);
     let _slot = match &share {
         Some(share) => Some(shared.requests_of.take(share).ok_or_else(|| {
-            busy(StatusCode::TOO_MANY_REQUESTS, "too many requests of this caller at once; try again later")
+            busy(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many requests of this caller at once; try again later",
+            )
         })?),
         None => None,
     };
@@ -114,12 +127,18 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
 }
 
 /// Handles a JSON-RPC request.
-async fn rpc(shared: &Arc<Shared>, at: &At<'_>, parts: &Parts, body: Body) -> Result<Response, Early> {
+async fn rpc(
+    shared: &Arc<Shared>,
+    at: &At<'_>,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, Early> {
     if !is_json(&parts.headers) {
         return Err(early(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is `application/json`"));
     }
     let text = read_body(shared, parts, body).await?;
-    let answered = |id: &Value, fault: Fault| Ok(json_response(StatusCode::OK, RPC_TYPE, &fault.to_rpc(id)));
+    let answered =
+        |id: &Value, fault: Fault| Ok(json_response(StatusCode::OK, RPC_TYPE, &fault.to_rpc(id)));
     let request = match parsed(&text) {
         Ok(request) => request,
         Err(fault) => return answered(&Value::Null, fault),
@@ -145,7 +164,8 @@ async fn rpc(shared: &Arc<Shared>, at: &At<'_>, parts: &Parts, body: Body) -> Re
 
 /// Extracts the id, the method and the parameters of a JSON-RPC request.
 fn rpc_request(request: Value) -> Result<(Value, String, Value), (Value, Fault)> {
-    let invalid = |id: Value, problem: &str| Err((id, Fault::new(A2aErrorCode::InvalidRequest, problem)));
+    let invalid =
+        |id: Value, problem: &str| Err((id, Fault::new(A2aErrorCode::InvalidRequest, problem)));
     let Value::Object(mut request) = request else {
         return invalid(Value::Null, "a request is one JSON object; several at once are not read");
     };
@@ -164,10 +184,17 @@ fn rpc_request(request: Value) -> Result<(Value, String, Value), (Value, Fault)>
 }
 
 /// Handles an HTTP+JSON request.
-async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body: Body) -> Result<Response, Early> {
+async fn rest(
+    shared: &Arc<Shared>,
+    at: &At<'_>,
+    path: &str,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, Early> {
     let is = |method: &Method| parts.method == *method;
     let fault = |fault: Fault| {
-        let status = StatusCode::from_u16(fault.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(fault.code.http_status())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         json_response(status, REST_TYPE, &fault.to_rest())
     };
     if let Err(problem) = checked_version(parts) {
@@ -185,7 +212,10 @@ async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body
                 return Err(wrong_method("POST"));
             }
             if !is_json(&parts.headers) {
-                return Err(early(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is `application/a2a+json`"));
+                return Err(early(
+                    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                    "the body is `application/a2a+json`",
+                ));
             }
             let text = read_body(shared, parts, body).await?;
             parsed(&text).and_then(|params| Asked::send(params, path.ends_with("stream")))
@@ -196,7 +226,10 @@ async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body
         ["extendedAgentCard"] => return Err(wrong_method("GET")),
         ["tasks", task, "pushNotificationConfigs"] if is(&Method::POST) => {
             if !is_json(&parts.headers) {
-                return Err(early(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is `application/a2a+json`"));
+                return Err(early(
+                    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                    "the body is `application/a2a+json`",
+                ));
             }
             let text = read_body(shared, parts, body).await?;
             parsed(&text)
@@ -207,9 +240,13 @@ async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body
             .and_then(|params| with_task_id(params.into(), task))
             .map(|of| Asked::Push(PushMethod::List, of)),
         ["tasks", _, "pushNotificationConfigs"] => return Err(wrong_method("GET, POST")),
-        ["tasks", task, "pushNotificationConfigs", id] if is(&Method::GET) || is(&Method::DELETE) => {
+        ["tasks", task, "pushNotificationConfigs", id]
+            if is(&Method::GET) || is(&Method::DELETE) =>
+        {
             let method = if is(&Method::GET) { PushMethod::Get } else { PushMethod::Delete };
-            named(id).and_then(|params| with_task_id(params, task)).map(|of| Asked::Push(method, of))
+            named(id)
+                .and_then(|params| with_task_id(params, task))
+                .map(|of| Asked::Push(method, of))
         }
         ["tasks", _, "pushNotificationConfigs", _] => return Err(wrong_method("GET, DELETE")),
         // Methods such as `:cancel` are a suffix. The task id itself may contain colons.
@@ -228,7 +265,10 @@ async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body
             _ if is(&Method::GET) => named(of).and_then(task).map(Asked::Get),
             _ => return Err(wrong_method("GET")),
         },
-        _ => Err(Fault::new(A2aErrorCode::MethodNotFound, "version 1.0 of the protocol has nothing at this address")),
+        _ => Err(Fault::new(
+            A2aErrorCode::MethodNotFound,
+            "version 1.0 of the protocol has nothing at this address",
+        )),
     };
     let done = match asked {
         Ok(asked) => execute(shared, &at.caller, at.skill, &at.base, asked).await,
@@ -243,37 +283,56 @@ async fn rest(shared: &Arc<Shared>, at: &At<'_>, path: &str, parts: &Parts, body
 
 /// Adds the task id of the URL to the parameters. The body may repeat the same id.
 fn with_task_id(params: Value, task: &str) -> Result<Value, Fault> {
-    let Value::Object(mut params) = params else { return Err(Fault::params("the parameters are a JSON object")) };
+    let Value::Object(mut params) = params else {
+        return Err(Fault::params("the parameters are a JSON object"));
+    };
     match params.insert("taskId".to_owned(), task.into()) {
-        Some(named) if named != task && named != "" => Err(Fault::params("taskId: the address names another task")),
+        Some(named) if named != task && named != "" => {
+            Err(Fault::params("taskId: the address names another task"))
+        }
         _ => Ok(params.into()),
     }
 }
 
-fn stream(shared: &Shared, at: &At<'_>, updates: TaskUpdates, id: Option<Value>) -> Result<Response, Early> {
+fn stream(
+    shared: &Shared,
+    at: &At<'_>,
+    updates: TaskUpdates,
+    id: Option<Value>,
+) -> Result<Response, Early> {
     let slot = match &at.share {
         Some(share) => Some(shared.streams_of.take(share).ok_or_else(|| {
-            busy(StatusCode::TOO_MANY_REQUESTS, "too many streams of this caller at once; get the task instead")
+            busy(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too many streams of this caller at once; get the task instead",
+            )
         })?),
         None => None,
     };
     let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "too many streams at once; get the task instead"));
+        return Err(busy(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many streams at once; get the task instead",
+        ));
     };
     let body = event_body(updates, id, shared.settings.max_stream, (permit, slot));
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    let headers =
+        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
 }
 
 /// Returns the host that a request names, if it is a host of this server. This prevents DNS
 /// rebinding: a web page cannot reach the server under its own host name.
 fn checked_host(shared: &Shared, parts: &Parts) -> Result<String, Early> {
-    let named = named_host(parts)
-        .ok_or_else(|| early(StatusCode::FORBIDDEN, "the request does not name one host, which `Host` does"))?;
+    let named = named_host(parts).ok_or_else(|| {
+        early(StatusCode::FORBIDDEN, "the request does not name one host, which `Host` does")
+    })?;
     let name = without_port(&named);
     let settings = &shared.settings;
     let is_public = settings.public_url.as_ref().is_some_and(|url| {
-        url.split('/').nth(2).is_some_and(|host| host.eq_ignore_ascii_case(&named) || host.eq_ignore_ascii_case(name))
+        url.split('/').nth(2).is_some_and(|host| {
+            host.eq_ignore_ascii_case(&named) || host.eq_ignore_ascii_case(name)
+        })
     });
     let is_known = matches!(name, "localhost" | "127.0.0.1" | "[::1]")
         || settings.hosts.contains(name)
@@ -281,13 +340,17 @@ fn checked_host(shared: &Shared, parts: &Parts) -> Result<String, Early> {
         || is_public;
     match is_known {
         true => Ok(named),
-        false => Err(early(StatusCode::FORBIDDEN, "the header `Host` names none of this server's hosts")),
+        false => {
+            Err(early(StatusCode::FORBIDDEN, "the header `Host` names none of this server's hosts"))
+        }
     }
 }
 
 fn checked_origin(shared: &Shared, headers: &HeaderMap) -> Result<(), Early> {
     match headers.get(header::ORIGIN) {
-        Some(origin) if !origin.to_str().is_ok_and(|origin| shared.settings.origins.contains(origin)) => {
+        Some(origin)
+            if !origin.to_str().is_ok_and(|origin| shared.settings.origins.contains(origin)) =>
+        {
             Err(early(StatusCode::FORBIDDEN, "pages of this origin may not send requests here"))
         }
         _ => Ok(()),
@@ -299,11 +362,14 @@ fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
         Some(auth) => auth.caller(headers),
         None => Ok(Shared::anonymous_caller()),
     };
-    let allowed = |caller: A2aCaller| if shared.settings.clients_approve { caller.approves() } else { caller };
+    let allowed = |caller: A2aCaller| {
+        if shared.settings.clients_approve { caller.approves() } else { caller }
+    };
     caller.map(allowed).map_err(|refusal| match refusal {
         A2aRefusal::Forbidden => early(StatusCode::FORBIDDEN, "this caller may not use the agent"),
         A2aRefusal::Unknown { challenge } => {
-            let mut response = early(StatusCode::UNAUTHORIZED, "the request does not say who sends it");
+            let mut response =
+                early(StatusCode::UNAUTHORIZED, "the request does not say who sends it");
             if let Ok(challenge) = HeaderValue::from_str(&challenge) {
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             }
@@ -337,7 +403,8 @@ fn checked_version(parts: &Parts) -> Result<(), Fault> {
     if without_patch == A2A_VERSION {
         return Ok(());
     }
-    let version = if version.is_empty() { "0.3" } else { agentflow_schema::text::head(version, 32) };
+    let version =
+        if version.is_empty() { "0.3" } else { agentflow_schema::text::head(version, 32) };
     let problem = format!(
         "the request has version {version} of the protocol, and this server supports {A2A_VERSION}; send the header \
          `A2A-Version: {A2A_VERSION}`"
@@ -357,7 +424,8 @@ fn pairs(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind =
+        headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == RPC_TYPE || kind == REST_TYPE
 }
@@ -365,16 +433,21 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// Reads the whole body, within the limits of size and time.
 async fn read_body(shared: &Shared, parts: &Parts, body: Body) -> Result<Vec<u8>, Early> {
     let most = shared.settings.max_body;
-    let too_large = || early(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has {most} bytes at most"));
+    let too_large =
+        || early(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has {most} bytes at most"));
     // A declared length that is too large is refused early. The loop below counts the actual bytes.
-    let said = parts.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let said = parts
+        .headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if said.is_some_and(|length| length > most as u64) {
         return Err(too_large());
     }
     let read = async {
         let (mut bytes, mut pieces) = (Vec::new(), body.into_data_stream());
         while let Some(piece) = pieces.next().await {
-            let piece: Bytes = piece.map_err(|_| early(StatusCode::BAD_REQUEST, "the body broke off"))?;
+            let piece: Bytes =
+                piece.map_err(|_| early(StatusCode::BAD_REQUEST, "the body broke off"))?;
             if bytes.len() + piece.len() > most {
                 return Err(too_large());
             }
@@ -390,7 +463,9 @@ async fn read_body(shared: &Shared, parts: &Parts, body: Body) -> Result<Vec<u8>
 
 /// Parses a body as JSON. Duplicate keys are an error.
 fn parsed(bytes: &[u8]) -> Result<Value, Fault> {
-    let problem = |problem: String| Fault::new(A2aErrorCode::Parse, format!("the body is not JSON: {problem}"));
+    let problem = |problem: String| {
+        Fault::new(A2aErrorCode::Parse, format!("the body is not JSON: {problem}"))
+    };
     let text = std::str::from_utf8(bytes).map_err(|error| problem(error.to_string()))?;
     strict::check(text).map_err(|error| problem(strict::message(&error)))?;
     serde_json::from_str(text).map_err(|error| problem(error.to_string()))
@@ -410,7 +485,9 @@ fn query(parts: &Parts) -> Result<Map<String, Value>, Fault> {
             "includeArtifacts" => value.parse::<bool>().ok().map(Value::from),
             _ => Some(Value::from(value)),
         };
-        let Some(read) = read else { return Err(Fault::params(format!("{key}: it is not a value of this field"))) };
+        let Some(read) = read else {
+            return Err(Fault::params(format!("{key}: it is not a value of this field")));
+        };
         if params.insert(key.clone(), read).is_some() {
             return Err(Fault::params(format!("{key}: it is there twice")));
         }
@@ -427,7 +504,9 @@ fn decoded(part: &str) -> Option<String> {
             b'%' => {
                 let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
                 // `from_str_radix` accepts a sign, which percent-encoding does not.
-                bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?);
+                bytes.push(
+                    u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?,
+                );
                 rest = &rest[2..];
             }
             byte => bytes.push(*byte),
@@ -437,7 +516,8 @@ fn decoded(part: &str) -> Option<String> {
 }
 
 fn wrong_method(allowed: &'static str) -> Early {
-    let mut response = early(StatusCode::METHOD_NOT_ALLOWED, &format!("this address takes {allowed}"));
+    let mut response =
+        early(StatusCode::METHOD_NOT_ALLOWED, &format!("this address takes {allowed}"));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
 }
@@ -453,13 +533,21 @@ fn card_response(parts: &Parts, card: &Value) -> Response {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     let tag = format!("\"{:016x}\"", hasher.finish());
-    let known = parts.headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();
-    let is_known =
-        known.split(',').map(|tag| tag.trim().trim_start_matches("W/")).any(|known| known == tag || known == "*");
+    let known = parts
+        .headers
+        .get(header::IF_NONE_MATCH)
+        .and_then(|tags| tags.to_str().ok())
+        .unwrap_or_default();
+    let is_known = known
+        .split(',')
+        .map(|tag| tag.trim().trim_start_matches("W/"))
+        .any(|known| known == tag || known == "*");
     let caching = [(header::CACHE_CONTROL, CARD_AGE.to_owned()), (header::ETAG, tag)];
     match is_known {
         true => (StatusCode::NOT_MODIFIED, caching).into_response(),
-        false => (StatusCode::OK, caching, [(header::CONTENT_TYPE, RPC_TYPE)], text).into_response(),
+        false => {
+            (StatusCode::OK, caching, [(header::CONTENT_TYPE, RPC_TYPE)], text).into_response()
+        }
     }
 }
 
@@ -477,7 +565,8 @@ fn no_agent(parts: &Parts) -> Early {
 }
 
 fn plain(status: StatusCode, problem: &str) -> Response {
-    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], problem.to_owned()).into_response()
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], problem.to_owned())
+        .into_response()
 }
 
 /// Responds to a request that may succeed later.

@@ -114,7 +114,9 @@ impl A2aServer {
     /// under its own host name (DNS rebinding). `localhost`, `127.0.0.1`, `[::1]` and the host of
     /// [`public_url`](Self::public_url) are always allowed. Default: no further hosts.
     pub fn hosts<S: Into<String>>(self, hosts: impl IntoIterator<Item = S>) -> Self {
-        self.set(|settings| settings.hosts.extend(hosts.into_iter().map(|host| host.into().to_ascii_lowercase())))
+        self.set(|settings| {
+            settings.hosts.extend(hosts.into_iter().map(|host| host.into().to_ascii_lowercase()));
+        })
     }
 
     /// Allows requests from pages of these origins, such as `https://console.example`. A request
@@ -128,7 +130,10 @@ impl A2aServer {
     /// request, except requests for cards, on the task that serves the request, so it must not
     /// block. Default: every client is the caller `anonymous`. Clients then see each other's tasks
     /// and share sessions and memories, and [`router`](Self::router) logs a warning.
-    pub fn auth(self, hook: impl Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync + 'static) -> Self {
+    pub fn auth(
+        self,
+        hook: impl Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync + 'static,
+    ) -> Self {
         self.set(|settings| settings.auth = Some(AuthHook::new(hook)))
     }
 
@@ -180,7 +185,9 @@ impl A2aServer {
     /// agents accept. Default: none, and a message with a file is refused.
     pub fn input_files<S: Into<String>>(self, media_types: impl IntoIterator<Item = S>) -> Self {
         self.set(|settings| {
-            settings.input_files.extend(media_types.into_iter().map(|kind| kind.into().to_ascii_lowercase()));
+            settings
+                .input_files
+                .extend(media_types.into_iter().map(|kind| kind.into().to_ascii_lowercase()));
         })
     }
 
@@ -297,7 +304,11 @@ impl A2aServer {
         let (shared, url) = (self.shared().await?, served_card::checked_url(url)?);
         let offer = only.map(|name| {
             let problem = "it is not offered; name it with `agents` or `workflows`".to_owned();
-            let unusable = A2aServerError::Unusable { kind: "agent or workflow", name: name.to_owned(), problem };
+            let unusable = A2aServerError::Unusable {
+                kind: "agent or workflow",
+                name: name.to_owned(),
+                problem,
+            };
             shared.offer(name).ok_or(unusable)
         });
         Ok(served_card::card(&shared, &url, offer.transpose()?.map(|offer| &**offer), false))
@@ -339,14 +350,17 @@ impl A2aServer {
         match self.runtime.store() {
             None => return Err(A2aServerError::NoStore),
             #[cfg(feature = "push")]
-            Some(store) if self.settings.push.is_some() && !store.keeps_state() => return Err(A2aServerError::NoState),
+            Some(store) if self.settings.push.is_some() && !store.keeps_state() => {
+                return Err(A2aServerError::NoState);
+            }
             Some(_) => {}
         }
         if !self.settings.extended.is_empty() && self.settings.auth.is_none() {
             return Err(A2aServerError::NobodyKnown);
         }
         let mut settings = self.settings.clone();
-        settings.public_url = settings.public_url.as_deref().map(served_card::checked_url).transpose()?;
+        settings.public_url =
+            settings.public_url.as_deref().map(served_card::checked_url).transpose()?;
         let offers = skill_offer::offers(&self.runtime, &settings).await?;
         Ok(Shared::new(self.runtime.clone(), settings, offers))
     }

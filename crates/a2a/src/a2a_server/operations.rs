@@ -52,7 +52,8 @@ pub(super) async fn execute(
             let record = record_of(shared, caller, skill, &params.id).await?;
             let mut task = build_task(shared, caller, &record, true).await?;
             let mut room = MOST_HISTORY_BYTES;
-            task.history = load_history(shared, caller, &record, params.history_length, &mut room).await?;
+            task.history =
+                load_history(shared, caller, &record, params.history_length, &mut room).await?;
             Ok(Done::Value(json!(task)))
         }
         Asked::List(params) => Ok(Done::Value(json!(list(shared, caller, skill, &params).await?))),
@@ -68,7 +69,9 @@ pub(super) async fn execute(
             }
             Ok(Done::Stream(TaskUpdates::start(shared, caller, &record.run_id, false).await?))
         }
-        Asked::Push(method, params) => push(shared, caller, skill, method, params).await.map(Done::Value),
+        Asked::Push(method, params) => {
+            push(shared, caller, skill, method, params).await.map(Done::Value)
+        }
         Asked::ExtendedCard if shared.settings.extended.is_empty() => Err(Fault::new(
             A2aErrorCode::ExtendedAgentCardNotConfigured,
             "this server has one card for everybody, at `/.well-known/agent-card.json`",
@@ -94,7 +97,13 @@ async fn push(
 
 #[cfg(not(feature = "push"))]
 #[expect(clippy::unused_async, reason = "as with notifications")]
-async fn push(_: &Arc<Shared>, _: &A2aCaller, _: Option<&str>, _: PushMethod, _: Value) -> Result<Value, Fault> {
+async fn push(
+    _: &Arc<Shared>,
+    _: &A2aCaller,
+    _: Option<&str>,
+    _: PushMethod,
+    _: Value,
+) -> Result<Value, Fault> {
     Err(no_push())
 }
 
@@ -107,16 +116,27 @@ fn no_push() -> Fault {
 
 #[cfg(feature = "push")]
 /// Parses and checks the push configuration of a message, before the message has an effect.
-fn config_with(shared: &Shared, settings: &Configuration) -> Result<Option<crate::a2a::A2aPushConfig>, Fault> {
+fn config_with(
+    shared: &Shared,
+    settings: &Configuration,
+) -> Result<Option<crate::a2a::A2aPushConfig>, Fault> {
     let Some(push) = &shared.push else { return without_config(settings).map(|()| None) };
     if settings.push_notification_config.is_some() {
-        return Err(Fault::params("configuration.pushNotificationConfig: it is `taskPushNotificationConfig`"));
+        return Err(Fault::params(
+            "configuration.pushNotificationConfig: it is `taskPushNotificationConfig`",
+        ));
     }
-    settings.task_push_notification_config.clone().map(|config| super::push::checked_config(push, config)).transpose()
+    settings
+        .task_push_notification_config
+        .clone()
+        .map(|config| super::push::checked_config(push, config))
+        .transpose()
 }
 
 fn without_config(settings: &Configuration) -> Result<(), Fault> {
-    match settings.task_push_notification_config.is_some() || settings.push_notification_config.is_some() {
+    match settings.task_push_notification_config.is_some()
+        || settings.push_notification_config.is_some()
+    {
         true => Err(no_push()),
         false => Ok(()),
     }
@@ -159,7 +179,8 @@ async fn send(
     let record = shared.runtime.run_record(&run).await.map_err(|error| Fault::internal(&error))?;
     let mut task = build_task(shared, caller, &record, true).await?;
     let mut room = MOST_HISTORY_BYTES;
-    task.history = load_history(shared, caller, &record, settings.history_length, &mut room).await?;
+    task.history =
+        load_history(shared, caller, &record, settings.history_length, &mut room).await?;
     Ok(Done::Value(json!(A2aAnswer::Task(Box::new(task)))))
 }
 
@@ -173,18 +194,26 @@ async fn cancel(shared: &Shared, caller: &A2aCaller, record: RunRecord) -> Resul
     if record.status.has_ended() {
         return Err(ended());
     }
-    let cancelled = shared.runtime.cancel(&record.run_id, "its client cancelled the task").by(Arc::clone(&caller.name));
+    let cancelled = shared
+        .runtime
+        .cancel(&record.run_id, "its client cancelled the task")
+        .by(Arc::clone(&caller.name));
     match tokio::time::timeout(CANCEL_WAIT, cancelled).await {
         // After the time limit, the compensation of the run continues and the client receives the
         // current state.
         Ok(Ok(())) | Err(_) => task_now(shared, caller, &record.run_id).await,
         Ok(Err(Error::Control(error))) => {
-            let now = shared.runtime.run_record(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+            let now = shared
+                .runtime
+                .run_record(&record.run_id)
+                .await
+                .map_err(|error| Fault::internal(&error))?;
             match now.status.has_ended() {
                 true => Err(ended()),
-                false => {
-                    Err(Fault::new(A2aErrorCode::TaskNotCancelable, format!("it cannot be cancelled now: {error}")))
-                }
+                false => Err(Fault::new(
+                    A2aErrorCode::TaskNotCancelable,
+                    format!("it cannot be cancelled now: {error}"),
+                )),
             }
         }
         Ok(Err(error)) => Err(Fault::internal(&error)),
@@ -199,7 +228,8 @@ async fn list(
 ) -> Result<A2aTasks, Fault> {
     // At most as many lists wait as the caller may have concurrent requests.
     let _turn = shared.lists_of.take(&caller.name, usize::MAX).await;
-    let mut filter = RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &shared.settings.name);
+    let mut filter =
+        RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &shared.settings.name);
     if let Some(context) = &params.context_id {
         filter = filter.tag(CONTEXT_TAG, context);
     }
@@ -211,7 +241,8 @@ async fn list(
     let behind = match params.page_token.as_deref().filter(|token| !token.is_empty()) {
         None => None,
         Some(token) => {
-            let unknown = || Fault::params("pageToken: it is not one of this list; begin without one");
+            let unknown =
+                || Fault::params("pageToken: it is not one of this list; begin without one");
             Some(Place::from_token(token).ok_or_else(unknown)?)
         }
     };
@@ -222,7 +253,8 @@ async fn list(
     // The store orders runs by their start, but a page is ordered by the last change. So all runs
     // are examined, and the page is selected afterwards.
     while !no_such_state && looked_at < MOST_COUNTED {
-        let next = last.iter().fold(filter.clone().limit(AT_ONCE), |filter, last| filter.after(last));
+        let next =
+            last.iter().fold(filter.clone().limit(AT_ONCE), |filter, last| filter.after(last));
         let runs = shared.runtime.runs(next).await.map_err(|error| Fault::internal(&error))?;
         let Some(newest_last) = runs.last().cloned() else { break };
         looked_at += runs.len();
@@ -248,14 +280,18 @@ async fn list(
     let mut tasks = A2aTasks::default();
     if found.len() > page {
         found.truncate(page);
-        tasks.next_page_token = found.last().map(|record| Place::of(record).token()).unwrap_or_default();
+        tasks.next_page_token =
+            found.last().map(|record| Place::of(record).token()).unwrap_or_default();
     }
     tasks.page_size = i32::try_from(page).unwrap_or(i32::MAX);
     tasks.total_size = total;
     let (mut room, mut left) = (MOST_HISTORY_BYTES, MOST_RESULT_BYTES);
     for record in &found {
-        let mut task = build_task(shared, caller, record, params.include_artifacts.unwrap_or_default()).await?;
-        task.history = load_history(shared, caller, record, params.history_length, &mut room).await?;
+        let mut task =
+            build_task(shared, caller, record, params.include_artifacts.unwrap_or_default())
+                .await?;
+        task.history =
+            load_history(shared, caller, record, params.history_length, &mut room).await?;
         left = left.saturating_sub(json!(task.artifacts).to_string().len());
         tasks.tasks.push(task);
         if left == 0 && tasks.tasks.len() < found.len() {
@@ -299,7 +335,9 @@ fn statuses(state: Option<A2aTaskState>) -> &'static [RunStatus] {
     match state {
         None => &[],
         Some(A2aTaskState::Submitted) => &[RunStatus::Queued],
-        Some(A2aTaskState::Working) => &[RunStatus::Running, RunStatus::Paused, RunStatus::Compensating],
+        Some(A2aTaskState::Working) => {
+            &[RunStatus::Running, RunStatus::Paused, RunStatus::Compensating]
+        }
         Some(A2aTaskState::InputRequired) => &[RunStatus::Paused],
         Some(A2aTaskState::Completed) => &[RunStatus::Success],
         Some(A2aTaskState::Failed) => &[RunStatus::Failed],

@@ -10,9 +10,15 @@ pub(super) const FOLDER: &str = "a2a";
 
 /// Builds the card for the server, or for a single skill. `base` is the URL of the server without a
 /// trailing slash. The extended card is only for authenticated callers.
-pub(super) fn card(shared: &Shared, base: &str, only: Option<&SkillOffer>, is_extended: bool) -> A2aCard {
+pub(super) fn card(
+    shared: &Shared,
+    base: &str,
+    only: Option<&SkillOffer>,
+    is_extended: bool,
+) -> A2aCard {
     let settings = &shared.settings;
-    let url = only.map_or_else(|| base.to_owned(), |offer| format!("{base}/{FOLDER}/{}", offer.name));
+    let url =
+        only.map_or_else(|| base.to_owned(), |offer| format!("{base}/{FOLDER}/{}", offer.name));
     let capabilities = A2aCapabilities {
         streaming: true,
         push_notifications: shared.notifies(),
@@ -23,7 +29,10 @@ pub(super) fn card(shared: &Shared, base: &str, only: Option<&SkillOffer>, is_ex
     let skills = match only {
         Some(offer) => offer.skills.clone(),
         None => {
-            let shown = shared.offers.iter().filter(|offer| is_extended || !settings.extended.contains(&offer.name));
+            let shown = shared
+                .offers
+                .iter()
+                .filter(|offer| is_extended || !settings.extended.contains(&offer.name));
             shown.flat_map(|offer| offer.skills.clone()).collect()
         }
     };
@@ -34,10 +43,16 @@ pub(super) fn card(shared: &Shared, base: &str, only: Option<&SkillOffer>, is_ex
     }
     A2aCard {
         name: only.map_or_else(|| settings.name.clone(), |offer| offer.name.to_string()),
-        description: only.map_or_else(|| settings.description.clone(), |offer| offer.description.to_string()),
-        supported_interfaces: vec![A2aInterface::new(url.clone(), "JSONRPC"), A2aInterface::new(url, "HTTP+JSON")],
+        description: only
+            .map_or_else(|| settings.description.clone(), |offer| offer.description.to_string()),
+        supported_interfaces: vec![
+            A2aInterface::new(url.clone(), "JSONRPC"),
+            A2aInterface::new(url, "HTTP+JSON"),
+        ],
         provider: settings.provider.clone(),
-        version: only.and_then(|offer| offer.version.clone()).unwrap_or_else(|| settings.version.clone()),
+        version: only
+            .and_then(|offer| offer.version.clone())
+            .unwrap_or_else(|| settings.version.clone()),
         documentation_url: None,
         capabilities,
         security_schemes,
@@ -52,12 +67,17 @@ pub(super) fn card(shared: &Shared, base: &str, only: Option<&SkillOffer>, is_ex
 
 /// Checks the public URL of a server, and removes trailing slashes.
 pub(super) fn checked_url(url: &str) -> Result<String, A2aServerError> {
-    let problem = |problem: &str| A2aServerError::Address { url: url.to_owned(), problem: problem.to_owned() };
+    let problem = |problem: &str| A2aServerError::Address {
+        url: url.to_owned(),
+        problem: problem.to_owned(),
+    };
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let rest = rest.ok_or_else(|| problem("it begins with `https://` or `http://`"))?;
     let host = rest.split('/').next().unwrap_or_default();
     if host.is_empty() || rest.contains(['?', '#', ' ', '@']) {
-        return Err(problem("it has a host and a path at most, such as `https://agents.example/team`"));
+        return Err(problem(
+            "it has a host and a path at most, such as `https://agents.example/team`",
+        ));
     }
     Ok(url.trim_end_matches('/').to_owned())
 }

@@ -116,10 +116,9 @@ impl Shared {
         let streams_of = CallerSlots::new(settings.max_streams_of_caller);
         let lists_of = CallerPermits::new(MOST_LISTS_OF_CALLER);
         #[cfg(feature = "push")]
-        let push =
-            settings.push.clone().zip(runtime.store()).map(|(request, store)| {
-                super::push::Push::new(request, store, &settings.name, settings.auth.is_some())
-            });
+        let push = settings.push.clone().zip(runtime.store()).map(|(request, store)| {
+            super::push::Push::new(request, store, &settings.name, settings.auth.is_some())
+        });
         Self {
             runtime,
             settings,

@@ -9,7 +9,9 @@ use serde_json::{Map, Value, json};
 use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
-use crate::a2a::{A2aArtifact, A2aContent, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus};
+use crate::a2a::{
+    A2aArtifact, A2aContent, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus,
+};
 use agentflow_core::__private::extension::asks_approval;
 use agentflow_core::artifact::ArtifactRef;
 use agentflow_core::error::Error;
@@ -41,7 +43,9 @@ pub(super) async fn record_of(
 ) -> Result<RunRecord, Fault> {
     let record = match shared.runtime.run_record(&RunId::new(id)).await {
         Ok(record) => record,
-        Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => return Err(Fault::no_task()),
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {
+            return Err(Fault::no_task());
+        }
         Err(error) => return Err(Fault::internal(&error)),
     };
     // A task of another caller gives the same error as a missing task, so ids cannot be probed.
@@ -57,7 +61,8 @@ pub(super) async fn questions_for(
     caller: &A2aCaller,
     record: &RunRecord,
 ) -> Result<Vec<OpenQuestion>, Fault> {
-    let mut questions = shared.runtime.questions_of(record).await.map_err(|error| Fault::internal(&error))?;
+    let mut questions =
+        shared.runtime.questions_of(record).await.map_err(|error| Fault::internal(&error))?;
     questions.retain(|question| caller.approves || !asks_approval(&question.answer));
     Ok(questions)
 }
@@ -68,7 +73,11 @@ fn asks(record: &RunRecord) -> bool {
 }
 
 /// Returns the state of a task, as its caller sees it.
-pub(super) async fn state_of(shared: &Shared, caller: &A2aCaller, record: &RunRecord) -> Result<A2aTaskState, Fault> {
+pub(super) async fn state_of(
+    shared: &Shared,
+    caller: &A2aCaller,
+    record: &RunRecord,
+) -> Result<A2aTaskState, Fault> {
     let is_asked = asks(record) && !questions_for(shared, caller, record).await?.is_empty();
     Ok(state(record, is_asked))
 }
@@ -117,15 +126,24 @@ pub(super) async fn build_task(
 }
 
 /// Builds the status with its message.
-pub(super) async fn status_of(shared: &Shared, caller: &A2aCaller, record: &RunRecord) -> Result<A2aTaskStatus, Fault> {
-    let questions = if asks(record) { questions_for(shared, caller, record).await? } else { Vec::new() };
+pub(super) async fn status_of(
+    shared: &Shared,
+    caller: &A2aCaller,
+    record: &RunRecord,
+) -> Result<A2aTaskStatus, Fault> {
+    let questions =
+        if asks(record) { questions_for(shared, caller, record).await? } else { Vec::new() };
     let mut status = A2aTaskStatus::new(state(record, !questions.is_empty()));
     status.timestamp = Some(written(record.updated));
     let parts = match record.status {
         RunStatus::Paused if !questions.is_empty() => questions.iter().flat_map(question).collect(),
-        RunStatus::Paused if asks(record) => vec![A2aPart::text("it waits for an approval, which its host gives")],
+        RunStatus::Paused if asks(record) => {
+            vec![A2aPart::text("it waits for an approval, which its host gives")]
+        }
         RunStatus::Paused => vec![A2aPart::text("it waits for its operator")],
-        RunStatus::Failed | RunStatus::Cancelled => record.error.iter().map(A2aPart::text).collect(),
+        RunStatus::Failed | RunStatus::Cancelled => {
+            record.error.iter().map(A2aPart::text).collect()
+        }
         _ => Vec::new(),
     };
     if !parts.is_empty() {
@@ -162,12 +180,14 @@ pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<Ta
     if record.status != RunStatus::Success {
         return Ok(TaskResults::default());
     }
-    let output = shared.runtime.output(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+    let output =
+        shared.runtime.output(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
     let part = match output.decode::<Value>().unwrap_or_default() {
         Value::String(text) => A2aPart::text(text),
         value => A2aPart::data(value).media_type(super::skill_offer::JSON),
     };
-    let mut results = TaskResults { artifacts: vec![A2aArtifact::new(OUTPUT, [part])], omitted: Vec::new() };
+    let mut results =
+        TaskResults { artifacts: vec![A2aArtifact::new(OUTPUT, [part])], omitted: Vec::new() };
     if !shared.settings.output_files.is_empty() {
         add_files(shared, record, &mut results).await?;
     }
@@ -175,13 +195,20 @@ pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<Ta
 }
 
 /// Adds the newest version of each file that clients may have.
-async fn add_files(shared: &Shared, record: &RunRecord, results: &mut TaskResults) -> Result<(), Fault> {
+async fn add_files(
+    shared: &Shared,
+    record: &RunRecord,
+    results: &mut TaskResults,
+) -> Result<(), Fault> {
     let Shared { runtime, settings, .. } = shared;
     let saved = runtime.artifacts(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
     // The last listed artifact of a name is the newest, and it wins in the map.
-    let newest: BTreeMap<&str, &ArtifactRef> = saved.iter().map(|file| (&*file.name, file)).collect();
+    let newest: BTreeMap<&str, &ArtifactRef> =
+        saved.iter().map(|file| (&*file.name, file)).collect();
     let mut room = settings.max_file.saturating_mul(4);
-    for (name, file) in newest.into_iter().filter(|(name, _)| settings.output_files.iter().any(|of| is_named(name, of)))
+    for (name, file) in newest
+        .into_iter()
+        .filter(|(name, _)| settings.output_files.iter().any(|of| is_named(name, of)))
     {
         let size = usize::try_from(file.size).unwrap_or(usize::MAX);
         if size > settings.max_file || size > room {
@@ -195,8 +222,12 @@ async fn add_files(shared: &Shared, record: &RunRecord, results: &mut TaskResult
             continue;
         };
         room -= size;
-        let text = std::str::from_utf8(&bytes).ok().filter(|_| file.media_type.starts_with("text/"));
-        let content = text.map_or_else(|| A2aContent::Raw(bytes.to_vec()), |text| A2aContent::Text(text.to_owned()));
+        let text =
+            std::str::from_utf8(&bytes).ok().filter(|_| file.media_type.starts_with("text/"));
+        let content = text.map_or_else(
+            || A2aContent::Raw(bytes.to_vec()),
+            |text| A2aContent::Text(text.to_owned()),
+        );
         let part = A2aPart::new(content).media_type(&*file.media_type).filename(name);
         let mut artifact = A2aArtifact::new(format!("file/{name}"), [part]);
         artifact.name = Some(name.to_owned());
@@ -212,5 +243,6 @@ fn is_named(name: &str, given: &str) -> bool {
 
 /// Formats a time in ISO 8601, UTC, with milliseconds, as the protocol requires.
 fn written(time: Timestamp) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(time.as_millis())).to_string()
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(time.as_millis()))
+        .to_string()
 }

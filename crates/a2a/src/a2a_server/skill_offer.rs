@@ -78,14 +78,20 @@ struct CardSectionSkill {
 }
 
 /// Returns all offered skills, ordered by name.
-pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec<Arc<SkillOffer>>, A2aServerError> {
+pub(super) async fn offers(
+    runtime: &Runtime,
+    settings: &Settings,
+) -> Result<Vec<Arc<SkillOffer>>, A2aServerError> {
     let catalogue = runtime.catalogue().await;
     let agents = settings.agents.iter().map(|name| (EntryKind::Agent, name));
     let named = agents.chain(settings.workflows.iter().map(|name| (EntryKind::Workflow, name)));
     let mut offers: Vec<Arc<SkillOffer>> = Vec::new();
     for (kind, name) in named {
-        let unusable =
-            |problem: String| A2aServerError::Unusable { kind: kind.as_str(), name: name.to_string(), problem };
+        let unusable = |problem: String| A2aServerError::Unusable {
+            kind: kind.as_str(),
+            name: name.to_string(),
+            problem,
+        };
         // A name of a different kind gets a more specific error.
         let is = |other: EntryKind| kind != other && catalogue.get(other, name).is_ok();
         let entry = match catalogue.get(kind, name) {
@@ -130,36 +136,59 @@ pub(super) async fn offers(runtime: &Runtime, settings: &Settings) -> Result<Vec
         name: name.to_owned(),
         problem: problem.to_owned(),
     };
-    if let Some(name) = settings.sections.keys().find(|name| !settings.workflows.contains(&***name)) {
+    if let Some(name) = settings.sections.keys().find(|name| !settings.workflows.contains(&***name))
+    {
         return Err(unusable(name, "it has a card and is not offered; name it with `workflows`"));
     }
-    if let Some(name) = settings.extended.iter().find(|name| !offers.iter().any(|of| of.name == **name)) {
+    if let Some(name) =
+        settings.extended.iter().find(|name| !offers.iter().any(|of| of.name == **name))
+    {
         return Err(unusable(
             name,
             "it is on the extended card and is not offered; name it with `agents` or `workflows`",
         ));
     }
-    if let Some(name) = settings.default_skill.iter().find(|name| !offers.iter().any(|of| *of.name == ***name)) {
-        return Err(unusable(name, "it is the default and is not offered; name it with `agents` or `workflows`"));
+    if let Some(name) =
+        settings.default_skill.iter().find(|name| !offers.iter().any(|of| *of.name == ***name))
+    {
+        return Err(unusable(
+            name,
+            "it is the default and is not offered; name it with `agents` or `workflows`",
+        ));
     }
     offers.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(offers)
 }
 
-fn offer(entry: &CatalogueEntry, section: Option<&Value>, files: &[String]) -> Result<SkillOffer, String> {
+fn offer(
+    entry: &CatalogueEntry,
+    section: Option<&Value>,
+    files: &[String],
+) -> Result<SkillOffer, String> {
     let name = &entry.name;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     if name.is_empty() || name.len() > MOST_NAME || !name.bytes().all(is_name) {
-        return Err("its name is a part of an address: 1 to 128 letters, digits, `_`, `-` and `.`".to_owned());
+        return Err("its name is a part of an address: 1 to 128 letters, digits, `_`, `-` and `.`"
+            .to_owned());
     }
     let input = match (&entry.input, entry.kind) {
-        (Some(input), EntryKind::Agent) if input["type"] == "string" => Input::Text { files: files.to_vec() },
-        (Some(input), _) => Input::Object { check: SchemaCheck::new(input)?, only: required_field(input) },
-        _ => return Err("its arguments have no schema, and a client must know them; offer another one".to_owned()),
+        (Some(input), EntryKind::Agent) if input["type"] == "string" => {
+            Input::Text { files: files.to_vec() }
+        }
+        (Some(input), _) => {
+            Input::Object { check: SchemaCheck::new(input)?, only: required_field(input) }
+        }
+        _ => {
+            return Err(
+                "its arguments have no schema, and a client must know them; offer another one"
+                    .to_owned(),
+            );
+        }
     };
     let section: Option<CardSection> = match section {
         Some(section) => Some(
-            serde_path_to_error::deserialize(section).map_err(|error| format!("its card has a mistake: {error}"))?,
+            serde_path_to_error::deserialize(section)
+                .map_err(|error| format!("its card has a mistake: {error}"))?,
         ),
         None => None,
     };
@@ -179,7 +208,9 @@ fn offer(entry: &CatalogueEntry, section: Option<&Value>, files: &[String]) -> R
     // Only agents that take text accept files, so only their skills list the media types.
     if matches!(input, Input::Text { .. }) && !files.is_empty() {
         let modes = [TEXT, JSON].into_iter().chain(files.iter().map(String::as_str));
-        skills.iter_mut().for_each(|skill| skill.input_modes = modes.clone().map(str::to_owned).collect());
+        skills
+            .iter_mut()
+            .for_each(|skill| skill.input_modes = modes.clone().map(str::to_owned).collect());
     }
     Ok(SkillOffer {
         kind: entry.kind,
@@ -194,7 +225,10 @@ fn offer(entry: &CatalogueEntry, section: Option<&Value>, files: &[String]) -> R
 /// Returns the required field of an object schema that requires exactly one field.
 fn required_field(schema: &Value) -> Option<RequiredField> {
     let [Value::String(name)] = schema.get("required")?.as_array()?.as_slice() else { return None };
-    let kind = schema.get("properties").and_then(|fields| fields.get(name)).and_then(|field| field.get("type"));
+    let kind = schema
+        .get("properties")
+        .and_then(|fields| fields.get(name))
+        .and_then(|field| field.get("type"));
     Some(RequiredField { name: name.clone(), is_text: kind.is_some_and(|kind| kind == "string") })
 }
 
@@ -211,7 +245,10 @@ impl SkillOffer {
 
     /// Returns the text of an input that a client can send as plain text.
     pub(super) fn text_alone(&self, input: &Value) -> Option<String> {
-        let Input::Object { only: Some(RequiredField { name, is_text: true }), .. } = &self.input else { return None };
+        let Input::Object { only: Some(RequiredField { name, is_text: true }), .. } = &self.input
+        else {
+            return None;
+        };
         input.as_object().filter(|fields| fields.len() == 1)?.get(name)?.as_str().map(str::to_owned)
     }
 
@@ -226,8 +263,10 @@ impl SkillOffer {
                 let (text, media) = read_text_and_files(message, files)?;
                 let arguments = json!({"message": text});
                 if !media.is_empty() {
-                    let text = Some(text).filter(|text| !text.is_empty()).map(|text| Part::Text { text });
-                    let parts: Vec<Part> = text.into_iter().chain(media.into_iter().map(Part::Media)).collect();
+                    let text =
+                        Some(text).filter(|text| !text.is_empty()).map(|text| Part::Text { text });
+                    let parts: Vec<Part> =
+                        text.into_iter().chain(media.into_iter().map(Part::Media)).collect();
                     conversation.push(Message::new(Role::User, parts));
                 }
                 arguments
@@ -236,7 +275,9 @@ impl SkillOffer {
                 let (texts, objects) = contents(message)?;
                 let arguments = match (texts.as_slice(), objects.as_slice(), only) {
                     ([], [object], _) => Some((*object).clone()),
-                    ([_, ..], [], Some(RequiredField { name, is_text: true })) => Some(json!({name: texts.join("\n")})),
+                    ([_, ..], [], Some(RequiredField { name, is_text: true })) => {
+                        Some(json!({name: texts.join("\n")}))
+                    }
                     ([text], [], only) => from_json_text(text, check, only.as_ref()),
                     _ => None,
                 };
@@ -246,9 +287,9 @@ impl SkillOffer {
                         "`{of}` takes one part with `data`, an object that fits its input, or the same as JSON in one text"
                     ))
                 })?;
-                check
-                    .check(&arguments)
-                    .map_err(|problem| Fault::params(format!("the input does not fit: {problem}")))?;
+                check.check(&arguments).map_err(|problem| {
+                    Fault::params(format!("the input does not fit: {problem}"))
+                })?;
                 arguments
             }
         };
@@ -262,7 +303,9 @@ fn from_json_text(text: &str, check: &SchemaCheck, only: Option<&RequiredField>)
     let value: Value = serde_json::from_str(text).ok()?;
     match only {
         // A value that matches the whole schema is the whole input.
-        Some(RequiredField { name, .. }) if check.check(&value).is_err() => Some(json!({name: value})),
+        Some(RequiredField { name, .. }) if check.check(&value).is_err() => {
+            Some(json!({name: value}))
+        }
         _ => value.is_object().then_some(value),
     }
 }
@@ -276,20 +319,25 @@ pub(super) fn whole_numbers(value: &Value) -> String {
 
 /// Returns the text of a message for an agent, and the files for its model: bytes of the accepted
 /// media types. A file URL becomes a line of the text; the server does not fetch it.
-fn read_text_and_files(message: &A2aMessage, files: &[String]) -> Result<(String, Vec<Media>), Fault> {
+fn read_text_and_files(
+    message: &A2aMessage,
+    files: &[String],
+) -> Result<(String, Vec<Media>), Fault> {
     let (mut texts, mut values, mut media) = (Vec::new(), Vec::new(), Vec::new());
     for part in &message.parts {
         match &part.content {
             A2aContent::Text(text) if is_read(part, TEXT) => texts.push(text.clone()),
             A2aContent::Data(value) if is_read(part, JSON) => values.push(value.to_string()),
             A2aContent::Raw(bytes) => {
-                let kind = part.media_type.as_deref().map(base_type).filter(|kind| is_file(kind, files));
+                let kind =
+                    part.media_type.as_deref().map(base_type).filter(|kind| is_file(kind, files));
                 let kind = kind.ok_or_else(|| unread(part, files))?;
                 let file = Media::of_bytes(kind, bytes);
                 media.push(part.filename.iter().cloned().fold(file, Media::name));
             }
             A2aContent::Url(url) => {
-                let is_file = part.media_type.as_deref().is_none_or(|kind| is_file(&base_type(kind), files));
+                let is_file =
+                    part.media_type.as_deref().is_none_or(|kind| is_file(&base_type(kind), files));
                 if files.is_empty() || !is_file {
                     return Err(unread(part, files));
                 }
@@ -299,7 +347,8 @@ fn read_text_and_files(message: &A2aMessage, files: &[String]) -> Result<(String
                     && url.len() <= MOST_ADDRESS
                     && !url.contains(|of: char| of.is_whitespace() || of.is_control());
                 if !is_address {
-                    let problem = "message.parts: `url` is the address of a file, with `https:` or `http:`";
+                    let problem =
+                        "message.parts: `url` is the address of a file, with `https:` or `http:`";
                     return Err(Fault::params(problem));
                 }
                 let about = [part.filename.as_deref(), part.media_type.as_deref()];
@@ -317,10 +366,14 @@ fn read_text_and_files(message: &A2aMessage, files: &[String]) -> Result<(String
 fn unread(part: &A2aPart, files: &[String]) -> Fault {
     let kinds = [TEXT, JSON].into_iter().chain(files.iter().map(String::as_str));
     let kinds = kinds.map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
-    let what = part.media_type.as_deref().map_or("a file without a media type".to_owned(), |kind| {
-        format!("a part of the media type `{}`", agentflow_schema::text::head(kind, 128))
-    });
-    Fault::new(A2aErrorCode::ContentTypeNotSupported, format!("{what} is not read; these are: {kinds}"))
+    let what =
+        part.media_type.as_deref().map_or("a file without a media type".to_owned(), |kind| {
+            format!("a part of the media type `{}`", agentflow_schema::text::head(kind, 128))
+        });
+    Fault::new(
+        A2aErrorCode::ContentTypeNotSupported,
+        format!("{what} is not read; these are: {kinds}"),
+    )
 }
 
 /// Removes the parameters of a media type.
@@ -332,12 +385,17 @@ fn base_type(kind: &str) -> String {
 /// `image/*`.
 fn is_file(kind: &str, named: &[String]) -> bool {
     let is_token = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
     };
-    let Some((major, minor)) = kind.split_once('/').filter(|(major, minor)| is_token(major) && is_token(minor)) else {
+    let Some((major, minor)) =
+        kind.split_once('/').filter(|(major, minor)| is_token(major) && is_token(minor))
+    else {
         return false;
     };
-    named.iter().any(|named| named.split_once('/').is_some_and(|(of, sub)| of == major && (sub == "*" || sub == minor)))
+    named.iter().any(|named| {
+        named.split_once('/').is_some_and(|(of, sub)| of == major && (sub == "*" || sub == minor))
+    })
 }
 
 /// Returns the text and the data values of a message.
@@ -348,7 +406,8 @@ pub(super) fn contents(message: &A2aMessage) -> Result<(Vec<&str>, Vec<&Value>),
             A2aContent::Text(text) if is_read(part, TEXT) => texts.push(text.as_str()),
             A2aContent::Data(value) if is_read(part, JSON) => values.push(value),
             _ => {
-                let problem = format!("a part is neither a text nor a value; `{TEXT}` and `{JSON}` are read");
+                let problem =
+                    format!("a part is neither a text nor a value; `{TEXT}` and `{JSON}` are read");
                 return Err(Fault::new(A2aErrorCode::ContentTypeNotSupported, problem));
             }
         }

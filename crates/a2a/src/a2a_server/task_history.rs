@@ -34,7 +34,8 @@ pub(super) async fn load_history(
     if most == 0 || *room == 0 {
         return Ok(Vec::new());
     }
-    let events = shared.runtime.journal(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+    let events =
+        shared.runtime.journal(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
     let mut said = said(shared, caller, record, &events);
     said.drain(..said.len().saturating_sub(most));
     let mut history = Vec::new();
@@ -52,7 +53,12 @@ pub(super) async fn load_history(
     Ok(history)
 }
 
-fn said(shared: &Shared, caller: &A2aCaller, record: &RunRecord, events: &[Event]) -> Vec<A2aMessage> {
+fn said(
+    shared: &Shared,
+    caller: &A2aCaller,
+    record: &RunRecord,
+    events: &[Event],
+) -> Vec<A2aMessage> {
     let message = |role: A2aRole, event: &Event, parts: Vec<A2aPart>| {
         let message = A2aMessage::new(role, parts).id(format!("{}-{}", record.run_id, event.seq));
         message.task(record.run_id.as_str()).context(context_of(record))
@@ -65,7 +71,11 @@ fn said(shared: &Shared, caller: &A2aCaller, record: &RunRecord, events: &[Event
                 let parts = match &started.body {
                     // The program built the prompt of an agent with arguments. The client did not
                     // send it.
-                    RunBody::Agent(_) if !shared.offer(&record.name).is_some_and(|of| of.takes_text()) => continue,
+                    RunBody::Agent(_)
+                        if !shared.offer(&record.name).is_some_and(|of| of.takes_text()) =>
+                    {
+                        continue;
+                    }
                     RunBody::Agent(agent) => {
                         // `given` is the conversation before middleware changed it.
                         let given = agent
@@ -75,7 +85,11 @@ fn said(shared: &Shared, caller: &A2aCaller, record: &RunRecord, events: &[Event
                             .messages()
                             .iter()
                             .rfind(|message| message.role() == Role::User);
-                        given.into_iter().flat_map(|message| message.parts()).filter_map(part).collect()
+                        given
+                            .into_iter()
+                            .flat_map(|message| message.parts())
+                            .filter_map(part)
+                            .collect()
                     }
                     RunBody::Workflow(workflow) => vec![input(shared, record, &workflow.input)],
                     _ => continue,
@@ -86,7 +100,9 @@ fn said(shared: &Shared, caller: &A2aCaller, record: &RunRecord, events: &[Event
                     None => first,
                 });
             }
-            EventKind::ApprovalRequested(question) if caller.approves || !asks_approval(&question.answer) => {
+            EventKind::ApprovalRequested(question)
+                if caller.approves || !asks_approval(&question.answer) =>
+            {
                 asked.push(&event.path);
                 said.push(message(A2aRole::Agent, event, question_parts(event, question)));
             }
@@ -132,7 +148,8 @@ fn part(part: &Part) -> Option<A2aPart> {
     match part {
         Part::Text { text } => Some(A2aPart::text(text)),
         Part::Media(Media { mime_type, url, name, .. }) => {
-            let content = match url.strip_prefix("data:").and_then(|url| url.split_once(";base64,")) {
+            let content = match url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"))
+            {
                 Some((_, base64)) => A2aContent::from_base64(base64).ok()?,
                 None => A2aContent::Url(url.clone()),
             };

@@ -38,12 +38,18 @@ impl TaskUpdates {
         run: &RunId,
         stops_when_settled: bool,
     ) -> Result<Self, Fault> {
-        let record = shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
+        let record =
+            shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
         // Events are read from the position of the record, so no change between the two reads is
         // lost.
-        let events = shared.runtime.events(run, record.events).await.map_err(|error| Fault::internal(&error))?;
+        let events = shared
+            .runtime
+            .events(run, record.events)
+            .await
+            .map_err(|error| Fault::internal(&error))?;
         let task = build_task(shared, caller, &record, true).await?;
-        let over = record.status.has_ended() || (stops_when_settled && is_settled(task.status.state));
+        let over =
+            record.status.has_ended() || (stops_when_settled && is_settled(task.status.state));
         Ok(Self {
             shared: Arc::clone(shared),
             caller: caller.clone(),
@@ -89,11 +95,17 @@ impl TaskUpdates {
     }
 
     async fn look(&mut self) -> Result<(), Fault> {
-        let record = self.shared.runtime.run_record(&self.run).await.map_err(|error| Fault::internal(&error))?;
+        let record = self
+            .shared
+            .runtime
+            .run_record(&self.run)
+            .await
+            .map_err(|error| Fault::internal(&error))?;
         let updates = self.changes(&record).await?;
         self.waiting.extend(updates);
         self.is_stale = false;
-        self.is_over = record.status.has_ended() || (self.stops_when_settled && is_settled(self.shown.0));
+        self.is_over =
+            record.status.has_ended() || (self.stops_when_settled && is_settled(self.shown.0));
         Ok(())
     }
 
@@ -107,10 +119,15 @@ impl TaskUpdates {
         let results = results_of(&self.shared, record).await?.artifacts.into_iter();
         let mut updates: Vec<A2aUpdate> = results
             .map(|artifact| {
-                A2aUpdate::Artifact(Box::new(A2aArtifactUpdate::whole(task_id.clone(), context_id.clone(), artifact)))
+                A2aUpdate::Artifact(Box::new(A2aArtifactUpdate::whole(
+                    task_id.clone(),
+                    context_id.clone(),
+                    artifact,
+                )))
             })
             .collect();
-        updates.push(A2aUpdate::Status(Box::new(A2aStatusUpdate::new(task_id, context_id, status))));
+        updates
+            .push(A2aUpdate::Status(Box::new(A2aStatusUpdate::new(task_id, context_id, status))));
         self.shown = shown;
         Ok(updates)
     }

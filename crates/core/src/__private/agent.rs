@@ -2,10 +2,12 @@
 //! the check of its model's name.
 
 use super::tool::LinkedTool;
-pub use crate::agent::arguments::{AgentArguments, AgentParameter, ParameterProbe, UndecodableParameter};
+pub use crate::agent::arguments::{
+    AgentArguments, AgentParameter, ParameterProbe, UndecodableParameter,
+};
 pub use crate::agent::call::{
-    AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn, Answers,
-    TextAnswerFallback,
+    AgentAnswer, AgentCall, AgentContext, AgentError, AgentOptions, AgentParam, AgentReturn,
+    Answers, TextAnswerFallback,
 };
 pub use crate::agent::{Agent, AgentDefinition};
 pub use crate::model::PromptCache;

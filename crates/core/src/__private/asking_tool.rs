@@ -58,7 +58,8 @@ pub fn ask_user() -> AskUser {
 #[allow(non_camel_case_types)]
 pub struct ask_user {}
 
-static ASK_USER: LinkedTool = LinkedTool::asking("ask_user", (file!(), line!()), (definition, question_of));
+static ASK_USER: LinkedTool =
+    LinkedTool::asking("ask_user", (file!(), line!()), (definition, question_of));
 
 impl PathTool for ask_user {
     type Parameters = ();

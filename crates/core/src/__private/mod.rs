@@ -32,7 +32,9 @@ pub use inventory;
 pub use self::agent::*;
 pub use self::asking_tool::ask_user;
 #[cfg(feature = "documents")]
-pub use self::document::{IncludedDocument, IncludedInputs, NodeValue, run_included, start_included, unknown_tools};
+pub use self::document::{
+    IncludedDocument, IncludedInputs, NodeValue, run_included, start_included, unknown_tools,
+};
 pub use self::exit_tool::exit_loop;
 pub use self::memory_paths::{forget, recall, remember};
 pub use self::tool::*;

@@ -15,14 +15,15 @@ use crate::run::Around;
 pub use crate::tool::answer_schema::AnswerType;
 use crate::tool::ask_user::nobody_to_ask;
 pub use crate::tool::call_forms::{
-    ArgumentCopies, ArgumentForm, ChangedArguments, ErrorForm, GivenArgument, OpaqueAnswer, OpaqueError, ReadAnswer,
-    ReturnForm,
+    ArgumentCopies, ArgumentForm, ChangedArguments, ErrorForm, GivenArgument, OpaqueAnswer,
+    OpaqueError, ReadAnswer, ReturnForm,
 };
 pub use crate::tool::call_in_step::StepToolCall;
 pub use crate::tool::matched_tool_call::MatchedToolCall;
 use crate::tool::{
-    Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput,
-    ToolParam, ToolParams, ToolPolicy, ToolRef, ToolReturn, UserQuestion, parameters_schema,
+    Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError,
+    ToolFuture, ToolOutput, ToolParam, ToolParams, ToolPolicy, ToolRef, ToolReturn, UserQuestion,
+    parameters_schema,
 };
 use crate::tuples::all_the_tuples;
 
@@ -118,7 +119,11 @@ impl LinkedTool {
     }
 
     /// Creates a tool whose answer comes from a person.
-    pub(super) const fn asking(name: &'static str, (file, line): (&'static str, u32), asking: Asking) -> Self {
+    pub(super) const fn asking(
+        name: &'static str,
+        (file, line): (&'static str, u32),
+        asking: Asking,
+    ) -> Self {
         let body = Body { types: &[], call: |_, _, _| ToolFuture::ready(Err(nobody_to_ask())) };
         let mut tool = Self::new(name, "", (file, line), &[], Options::DEFAULT, body);
         tool.asking = Some(asking);
@@ -134,7 +139,8 @@ impl LinkedTool {
         answer_schema: fn() -> Option<Value>,
     ) -> Self {
         let body = Body { types: &[], call };
-        let mut tool = Self::new(name, "", (file, line), &[], Options::DEFAULT, body).answering(answer_schema);
+        let mut tool =
+            Self::new(name, "", (file, line), &[], Options::DEFAULT, body).answering(answer_schema);
         tool.provided = Some(provided);
         tool
     }
@@ -167,7 +173,8 @@ impl LinkedTool {
             compensate: self.options.compensate.map(|undo| undo().name.into()),
         };
         let parameters = parameters_schema(self.parameters);
-        let mut definition = ToolDefinition::new(self.name, self.description, parameters).policy(policy);
+        let mut definition =
+            ToolDefinition::new(self.name, self.description, parameters).policy(policy);
         definition.source = Some(SourceLocation::new(self.file, self.line));
         definition.supports_streaming = self.options.streaming;
         definition
@@ -285,9 +292,9 @@ pub fn announced<T: PathTool>() -> Option<StepToolCall> {
 /// cannot collide with names of the user.
 pub mod call_forms {
     pub use crate::tool::call_forms::{
-        CloneArgument as _, FailureError as _, OnceArgument as _, OpaqueAnswer as _, OpaqueArgument as _,
-        OpaqueError as _, ReadableArgument as _, RecordableArgument as _, RecordableError as _, ResultAnswer as _,
-        UnreadableArgument as _, ValueAnswer as _,
+        CloneArgument as _, FailureError as _, OnceArgument as _, OpaqueAnswer as _,
+        OpaqueArgument as _, OpaqueError as _, ReadableArgument as _, RecordableArgument as _,
+        RecordableError as _, ResultAnswer as _, UnreadableArgument as _, ValueAnswer as _,
     };
 }
 
@@ -497,7 +504,10 @@ impl FromValue {
 }
 
 impl FromResult {
-    pub fn finish<T: ToolReturn, E: ToolFailure>(self, result: &Result<T, E>) -> Result<ToolOutput, ToolError> {
+    pub fn finish<T: ToolReturn, E: ToolFailure>(
+        self,
+        result: &Result<T, E>,
+    ) -> Result<ToolOutput, ToolError> {
         match result {
             Ok(value) => value.to_output(),
             Err(error) => Err(ToolError::from_error(error)),

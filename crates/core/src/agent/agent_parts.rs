@@ -23,7 +23,8 @@ impl Description {
     }
 
     fn add_parts(&self, output: Option<&Value>, definition: &mut Definition) {
-        let mut add = |aspect, what: &Value| definition.add(PartOf::Agent, &self.name, aspect, what);
+        let mut add =
+            |aspect, what: &Value| definition.add(PartOf::Agent, &self.name, aspect, what);
         // The template is hashed, not its result: instructions of an `#[agent]` differ with each
         // call's arguments.
         let template = self.definition.map(AgentDefinition::instruction);

@@ -13,8 +13,8 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::run::Host;
 use crate::tool::{
-    Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolList, ToolOutput, ToolPolicy,
-    ToolRef, read_arguments,
+    Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolList,
+    ToolOutput, ToolPolicy, ToolRef, read_arguments,
 };
 
 /// Length in bytes of the part of the instructions that serves as a tool description.
@@ -81,7 +81,8 @@ impl<O: 'static> AgentTool<O> {
         // A repeated call at the same step resumes the agent instead of starting it again, so it is
         // idempotent.
         let policy = ToolPolicy::default().effects(effects).idempotent();
-        let mut definition = ToolDefinition::new(Arc::clone(&description.name), about, parameters).policy(policy);
+        let mut definition =
+            ToolDefinition::new(Arc::clone(&description.name), about, parameters).policy(policy);
         definition.public_description = Some(description.public());
         Self { agent, definition: Arc::new(definition) }
     }
@@ -117,7 +118,9 @@ impl<O: 'static> AgentTool<O> {
                 read_arguments::<Value>(arguments, &self.definition.parameters)?;
                 RunRequest::default()
             }
-            None => RunRequest::new(read_arguments::<Arguments>(arguments, &self.definition.parameters)?.request),
+            None => RunRequest::new(
+                read_arguments::<Arguments>(arguments, &self.definition.parameters)?.request,
+            ),
         };
         let answer = self.agent.answer_in(cx, request).await;
         answer.map(ToolOutput::encoded).map_err(|error| ToolError::from_error(&error))
@@ -155,7 +158,8 @@ impl<O: 'static> Tool for AgentTool<O> {
         };
         // Building the agent here reports missing resources and an unknown model together with the
         // calling agent.
-        let bound = agent.build().map(|agent| Self { agent, definition: Arc::clone(&self.definition) });
+        let bound =
+            agent.build().map(|agent| Self { agent, definition: Arc::clone(&self.definition) });
         Some(bound.map(ToolRef::from))
     }
 }

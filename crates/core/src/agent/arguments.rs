@@ -67,7 +67,10 @@ impl AgentDefinition {
         Ok(parameters_of(&self.readable(&parameters)?))
     }
 
-    fn readable<'p>(&self, parameters: &'p [AgentParameter]) -> Result<Vec<(&'static str, &'p ParamType)>> {
+    fn readable<'p>(
+        &self,
+        parameters: &'p [AgentParameter],
+    ) -> Result<Vec<(&'static str, &'p ParamType)>> {
         let readable = |of: &'p AgentParameter| match &of.read {
             Some(read) => Ok((of.name, read)),
             None => Err(Error::Build {
@@ -89,9 +92,11 @@ impl AgentDefinition {
     /// [`ToolError::invalid_arguments`], which names each argument that does not match.
     pub(crate) fn asked(&'static self, arguments: &str) -> Result<ErasedAgent, ToolError> {
         let parameters = (self.options().parameters)();
-        let readable = self.readable(&parameters).map_err(|error| ToolError::new(error.to_string()))?;
+        let readable =
+            self.readable(&parameters).map_err(|error| ToolError::new(error.to_string()))?;
         let mut read = AgentArguments(read_each(&readable, arguments)?);
-        (self.options().asking)(&mut read).ok_or_else(|| ToolError::new("the arguments could not be read"))
+        (self.options().asking)(&mut read)
+            .ok_or_else(|| ToolError::new("the arguments could not be read"))
     }
 }
 

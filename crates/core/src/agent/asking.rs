@@ -15,8 +15,8 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::on_timeout::OnTimeout;
 use crate::run::Approval;
 use crate::tool::{
-    CallQuestion, QuestionAnswer, RecordedOutcome, ReplacedKind, StandIn, ToolError, began, ended, fitting, is_granted,
-    scope_refusal, warn_unanswerable,
+    CallQuestion, QuestionAnswer, RecordedOutcome, ReplacedKind, StandIn, ToolError, began, ended,
+    fitting, is_granted, scope_refusal, warn_unanswerable,
 };
 
 /// A call that may start.
@@ -71,13 +71,19 @@ impl Run {
     /// refused later.
     pub(super) fn asks(&self, admitted: &AdmittedCall) -> Option<Result<Call>> {
         let tool = &admitted.tool;
-        if !self.offered.asks || admitted.agreed || tool.refused.is_some() || !self.segment.shared.log.is_durable() {
+        if !self.offered.asks
+            || admitted.agreed
+            || tool.refused.is_some()
+            || !self.segment.shared.log.is_durable()
+        {
             return None;
         }
         let offered = self.offered.tools.get(&*tool.call.name)?;
         let definition = offered.definition();
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
-        if !(definition.policy.approve || offered.asks()) || (tool.call.name == ANSWER_TOOL && answers()) {
+        if !(definition.policy.approve || offered.asks())
+            || (tool.call.name == ANSWER_TOOL && answers())
+        {
             return None;
         }
         if scope_refusal(definition, &self.scopes, &definition.name).is_some() {
@@ -85,7 +91,11 @@ impl Run {
         }
         match offered.asks() {
             // A test that replaces the tool answers the call itself.
-            true if StandIn::of(&self.plan.host, ReplacedKind::Tool, &definition.name).is_some() => return None,
+            true if StandIn::of(&self.plan.host, ReplacedKind::Tool, &definition.name)
+                .is_some() =>
+            {
+                return None;
+            }
             true => {}
             // The approval was granted before the run started.
             false if is_granted(definition, &self.scopes) => return None,
@@ -108,9 +118,14 @@ impl Run {
         // After a restart the journal may contain the question, and perhaps its answer. It is asked
         // at most once.
         let recorded = shared.log.records_below(&tool.path);
-        let mut of_call = recorded.into_iter().filter(|(_, path, _)| *path == tool.path).map(|(.., kind)| kind).rev();
-        let last =
-            of_call.find(|kind| matches!(kind, EventKind::ApprovalRequested(_) | EventKind::ApprovalResolved { .. }));
+        let mut of_call = recorded
+            .into_iter()
+            .filter(|(_, path, _)| *path == tool.path)
+            .map(|(.., kind)| kind)
+            .rev();
+        let last = of_call.find(|kind| {
+            matches!(kind, EventKind::ApprovalRequested(_) | EventKind::ApprovalResolved { .. })
+        });
         let question = match last {
             Some(EventKind::ApprovalResolved { answer, by }) => {
                 let question = of_call.find_map(|kind| match kind {
@@ -128,10 +143,14 @@ impl Run {
         };
         let question = match question {
             Ok(question) => question,
-            Err(error) => return Some(Err(crate::error::Error::value(definition.catalogue_name(), &error))),
+            Err(error) => {
+                return Some(Err(crate::error::Error::value(definition.catalogue_name(), &error)));
+            }
         };
         let tool = tool.clone();
-        Some(Ok(Box::pin(async move { Ok(Stage::Answered(Box::new((tool, word(question.answer().await?))))) })))
+        Some(Ok(Box::pin(async move {
+            Ok(Stage::Answered(Box::new((tool, word(question.answer().await?)))))
+        })))
     }
 
     /// Logs a warning for each tool that needs approval, if the run has no store: its calls will be
@@ -159,12 +178,19 @@ impl Run {
             }
         };
         match answer.approval {
-            Approval::Granted { arguments: None, .. } => Some(AdmittedCall { tool, agreed: true, given: None }),
+            Approval::Granted { arguments: None, .. } => {
+                Some(AdmittedCall { tool, agreed: true, given: None })
+            }
             // The changed arguments are executed; the model's own are recorded with the call.
             Approval::Granted { arguments: Some(arguments), .. } => {
                 let given = Some(tool.call.arguments.as_str().into());
-                let call = ToolCall { arguments: arguments.to_string(), ..ToolCall::clone(&tool.call) };
-                Some(AdmittedCall { tool: PendingTool { call: Arc::new(call), ..tool }, agreed: true, given })
+                let call =
+                    ToolCall { arguments: arguments.to_string(), ..ToolCall::clone(&tool.call) };
+                Some(AdmittedCall {
+                    tool: PendingTool { call: Arc::new(call), ..tool },
+                    agreed: true,
+                    given,
+                })
             }
             Approval::Denied { comment } => {
                 let comment = comment.filter(|comment| !comment.is_empty());
@@ -172,7 +198,9 @@ impl Run {
                 let (status, said) = match answer.late {
                     None => (ToolStatus::Unauthorized, "did not agree"),
                     Some(OnTimeout::Fail) => (ToolStatus::Timeout, "did not answer in time"),
-                    Some(_) => (ToolStatus::Unauthorized, "did not answer in time, so it is not made"),
+                    Some(_) => {
+                        (ToolStatus::Unauthorized, "did not answer in time, so it is not made")
+                    }
                 };
                 let said = format!("a person was asked about this call and {said}{why}");
                 let result = closed(&tool.call, status, &said);
@@ -198,7 +226,11 @@ fn answer_result(call: &ToolCall, answer: &QuestionAnswer) -> ToolResult {
         Some(OnTimeout::Fail) => ToolStatus::Timeout,
         Some(_) => ToolStatus::Unauthorized,
     };
-    ToolResult::new(call, late, "the user did not answer in time; decide without the answer, or say what you need")
+    ToolResult::new(
+        call,
+        late,
+        "the user did not answer in time; decide without the answer, or say what you need",
+    )
 }
 
 /// Returns a completed stage for a call whose result is known.

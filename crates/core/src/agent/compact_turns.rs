@@ -31,7 +31,8 @@ impl Run {
             }
         };
         let written = self.segment.shared.log.snapshot(|events| {
-            let mut machine = AgentMachine::new(StepPath::root(), Arc::clone(&first.limits), rule(first));
+            let mut machine =
+                AgentMachine::new(StepPath::root(), Arc::clone(&first.limits), rule(first));
             if self.team.is_some() {
                 machine.in_team();
             }
@@ -66,7 +67,8 @@ pub(super) fn compact(
     }
     let mut advanced = machine.advanced(known)?;
     let records = events.iter().map(|event| (event.time, &event.path, &event.kind));
-    advanced.spent_ms = u64::try_from(time_spent(records, &root, last.time).as_millis()).unwrap_or(u64::MAX);
+    advanced.spent_ms =
+        u64::try_from(time_spent(records, &root, last.time).as_millis()).unwrap_or(u64::MAX);
     let ledger = Ledger::of(&events);
     advanced.tokens = ledger.tokens_of(&root);
     advanced.last_tokens = ledger.last_tokens_of(&root);

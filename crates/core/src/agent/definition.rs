@@ -72,7 +72,8 @@ impl AgentDefinition {
         let mut keys: Vec<Arc<str>> = Vec::new();
         // `{{` is an escaped brace.
         for rest in self.instruction.replace("{{", "").split("{app:").skip(1) {
-            let key: Arc<str> = format!("app:{}", rest.split(['}', '?']).next().unwrap_or_default()).into();
+            let key: Arc<str> =
+                format!("app:{}", rest.split(['}', '?']).next().unwrap_or_default()).into();
             if !keys.contains(&key) {
                 keys.push(key);
             }
@@ -118,8 +119,10 @@ impl AgentDefinition {
             output_retries: self.options.output_retries.unwrap_or(defaults.output_retries),
             ..defaults
         };
-        let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).with_definition(self);
-        let agent = agent.tools(self.tools()).settings(AgentSettings::new().model(settings).limits(limits));
+        let agent =
+            Agent::new(self.model().unwrap_or_default()).name(self.name).with_definition(self);
+        let agent =
+            agent.tools(self.tools()).settings(AgentSettings::new().model(settings).limits(limits));
         agent.changed(|agent| {
             agent.output_key = self.options.output_key.map(|key| key());
             agent.purpose = self.options.description.map(Arc::from);
@@ -131,11 +134,10 @@ impl AgentDefinition {
     /// # Errors
     /// If neither the runtime nor the attribute names a model.
     pub(super) fn model_in(&self, host: &Host) -> Result<ModelSource> {
-        let of_runtime = host.part::<AgentModels>().and_then(|models| models.replacement(self.name));
-        of_runtime.or_else(|| self.options.model.map(ModelSource::from)).ok_or_else(|| Error::Build {
-            what: "agent",
-            name: self.name.into(),
-            problem: NO_MODEL.to_owned(),
+        let of_runtime =
+            host.part::<AgentModels>().and_then(|models| models.replacement(self.name));
+        of_runtime.or_else(|| self.options.model.map(ModelSource::from)).ok_or_else(|| {
+            Error::Build { what: "agent", name: self.name.into(), problem: NO_MODEL.to_owned() }
         })
     }
 
@@ -153,7 +155,8 @@ impl AgentDefinition {
     /// Returns the agent as a catalogue describes it: name, doc comment and answer schema. It is
     /// never run.
     pub(crate) fn described(&'static self) -> ErasedAgent {
-        let agent = Agent::new(self.model().unwrap_or_default()).name(self.name).with_definition(self);
+        let agent =
+            Agent::new(self.model().unwrap_or_default()).name(self.name).with_definition(self);
         let agent = agent.changed(|agent| agent.purpose = self.options.description.map(Arc::from));
         (self.options.answering)(agent.instruct(self.instruction))
     }
@@ -196,6 +199,12 @@ pub(crate) fn linked() -> ByName<&'static AgentDefinition> {
 }
 
 /// Returns the error for two `#[agent]` functions with the same name.
-pub(crate) fn two_linked((first, second): &(&'static AgentDefinition, &'static AgentDefinition)) -> RegistryError {
-    RegistryError::DuplicateAgent { name: first.name, first: first.source(), second: second.source() }
+pub(crate) fn two_linked(
+    (first, second): &(&'static AgentDefinition, &'static AgentDefinition),
+) -> RegistryError {
+    RegistryError::DuplicateAgent {
+        name: first.name,
+        first: first.source(),
+        second: second.source(),
+    }
 }

@@ -39,7 +39,11 @@ impl AgentDiagram {
 
     /// Returns the index of a box. The flag is `true` if the box is new.
     fn add(&mut self, kind: Kind, name: &str, label: String) -> (usize, bool) {
-        match self.boxes.iter().position(|other| other.kind == kind && other.name == name && other.label == label) {
+        match self
+            .boxes
+            .iter()
+            .position(|other| other.kind == kind && other.name == name && other.label == label)
+        {
             Some(at) => (at, false),
             None => {
                 self.boxes.push(DiagramBox { kind, name: name.to_owned(), label });
@@ -53,7 +57,11 @@ impl AgentDiagram {
         let reads = outline.reads.iter().map(|key| format!("reads {key}"));
         let saves = outline.saves.iter().map(|key| format!("saves {key}"));
         let own: Vec<String> = granted.chain(reads).chain(saves).collect();
-        let (at, is_new) = self.add(Kind::Agent, &outline.name, label(&outline.name, "agent", &[marks, &own].concat()));
+        let (at, is_new) = self.add(
+            Kind::Agent,
+            &outline.name,
+            label(&outline.name, "agent", &[marks, &own].concat()),
+        );
         if !is_new {
             return at;
         }
@@ -77,7 +85,8 @@ impl AgentDiagram {
 
     /// Adds the other members of a team and the handoffs between them.
     fn team(&mut self, first: &AgentOutline, at: usize) {
-        let drawn: Vec<_> = first.team.iter().map(|other| (other, self.agent(other, &[]))).collect();
+        let drawn: Vec<_> =
+            first.team.iter().map(|other| (other, self.agent(other, &[]))).collect();
         let all: Vec<_> = std::iter::once((first, at)).chain(drawn).collect();
         for (outline, from) in &all {
             for target in &outline.handoffs {
@@ -92,7 +101,9 @@ impl AgentDiagram {
         let marks = tool.marks();
         match (&tool.agent, &tool.workflow) {
             (Some(agent), _) => self.agent(agent, &marks),
-            (None, Some(workflow)) => self.add(Kind::Workflow, workflow, label(workflow, "workflow", &marks)).0,
+            (None, Some(workflow)) => {
+                self.add(Kind::Workflow, workflow, label(workflow, "workflow", &marks)).0
+            }
             (None, None) => self.add(Kind::Tool, &tool.name, label(&tool.name, "tool", &marks)).0,
         }
     }
@@ -148,7 +159,8 @@ impl AgentOutline {
     /// Draws the agent in Graphviz's DOT language.
     pub fn to_dot(&self) -> String {
         let picture = AgentDiagram::new(self);
-        let mut text = format!("digraph {:?} {{\n    rankdir=TB;\n    node [shape=box];\n", &*self.name);
+        let mut text =
+            format!("digraph {:?} {{\n    rankdir=TB;\n    node [shape=box];\n", &*self.name);
         for (at, drawn) in picture.boxes.iter().enumerate() {
             let shape = match drawn.kind {
                 Kind::Agent => "oval",
@@ -169,5 +181,9 @@ impl AgentOutline {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', "<br/>")
+    text.replace('&', "&amp;")
+        .replace('"', "&quot;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('\n', "<br/>")
 }

@@ -34,13 +34,14 @@ use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::run::{
-    Events, InSegment, RunEnd, RunShared, Segment, unless_cancelled, was_dropped, was_dropped_with_step, within,
+    Events, InSegment, RunEnd, RunShared, Segment, unless_cancelled, was_dropped,
+    was_dropped_with_step, within,
 };
 use crate::telemetry;
 use crate::time::Timestamp;
 use crate::tool::{
-    Compensation, CurrentStep, HeldBack, StartedCompensation, check_compensations, compensated, compensated_cancelled,
-    continue_compensating, lived,
+    Compensation, CurrentStep, HeldBack, StartedCompensation, check_compensations, compensated,
+    compensated_cancelled, continue_compensating, lived,
 };
 
 /// A run of an agent, from its request to its end. Its last event is always recorded: if it is
@@ -137,7 +138,9 @@ impl Run {
             Some(cx) => match Self::in_step(plan, request, cx)? {
                 Ok(run) => run,
                 Err(held) => {
-                    return Ok(Box::pin(async move { Err(Error::Recorded(Arc::new(held.until_dropped().await))) }));
+                    return Ok(Box::pin(async move {
+                        Err(Error::Recorded(Arc::new(held.until_dropped().await)))
+                    }));
                 }
             },
             None => Self::new(plan, request)?,
@@ -161,7 +164,12 @@ impl Run {
             if let EarlierAgentEnd::HeldBack(lived) = ended {
                 return held_back(&base, lived);
             }
-            let mut run = Self::again(plan, request, Segment::within(shared, base, cx.path().clone()), recorded);
+            let mut run = Self::again(
+                plan,
+                request,
+                Segment::within(shared, base, cx.path().clone()),
+                recorded,
+            );
             if decided {
                 run.began_otherwise = None;
             }
@@ -175,7 +183,8 @@ impl Run {
         let segment = Segment::within(shared, base, cx.path().clone());
         let recorded = segment.recorded();
         let ends = |(_, path, kind): &(_, StepPath, EventKind)| {
-            *path == segment.base && matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentFailed { .. })
+            *path == segment.base
+                && matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentFailed { .. })
         };
         // The step dropped this agent before the process stopped, for example because another
         // branch was faster. It must not begin new work now.
@@ -220,7 +229,10 @@ impl Run {
         let RunRequest { conversation, max_steps, options, session, callbacks, .. } = request;
         let (shared, base) = (&segment.shared, &segment.base);
         // The last start event counts: a later one may have recorded a different version.
-        let began = recorded.iter().rev().find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
+        let began = recorded
+            .iter()
+            .rev()
+            .find_map(|(_, path, kind)| kind.agent_started().filter(|_| path == base));
         // The recorded terms win over the terms of the request that resumes the run.
         let new_terms = || RunTerms { max_steps, ..options.terms() };
         let terms = began.map_or_else(new_terms, |began| began.terms.clone());
@@ -253,14 +265,18 @@ impl Run {
         machine.in_round(CurrentStep::round(&segment.step).is_some());
         let hooks = hooks_of(plan, shared, &callbacks.0);
         let resources = plan.resources_in(shared, &options.resources);
-        let team = TeamRunState::new(plan, &options.resources, &terms.scopes, (&hooks, callbacks.0));
+        let team =
+            TeamRunState::new(plan, &options.resources, &terms.scopes, (&hooks, callbacks.0));
         if team.is_some() {
             machine.in_team();
         }
         let (offered, of) = (Arc::clone(&plan.offered), Arc::clone(plan));
         let began_otherwise = match segment.is_run() {
             true => None,
-            false => RecordedVersion::if_different(plan, began.and_then(|began| began.definition.as_ref())),
+            false => RecordedVersion::if_different(
+                plan,
+                began.and_then(|began| began.definition.as_ref()),
+            ),
         };
         let session = session.map(|session| Box::new(InSession::Asked(*session)));
         let mut run = Self {
@@ -309,7 +325,8 @@ impl Run {
             Some(instructions) => conversation.without_leading(instructions),
             None => conversation,
         };
-        let mut started = AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input);
+        let mut started =
+            AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input);
         started.terms = terms;
         started.answer = plan.output.as_ref().map_or(AnswerForm::Text, |output| output.rule.form);
         run.pending = Some(Box::new(started));
@@ -348,7 +365,8 @@ impl Run {
 
     /// Runs to the end, also if the run is cancelled or a tool panics.
     pub(super) fn run_through(mut self) -> impl Future<Output = Result<RunEnd>> + Send {
-        let span = telemetry::agent_span(&self.plan.name, &self.segment.shared, self.plan.model.info());
+        let span =
+            telemetry::agent_span(&self.plan.name, &self.segment.shared, self.plan.model.info());
         // An `async` block instead of an `async fn`: the latter would reserve space for `self`
         // twice.
         async move {
@@ -473,15 +491,21 @@ impl Run {
 
     async fn drive(&mut self) -> Result<RunEnd> {
         // Stores the parts of the definition once, so that a later process can report what changed.
-        if self.segment.shared.log.is_durable() && self.segment.shared.host.lacks_parts(self.first_plan().parts()) {
+        if self.segment.shared.log.is_durable()
+            && self.segment.shared.host.lacks_parts(self.first_plan().parts())
+        {
             let parts = Arc::clone(self.first_plan().parts());
             let shared = Arc::clone(&self.segment.shared);
             Box::pin(async move { shared.host.put_parts(&parts).await }).await?;
         }
         if let Some(other) = self.began_otherwise.take()
             && !matches!(self.machine.command(), Command::Finish(Outcome::Ended(_)))
-            && let Err(error) =
-                Box::pin(other.check(self.first_plan(), &self.segment.shared.host, &self.segment.base)).await
+            && let Err(error) = Box::pin(other.check(
+                self.first_plan(),
+                &self.segment.shared.host,
+                &self.segment.base,
+            ))
+            .await
         {
             // The run stays unfinished: an operator may allow it to continue with this version.
             self.segment.settle();
@@ -492,7 +516,8 @@ impl Run {
             let tools = self.first_plan().described_tools();
             let shared = Arc::clone(&self.segment.shared);
             let scopes = Arc::clone(&self.scopes);
-            Box::pin(async move { check_compensations(&shared.host, &tools, &scopes).await }).await?;
+            Box::pin(async move { check_compensations(&shared.host, &tools, &scopes).await })
+                .await?;
         }
         if let Some(problem) = self.team.as_mut().and_then(|team| team.problem.take()) {
             return Err(problem);
@@ -516,7 +541,9 @@ impl Run {
             tokio::task::coop::consume_budget().await;
             self.take_mail();
             let command = self.machine.command();
-            if self.segment.shared.is_held() && matches!(command, Command::CallModel { .. } | Command::CallTools(_)) {
+            if self.segment.shared.is_held()
+                && matches!(command, Command::CallModel { .. } | Command::CallTools(_))
+            {
                 // An operator paused the run: no new call starts, and finished work is committed
                 // meanwhile.
                 self.moment = None;
@@ -535,7 +562,8 @@ impl Run {
                     Command::CallTools(_) if has_tools => {}
                     Command::CallModel { .. } | Command::CallTools(_) => {
                         self.moment = None;
-                        self.offered = Box::pin(self.plan.fetched(&self.offered, &self.resources)).await?;
+                        self.offered =
+                            Box::pin(self.plan.fetched(&self.offered, &self.resources)).await?;
                         has_tools = true;
                     }
                     _ => {}
@@ -562,7 +590,9 @@ impl Run {
                     self.record_at(now, self.segment.base.clone(), EventKind::RunStep { step });
                     self.moment = Some(now);
                 }
-                Command::Deliver { number } => self.record_own(EventKind::MessageDelivered { number }),
+                Command::Deliver { number } => {
+                    self.record_own(EventKind::MessageDelivered { number });
+                }
                 Command::AwaitMessage => {
                     if let Some(ended) = Box::pin(self.await_mail()).await {
                         return ended;
@@ -612,7 +642,11 @@ impl Run {
     }
 
     fn run_end(&self, completed: Arc<AgentCompleted>) -> RunEnd {
-        RunEnd { completed, conversation: self.machine.conversation().into(), shared: self.shared() }
+        RunEnd {
+            completed,
+            conversation: self.machine.conversation().into(),
+            shared: self.shared(),
+        }
     }
 }
 

@@ -20,7 +20,10 @@ use crate::value::Encoded;
 #[derive(Clone)]
 pub struct ErasedAgent(Arc<dyn AnyAgent>);
 
-#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+#[cfg_attr(
+    not(feature = "dynamic"),
+    allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+)]
 trait AnyAgent: Send + Sync {
     fn description(&self) -> &Arc<Description>;
     fn answer_schema(&self) -> Value;
@@ -84,7 +87,10 @@ impl<O: 'static> AnyAgent for Agent<O> {
     }
 }
 
-#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+#[cfg_attr(
+    not(feature = "dynamic"),
+    allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+)]
 impl ErasedAgent {
     pub(crate) fn new<O: 'static>(agent: Agent<O>) -> Self {
         Self(Arc::new(agent))
@@ -123,7 +129,8 @@ impl ErasedAgent {
     #[cfg(feature = "dynamic")]
     pub(crate) fn catalogue_name(&self, called: &str) -> Option<Arc<str>> {
         let description = self.description();
-        let fetched: Vec<_> = description.toolsets.iter().filter_map(|toolset| toolset.last_fetched()).collect();
+        let fetched: Vec<_> =
+            description.toolsets.iter().filter_map(|toolset| toolset.last_fetched()).collect();
         let all = description.tools.iter().chain(fetched.iter().flat_map(|tools| tools.iter()));
         let mut named = all.filter(|tool| tool.name() == called);
         named.next().map(|tool| Arc::clone(tool.catalogue_name()))
@@ -170,8 +177,12 @@ impl ErasedAgent {
         let linked = description.definition.map(AgentDefinition::tools).unwrap_or_default();
         let mut needs = Vec::new();
         for tool in description.tools.iter().chain(&linked) {
-            let has = |key| description.resources.contains(key) || description.host.resources.contains(key);
-            needs.extend(NeededResource::all_of(tool, &by).into_iter().filter(|need| !has(need.key)));
+            let has = |key| {
+                description.resources.contains(key) || description.host.resources.contains(key)
+            };
+            needs.extend(
+                NeededResource::all_of(tool, &by).into_iter().filter(|need| !has(need.key)),
+            );
         }
         needs
     }
@@ -184,7 +195,9 @@ impl ErasedAgent {
         let host = if has_runtime { &*description.host } else { host };
         // An `#[agent]` gets its model from the runtime, and a replaced agent does not call a
         // model.
-        if description.definition.is_some() || StandIn::of(host, ReplacedKind::Agent, &description.name).is_some() {
+        if description.definition.is_some()
+            || StandIn::of(host, ReplacedKind::Agent, &description.name).is_some()
+        {
             return None;
         }
         let problem = host.problem_of_provider(&description.model)?;
@@ -208,17 +221,30 @@ impl ErasedAgent {
     }
 
     /// Checks that a run can be resumed: its tools have their resources.
-    pub(crate) fn check_run(&self, host: &Arc<Host>, shared: &RunShared, journal: &RunJournal) -> Result<()> {
+    pub(crate) fn check_run(
+        &self,
+        host: &Arc<Host>,
+        shared: &RunShared,
+        journal: &RunJournal,
+    ) -> Result<()> {
         self.0.check_run(host, shared, journal)
     }
 
     /// Starts a run in a runtime.
-    pub(crate) fn started(&self, host: &Arc<Host>, request: RunRequest) -> Result<RunHandle<Encoded>> {
+    pub(crate) fn started(
+        &self,
+        host: &Arc<Host>,
+        request: RunRequest,
+    ) -> Result<RunHandle<Encoded>> {
         self.0.started(host, request)
     }
 
     /// Resumes a run from its journal.
-    pub(crate) fn continued(&self, host: &Arc<Host>, shared: Arc<RunShared>) -> Result<RunHandle<Encoded>> {
+    pub(crate) fn continued(
+        &self,
+        host: &Arc<Host>,
+        shared: Arc<RunShared>,
+    ) -> Result<RunHandle<Encoded>> {
         self.0.continued(host, shared)
     }
 }

@@ -22,7 +22,11 @@ use crate::run::{RunEnd, RunShared, unless_cancelled};
 pub(super) type HookChain = Arc<[Arc<dyn Middleware>]>;
 
 /// Combines the middleware of the runtime, the agent and the request, in this order.
-pub(super) fn hooks_of(plan: &Plan, shared: &RunShared, of_request: &[Arc<dyn Middleware>]) -> HookChain {
+pub(super) fn hooks_of(
+    plan: &Plan,
+    shared: &RunShared,
+    of_request: &[Arc<dyn Middleware>],
+) -> HookChain {
     let (run, own) = (middleware::of_host(&shared.host), &plan.middleware);
     match (run.is_empty(), own.is_empty(), of_request.is_empty()) {
         (true, _, true) => Arc::clone(own),
@@ -61,7 +65,8 @@ impl Run {
             if let Flow::Return(message) = hook.before_agent(&mut step).await? {
                 self.begin_with(step);
                 Box::pin(self.begin_in_session()).await?;
-                let mut completed = AgentCompleted::new(Arc::new(message), StopReason::Stop, 0, Usage::default());
+                let mut completed =
+                    AgentCompleted::new(Arc::new(message), StopReason::Stop, 0, Usage::default());
                 completed.answered_by = Some(hook.name().into());
                 let completed = self.after_agent(depth, Arc::new(completed)).await?;
                 return self.completed(completed).map(Some);
@@ -83,7 +88,9 @@ impl Run {
         // it.
         let messages = step.conversation.messages();
         match messages.split_first() {
-            Some((first, rest)) if started.instructions.is_some() && first.role() == Role::System => {
+            Some((first, rest))
+                if started.instructions.is_some() && first.role() == Role::System =>
+            {
                 started.instructions = Some(Arc::clone(first));
                 started.input = rest.iter().map(Arc::clone).collect();
             }
@@ -94,8 +101,10 @@ impl Run {
     /// Returns true if hooks may replace an error with an answer. The end must not be recorded yet,
     /// and the error must not be final.
     pub(super) fn may_fall_back(&self, error: &Error) -> bool {
-        let is_final =
-            matches!(error, Error::Store(_) | Error::Lost { .. } | Error::Draining | Error::Cancelled { .. });
+        let is_final = matches!(
+            error,
+            Error::Store(_) | Error::Lost { .. } | Error::Draining | Error::Cancelled { .. }
+        );
         self.segment.is_open() && !self.first_hooks().is_empty() && !is_final
     }
 
@@ -121,7 +130,8 @@ impl Run {
                 self.record_start();
             }
             let (turn, usage) = (self.machine.turn(), self.machine.usage());
-            let mut completed = AgentCompleted::new(Arc::new(message), StopReason::Stop, turn, usage);
+            let mut completed =
+                AgentCompleted::new(Arc::new(message), StopReason::Stop, turn, usage);
             completed.answered_by = Some(hook.name().into());
             let completed = self.after_agent(depth, Arc::new(completed)).await?;
             return self.completed(completed);

@@ -50,11 +50,15 @@ pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Ke
     let end_of = |base: &StepPath| {
         let last = all.iter().rposition(|(_, path, kind)| path == base && is_of_agent(kind))?;
         let ended = match &all[last].2 {
-            EventKind::AgentFailed { error } if was_dropped(error) => match earlier.held_back(base, last) {
-                Some(lived) => return Some((EarlierAgentEnd::HeldBack(lived), false)),
-                None => EarlierAgentEnd::Stopped,
-            },
-            EventKind::AgentFailed { error } if was_stopped(&error.kind) => EarlierAgentEnd::Stopped,
+            EventKind::AgentFailed { error } if was_dropped(error) => {
+                match earlier.held_back(base, last) {
+                    Some(lived) => return Some((EarlierAgentEnd::HeldBack(lived), false)),
+                    None => EarlierAgentEnd::Stopped,
+                }
+            }
+            EventKind::AgentFailed { error } if was_stopped(&error.kind) => {
+                EarlierAgentEnd::Stopped
+            }
             EventKind::AgentFailed { .. } if earlier.has_failed_since(last) => return None,
             _ => EarlierAgentEnd::Own,
         };
@@ -64,7 +68,8 @@ pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Ke
     let (base, (ended, decided)) = all.iter().find_map(|(_, path, kind)| {
         let EventKind::AgentStarted(started) = kind else { return None };
         let is_it = called.is(&NestedCall::Agent(Arc::clone(started)));
-        let ended = (is_it && earlier.failures_since(path).is_some()).then(|| end_of(path)).flatten()?;
+        let ended =
+            (is_it && earlier.failures_since(path).is_some()).then(|| end_of(path)).flatten()?;
         cx.continues(path).then(|| (path.clone(), ended))
     })?;
     let recorded = earlier.into_records_of(&base);
@@ -72,7 +77,10 @@ pub(super) fn kept(plan: &Plan, request: &RunRequest, cx: &Context) -> Option<Ke
 }
 
 fn is_of_agent(kind: &EventKind) -> bool {
-    matches!(kind, EventKind::AgentStarted(_) | EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. })
+    matches!(
+        kind,
+        EventKind::AgentStarted(_) | EventKind::AgentCompleted(_) | EventKind::AgentFailed { .. }
+    )
 }
 
 /// Returns the call to an agent in the form in which it is recorded.
@@ -81,22 +89,39 @@ pub(super) fn called(plan: &Plan, request: &RunRequest) -> NestedCall {
         Some(instructions) => request.conversation.clone().without_leading(instructions),
         None => request.conversation.clone(),
     };
-    NestedCall::Agent(Arc::new(AgentStarted::new(Arc::clone(&plan.name), plan.instructions.clone(), input)))
+    NestedCall::Agent(Arc::new(AgentStarted::new(
+        Arc::clone(&plan.name),
+        plan.instructions.clone(),
+        input,
+    )))
 }
 
 impl Plan {
     /// `true` if a tool has side effects outside the run.
     pub(super) fn writes(&self) -> bool {
-        let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
-        let own = !self.toolsets.is_empty() || tools.into_iter().any(|tool| tool.policy.effects == Effects::Write);
+        let tools = self
+            .offered
+            .tools
+            .values()
+            .map(|tool| tool.definition())
+            .filter(|tool| *tool.name != *ANSWER_TOOL);
+        let own = !self.toolsets.is_empty()
+            || tools.into_iter().any(|tool| tool.policy.effects == Effects::Write);
         own || self.others().any(|other| other.writes())
     }
 
     /// Returns the strongest effect of the agent's tools.
     pub(super) fn effect(&self) -> Option<HiddenEffect> {
-        let tools = self.offered.tools.values().map(|tool| tool.definition()).filter(|tool| *tool.name != *ANSWER_TOOL);
+        let tools = self
+            .offered
+            .tools
+            .values()
+            .map(|tool| tool.definition())
+            .filter(|tool| *tool.name != *ANSWER_TOOL);
         let own = match self.toolsets.is_empty() {
-            true => HiddenEffect::strongest(tools.map(|tool| HiddenEffect::of_policy(&tool.policy))),
+            true => {
+                HiddenEffect::strongest(tools.map(|tool| HiddenEffect::of_policy(&tool.policy)))
+            }
             false => Some(HiddenEffect::Writes),
         };
         let others = self.others().any(|other| other.writes()).then_some(HiddenEffect::Writes);

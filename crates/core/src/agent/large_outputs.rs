@@ -93,7 +93,11 @@ impl LargeOutputs {
     }
 
     /// Saves a large result as an artifact of its call, and returns the short result for the model.
-    pub(super) async fn save_if_large(self, cx: &Context, result: Arc<ToolResult>) -> Arc<ToolResult> {
+    pub(super) async fn save_if_large(
+        self,
+        cx: &Context,
+        result: Arc<ToolResult>,
+    ) -> Arc<ToolResult> {
         let read = result.content.as_ref().and_then(|content| content.text.as_ref());
         let size = read.unwrap_or(&result.output).len();
         if size <= self.over || !result.status.is_success() || !Self::applies_to(&result.name) {
@@ -172,12 +176,15 @@ struct Reads {
 
 /// Creates the tool with which a model reads artifacts.
 pub(super) fn read_tool(large: LargeOutputs) -> FnTool {
-    let about =
-        "Read a part of a saved artifact as text. Where the answer has `next_offset`, there is more from there on.";
+    let about = "Read a part of a saved artifact as text. Where the answer has `next_offset`, there is more from there on.";
     let read = move |cx: Context, reads: Reads| async move { read(&cx, reads, large.over).await };
     FnTool::new(READ_TOOL, about, read)
         // JSON escapes can enlarge a piece up to six times, for example control characters.
-        .policy(ToolPolicy::default().effects(Effects::None).max_output((large.over * 6).saturating_add(64 << 10)))
+        .policy(
+            ToolPolicy::default()
+                .effects(Effects::None)
+                .max_output((large.over * 6).saturating_add(64 << 10)),
+        )
 }
 
 async fn read(cx: &Context, reads: Reads, most: usize) -> Result<ToolOutput, ToolError> {
@@ -195,7 +202,9 @@ async fn read(cx: &Context, reads: Reads, most: usize) -> Result<ToolOutput, Too
     })?;
     let text = artifact.text().map_err(|_| {
         let media = &artifact.reference.media_type;
-        ToolError::new(format!("the artifact is not text but `{media}`; it cannot be read with this tool"))
+        ToolError::new(format!(
+            "the artifact is not text but `{media}`; it cannot be read with this tool"
+        ))
     })?;
     let size = text.len();
     let from = usize::try_from(offset.unwrap_or_default()).unwrap_or(usize::MAX);
@@ -206,7 +215,8 @@ async fn read(cx: &Context, reads: Reads, most: usize) -> Result<ToolOutput, Too
     }
     // `head` rounds down to a character boundary.
     let from = head(text, from).len();
-    let length = usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX).clamp(LEAST, most);
+    let length =
+        usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX).clamp(LEAST, most);
     let part = head(&text[from..], length);
     let end = from + part.len();
     let mut answer = json!({"artifact": name, "bytes": size, "offset": from, "text": part});

@@ -9,8 +9,8 @@ use super::{AgentDefinition, AgentOutline};
 use crate::context::Context;
 use crate::error::Result;
 use crate::tool::{
-    Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolList, ToolOutput, ToolPolicy,
-    ToolRef,
+    Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolList,
+    ToolOutput, ToolPolicy, ToolRef,
 };
 
 /// Tool that calls an `AgentDefinition`.
@@ -76,7 +76,8 @@ impl From<&'static AgentDefinition> for ToolRef {
         let policy = ToolPolicy::default().effects(effects).idempotent();
         let described = agent.described();
         let description = described.description();
-        let mut definition = ToolDefinition::new(agent.name(), description.about(), parameters).policy(policy);
+        let mut definition =
+            ToolDefinition::new(agent.name(), description.about(), parameters).policy(policy);
         definition.public_description = Some(description.public());
         Self::from(LinkedAgentTool { agent, definition: Arc::new(definition) })
     }

@@ -19,7 +19,8 @@ use super::limits::Limits;
 use super::typed_output::{OutputRule, repair_text};
 use crate::error::Error;
 use crate::event::{
-    ANSWER_TOOL, AgentCompleted, AgentStarted, AnswerForm, EXIT_TOOL, Event, EventKind, RunAdvanced, RunCompleted,
+    ANSWER_TOOL, AgentCompleted, AgentStarted, AnswerForm, EXIT_TOOL, Event, EventKind,
+    RunAdvanced, RunCompleted,
 };
 use crate::failure::Failure;
 use crate::message::{Conversation, Message, ToolCall, ToolResult, ToolStatus};
@@ -147,7 +148,11 @@ enum Phase {
 }
 
 impl AgentMachine {
-    pub(crate) fn new(base: StepPath, limits: impl Into<Arc<Limits>>, output: Option<OutputRule>) -> Self {
+    pub(crate) fn new(
+        base: StepPath,
+        limits: impl Into<Arc<Limits>>,
+        output: Option<OutputRule>,
+    ) -> Self {
         Self {
             base,
             limits: limits.into(),
@@ -211,14 +216,17 @@ impl AgentMachine {
     /// Detects instructions at the start of the conversation, where journals of earlier releases
     /// have them.
     pub(crate) fn detect_instructions(&mut self, instructions: &Message) {
-        self.instructed |= self.request.messages().first().is_some_and(|first| **first == *instructions);
+        self.instructed |=
+            self.request.messages().first().is_some_and(|first| **first == *instructions);
     }
 
     /// Inserts the history of the session between the instructions and the input of the run.
     pub(crate) fn remember(&mut self, history: Vec<Arc<Message>>) {
         if !history.is_empty() {
-            let (instructions, asked) = self.request.messages().split_at(usize::from(self.instructed));
-            self.request = instructions.iter().chain(&history).chain(asked).map(Arc::clone).collect();
+            let (instructions, asked) =
+                self.request.messages().split_at(usize::from(self.instructed));
+            self.request =
+                instructions.iter().chain(&history).chain(asked).map(Arc::clone).collect();
         }
     }
 
@@ -246,8 +254,16 @@ impl AgentMachine {
     /// Returns the paths of the tool calls of the turn, in the order of the calls.
     pub(crate) fn calls_of_turn(&self) -> impl Iterator<Item = StepPath> {
         // The message with the calls is followed by their results, and perhaps by a repair request.
-        let asked = self.request.messages().iter().rev().take(3).find(|message| message.tool_calls().next().is_some());
-        let calls = asked.map(|message| Calls::of(message, &self.base, self.turn, &mut self.last_called.clone()));
+        let asked = self
+            .request
+            .messages()
+            .iter()
+            .rev()
+            .take(3)
+            .find(|message| message.tool_calls().next().is_some());
+        let calls = asked.map(|message| {
+            Calls::of(message, &self.base, self.turn, &mut self.last_called.clone())
+        });
         calls.into_iter().flat_map(Calls::into_paths)
     }
 
@@ -268,7 +284,9 @@ impl AgentMachine {
             }
             (EventKind::AgentStarted(agent), Phase::NotStarted) => self.begin(agent),
             // A further attempt at the agent's step continues it.
-            (EventKind::AgentStarted(_), Phase::Ended(Some(Err(_)))) if *path == self.base => self.continues(),
+            (EventKind::AgentStarted(_), Phase::Ended(Some(Err(_)))) if *path == self.base => {
+                self.continues();
+            }
             // Earlier releases called the model once more after `exit_loop`.
             (EventKind::ModelStarted { .. }, Phase::Answered(answer)) if answer.exits => {
                 self.begin_turn();
@@ -292,10 +310,18 @@ impl AgentMachine {
                     self.model_calls = self.model_calls.saturating_sub(1);
                 }
                 self.request.push(Arc::clone(&response.message));
-                let calls = Calls::of(&response.message, &self.base, self.turn, &mut self.last_called);
-                self.phase = if calls.is_empty() { self.take_text(response) } else { Phase::Tools(Box::new(calls)) };
+                let calls =
+                    Calls::of(&response.message, &self.base, self.turn, &mut self.last_called);
+                self.phase = if calls.is_empty() {
+                    self.take_text(response)
+                } else {
+                    Phase::Tools(Box::new(calls))
+                };
             }
-            (EventKind::OutputRejected { problem }, Phase::Misfit { .. } | Phase::StepDone { answer: Some(_) }) => {
+            (
+                EventKind::OutputRejected { problem },
+                Phase::Misfit { .. } | Phase::StepDone { answer: Some(_) },
+            ) => {
                 self.misfits += 1;
                 self.request.push(Message::user(repair_text(problem)));
                 self.phase = Phase::StepDone { answer: None };
@@ -305,7 +331,10 @@ impl AgentMachine {
             }
             (EventKind::ToolWaiting(_), Phase::Tools(calls)) => calls.asks(path, true),
             (EventKind::ToolContinued { .. }, Phase::Tools(calls)) => calls.asks(path, false),
-            (EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. }, Phase::Tools(calls)) => {
+            (
+                EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. },
+                Phase::Tools(calls),
+            ) => {
                 calls.ended(path, result);
                 // A tool of the application may end the loop too. In that case the model still
                 // answers.
@@ -320,9 +349,10 @@ impl AgentMachine {
             }
             // A snapshot omits the turn that the handoff ended, so the machine is before a model
             // call there.
-            (EventKind::AgentHandoff(transfer), Phase::StepDone { .. } | Phase::Model { called: None })
-                if *path == self.base =>
-            {
+            (
+                EventKind::AgentHandoff(transfer),
+                Phase::StepDone { .. } | Phase::Model { called: None },
+            ) if *path == self.base => {
                 self.transfer(transfer);
             }
             (EventKind::RunStep { .. }, Phase::StepDone { answer }) => match answer.take() {
@@ -330,7 +360,9 @@ impl AgentMachine {
                 None => self.begin_turn(),
             },
             // An earlier release ended the turn in which an agent had failed before it continued.
-            (EventKind::RunStep { step }, Phase::Tools(_)) if *path == self.base && *step == self.turn => {
+            (EventKind::RunStep { step }, Phase::Tools(_))
+                if *path == self.base && *step == self.turn =>
+            {
                 self.end_tool_calls();
                 self.begin_turn();
             }
@@ -349,11 +381,17 @@ impl AgentMachine {
                 };
                 self.end(answer);
             }
-            (EventKind::AgentCompleted(answer), _) if *path == self.base => self.end(Some(Ok(Arc::clone(answer)))),
+            (EventKind::AgentCompleted(answer), _) if *path == self.base => {
+                self.end(Some(Ok(Arc::clone(answer))));
+            }
             (EventKind::RunFailed { error }, _) => self.end(Some(Err(Arc::clone(error)))),
-            (EventKind::AgentFailed { error }, _) if *path == self.base => self.end(Some(Err(Arc::clone(error)))),
+            (EventKind::AgentFailed { error }, _) if *path == self.base => {
+                self.end(Some(Err(Arc::clone(error))));
+            }
             (EventKind::RunCancelled { .. }, _) => self.end(None),
-            (EventKind::MessageReceived { number, message, .. }, _) => self.receive(*number, message),
+            (EventKind::MessageReceived { number, message, .. }, _) => {
+                self.receive(*number, message);
+            }
             (EventKind::MessageDelivered { number }, _) => self.deliver(*number),
             (EventKind::RunClosed { .. }, _) => self.inbox().closed = true,
             _ => {}
@@ -372,7 +410,8 @@ impl AgentMachine {
 
     /// Applies a snapshot that replaces all turns up to this one.
     fn advance(&mut self, advanced: &RunAdvanced) {
-        let RunAdvanced { step, messages, usage, model_calls, failures_in_row, misfits, .. } = advanced;
+        let RunAdvanced { step, messages, usage, model_calls, failures_in_row, misfits, .. } =
+            advanced;
         messages.messages().iter().for_each(|message| self.request.push(Arc::clone(message)));
         (self.turn, self.usage, self.model_calls) = (*step, usage.clone(), *model_calls);
         (self.failures_in_row, self.misfits, self.stopped_in) = (*failures_in_row, *misfits, None);
@@ -384,7 +423,9 @@ impl AgentMachine {
     /// other time. `known` is the number of messages in the start event, without instructions.
     /// Fields that need the journal keep their defaults.
     pub(super) fn advanced(&self, known: usize) -> Option<RunAdvanced> {
-        let between = matches!(self.phase, Phase::Model { called: None }) && self.attempts.is_empty() && self.turn > 1;
+        let between = matches!(self.phase, Phase::Model { called: None })
+            && self.attempts.is_empty()
+            && self.turn > 1;
         between.then(|| RunAdvanced {
             step: self.turn - 1,
             messages: self.history().messages().iter().skip(known).map(Arc::clone).collect(),
@@ -434,7 +475,11 @@ impl AgentMachine {
                 let StoppedTurn { calls, failures_in_row, misfits } = *turn;
                 (self.failures_in_row, self.misfits) = (failures_in_row, misfits);
                 let messages = self.request.messages();
-                self.request = messages.iter().take(messages.len().saturating_sub(1)).map(Arc::clone).collect();
+                self.request = messages
+                    .iter()
+                    .take(messages.len().saturating_sub(1))
+                    .map(Arc::clone)
+                    .collect();
                 self.phase = Phase::Ended(outcome);
                 Phase::Tools(Box::new(calls))
             }
@@ -468,7 +513,11 @@ impl AgentMachine {
         let exits = calls.exits();
         if calls.was_stopped() {
             let (failures_in_row, misfits) = (self.failures_in_row, self.misfits);
-            self.stopped_turn = Some(Box::new(StoppedTurn { calls: Calls::clone(&calls), failures_in_row, misfits }));
+            self.stopped_turn = Some(Box::new(StoppedTurn {
+                calls: Calls::clone(&calls),
+                failures_in_row,
+                misfits,
+            }));
         }
         let message = Message::tool_results(calls.into_results());
         for result in message.results() {
@@ -483,7 +532,9 @@ impl AgentMachine {
         let by_tool = self.output.as_ref().is_some_and(|rule| rule.by_tool);
         let given = message.results().find(|result| by_tool && result.name == ANSWER_TOOL);
         let answer = match given.map(|result| result.status) {
-            Some(ToolStatus::Success) => self.request.messages().last().map(|asked| Answer::by_call(asked, false)),
+            Some(ToolStatus::Success) => {
+                self.request.messages().last().map(|asked| Answer::by_call(asked, false))
+            }
             Some(status) => {
                 self.misfits += u32::from(status != ToolStatus::TooManyCalls);
                 None
@@ -504,17 +555,24 @@ impl AgentMachine {
         match &self.phase {
             Phase::NotStarted => Command::Finish(Outcome::Ended(None)),
             Phase::Ended(outcome) => Command::Finish(Outcome::Ended(outcome.clone())),
-            Phase::Model { called } => self.deliver_command().unwrap_or_else(|| self.call_model(called.is_some())),
+            Phase::Model { called } => {
+                self.deliver_command().unwrap_or_else(|| self.call_model(called.is_some()))
+            }
             Phase::ModelFailed => Command::Finish(Outcome::ModelFailed),
             Phase::Tools(calls) => {
                 let limit = self.limits.max_tool_calls_per_turn.max(1);
                 Command::CallTools(calls.pending(limit, self.handoffs.is_some()))
             }
-            Phase::StepDone { .. } => self.handoff_command().unwrap_or(Command::EndStep { step: self.turn }),
-            Phase::Misfit { problem } => {
-                Command::RejectOutput { path: self.base.model(self.turn), problem: Arc::clone(problem) }
+            Phase::StepDone { .. } => {
+                self.handoff_command().unwrap_or(Command::EndStep { step: self.turn })
             }
-            Phase::Answered(answer) => self.deliver_command().unwrap_or_else(|| self.after_answer(answer)),
+            Phase::Misfit { problem } => Command::RejectOutput {
+                path: self.base.model(self.turn),
+                problem: Arc::clone(problem),
+            },
+            Phase::Answered(answer) => {
+                self.deliver_command().unwrap_or_else(|| self.after_answer(answer))
+            }
         }
     }
 
@@ -522,7 +580,8 @@ impl AgentMachine {
         let limits = &self.limits;
         if self.failures_in_row >= limits.max_tool_failures.max(1)
             && let Some(last) = self.request.last()
-            && let Some(result) = last.results().filter(|result| result.status != ToolStatus::TooManyCalls).last()
+            && let Some(result) =
+                last.results().filter(|result| result.status != ToolStatus::TooManyCalls).last()
         {
             return Command::Finish(Outcome::Failed(Error::ToolFailures {
                 failures: self.failures_in_row,
@@ -544,12 +603,16 @@ impl AgentMachine {
             }));
         }
         if self.turns_of_answer() > limits.max_steps {
-            return Command::Finish(Outcome::Failed(Error::MaxStepsReached { steps: limits.max_steps }));
+            return Command::Finish(Outcome::Failed(Error::MaxStepsReached {
+                steps: limits.max_steps,
+            }));
         }
         // Repeating an interrupted call does not count again: it was counted when it was recorded
         // as started.
         if !again && self.model_calls >= limits.max_llm_calls {
-            return Command::Finish(Outcome::Failed(Error::LlmCallLimit { calls: limits.max_llm_calls }));
+            return Command::Finish(Outcome::Failed(Error::LlmCallLimit {
+                calls: limits.max_llm_calls,
+            }));
         }
         Command::CallModel { path: self.base.model(self.turn) }
     }

@@ -60,7 +60,9 @@ pub use self::agent_settings::AgentSettings;
 pub use self::agent_tool::AgentTool;
 use self::call::AgentAnswer;
 pub use self::definition::AgentDefinition;
-pub(crate) use self::definition::{AgentModels, linked as linked_agents, two_linked as two_linked_agents};
+pub(crate) use self::definition::{
+    AgentModels, linked as linked_agents, two_linked as two_linked_agents,
+};
 pub use self::erased::ErasedAgent;
 pub use self::hooks::Hooks;
 pub use self::large_outputs::LargeOutputs;
@@ -83,8 +85,12 @@ use crate::event::AnswerForm;
 use crate::middleware::Middleware;
 use crate::model::{ModelSettings, ModelSource};
 use crate::resource::Resources;
-use crate::run::{Around, Ended, Host, Life, RunHandle, RunJournal, RunResult, RunShared, RunStream};
-use crate::tool::{CurrentStep, Effects, IntoTools, ReplacedKind, StandIn, ToolList, ToolRef, ToolsetRef};
+use crate::run::{
+    Around, Ended, Host, Life, RunHandle, RunJournal, RunResult, RunShared, RunStream,
+};
+use crate::tool::{
+    CurrentStep, Effects, IntoTools, ReplacedKind, StandIn, ToolList, ToolRef, ToolsetRef,
+};
 
 /// A model with instructions and tools.
 ///
@@ -406,7 +412,11 @@ impl<O: 'static> Agent<O> {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn run_in(&self, cx: &Context, request: impl Into<RunRequest>) -> Result<RunResult<O>> {
+    pub async fn run_in(
+        &self,
+        cx: &Context,
+        request: impl Into<RunRequest>,
+    ) -> Result<RunResult<O>> {
         let ended = self.end_in(cx, request.into()).await;
         let ended = ended.and_then(|ended| self.result(ended));
         noted(ended.inspect_err(|error| CurrentStep::note_failure(|| Failure::from(error))))
@@ -510,22 +520,33 @@ impl<O: 'static> Agent<O> {
     }
 }
 
-fn decoder<O: 'static>(output: Output<O>) -> impl Fn(Ended) -> Result<RunResult<O>> + Send + Sync + 'static {
+fn decoder<O: 'static>(
+    output: Output<O>,
+) -> impl Fn(Ended) -> Result<RunResult<O>> + Send + Sync + 'static {
     move |ended| match ended {
         Ended::Agent(end) => output.result(end),
-        Ended::Workflow(_) => Err(Error::Lost { reason: "a workflow's run is not one of an agent".to_owned() }),
+        Ended::Workflow(_) => {
+            Err(Error::Lost { reason: "a workflow's run is not one of an agent".to_owned() })
+        }
     }
 }
 
 impl<O> Clone for Agent<O> {
     fn clone(&self) -> Self {
-        Self { description: Arc::clone(&self.description), output: self.output.clone(), plan: Arc::clone(&self.plan) }
+        Self {
+            description: Arc::clone(&self.description),
+            output: self.output.clone(),
+            plan: Arc::clone(&self.plan),
+        }
     }
 }
 
 impl<O> fmt::Debug for Agent<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Agent").field("description", &self.description).field("output", &self.output).finish()
+        f.debug_struct("Agent")
+            .field("description", &self.description)
+            .field("output", &self.output)
+            .finish()
     }
 }
 

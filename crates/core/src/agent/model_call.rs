@@ -15,7 +15,9 @@ use super::driver::Run;
 use crate::error::{Error, Failure, Result};
 use crate::event::{EventKind, ModelDelta};
 use crate::middleware::{Flow, ModelStep, Recovery};
-use crate::model::{Model, ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
+use crate::model::{
+    Model, ModelError, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream,
+};
 use crate::path::StepPath;
 use crate::telemetry;
 use crate::time::Timestamp;
@@ -65,7 +67,10 @@ impl AttemptOutcome {
 impl Run {
     /// Makes a model call with all its attempts and records the outcome of each. State for hooks is
     /// boxed, so that a run without hooks stays small.
-    pub(super) async fn call_model(&mut self, path: &StepPath) -> Result<Result<(), Arc<ModelError>>> {
+    pub(super) async fn call_model(
+        &mut self,
+        path: &StepPath,
+    ) -> Result<Result<(), Arc<ModelError>>> {
         let mut model = Arc::clone(&self.plan.model);
         loop {
             let mut hooked = match self.hooks.is_empty() {
@@ -86,18 +91,21 @@ impl Run {
             }
             self.record_model_start(path, &model);
             self.commit().await?;
-            let outcome = if let Some(outcome) = hooked.as_mut().and_then(|hooked| hooked.outcome.take()) {
-                outcome.inspect(|response| self.show(path, response))
-            } else {
-                let request = match &hooked {
-                    Some(hooked) => hooked.step.request.clone(),
-                    None => self.model_request(),
+            let outcome =
+                if let Some(outcome) = hooked.as_mut().and_then(|hooked| hooked.outcome.take()) {
+                    outcome.inspect(|response| self.show(path, response))
+                } else {
+                    let request = match &hooked {
+                        Some(hooked) => hooked.step.request.clone(),
+                        None => self.model_request(),
+                    };
+                    self.ask_model(path, &*model, request).await
                 };
-                self.ask_model(path, &*model, request).await
-            };
             let attempted = match hooked {
                 None => AttemptOutcome::from_result(outcome),
-                Some(hooked) => Box::pin(self.after_model(path, hooked, outcome, &mut model)).await?,
+                Some(hooked) => {
+                    Box::pin(self.after_model(path, hooked, outcome, &mut model)).await?
+                }
             };
             let (error, after) = match self.record_attempt(path, &model, attempted) {
                 Next::Ended(outcome) => return Ok(outcome),
@@ -112,7 +120,12 @@ impl Run {
     }
 
     /// Records the outcome of an attempt, unless the call is retried.
-    fn record_attempt(&mut self, path: &StepPath, model: &Arc<dyn Model>, attempted: AttemptOutcome) -> Next {
+    fn record_attempt(
+        &mut self,
+        path: &StepPath,
+        model: &Arc<dyn Model>,
+        attempted: AttemptOutcome,
+    ) -> Next {
         match attempted {
             AttemptOutcome::Answered(mut response) => {
                 self.save_with_model(path, &mut response);
@@ -131,7 +144,10 @@ impl Run {
             AttemptOutcome::Failed(error) => match self.retry_wait(&error) {
                 Some(after) => Next::Retry { error, after },
                 None => {
-                    self.record(path.clone(), EventKind::ModelFailed { error: Arc::new(Failure::from(&*error)) });
+                    self.record(
+                        path.clone(),
+                        EventKind::ModelFailed { error: Arc::new(Failure::from(&*error)) },
+                    );
                     Next::Ended(Err(error))
                 }
             },
@@ -140,7 +156,11 @@ impl Run {
     }
 
     /// Calls the hooks on the way in, up to the first that provides an answer or fails.
-    async fn before_model(&self, path: &StepPath, model: &Arc<dyn Model>) -> Result<Box<HookedModelCall>> {
+    async fn before_model(
+        &self,
+        path: &StepPath,
+        model: &Arc<dyn Model>,
+    ) -> Result<Box<HookedModelCall>> {
         let step = ModelStep {
             request: self.model_request(),
             model: Arc::clone(model),
@@ -158,7 +178,9 @@ impl Run {
                     hooked.depth += 1;
                     continue;
                 }
-                Ok(Flow::Return(response)) => Some(Ok(self.mark_answered_by(Box::new(response), hook.name()))),
+                Ok(Flow::Return(response)) => {
+                    Some(Ok(self.mark_answered_by(Box::new(response), hook.name())))
+                }
                 Err(Error::Model(error)) => Some(Err(error)),
                 Err(error) => return Err(error),
             };
@@ -212,7 +234,12 @@ impl Run {
 
     /// Records the outcome of the call before a hook's error ends the run. The call was made and
     /// had a cost.
-    fn ended_by(&mut self, path: &StepPath, outcome: Outcome, error: Error) -> Result<AttemptOutcome> {
+    fn ended_by(
+        &mut self,
+        path: &StepPath,
+        outcome: Outcome,
+        error: Error,
+    ) -> Result<AttemptOutcome> {
         let kind = match outcome {
             Ok(response) => EventKind::ModelCompleted(Arc::from(response)),
             Err(failed) => EventKind::ModelFailed { error: Arc::new(Failure::from(&*failed)) },
@@ -284,7 +311,12 @@ impl Run {
 
     /// Reads an answer to its end. The stream is dropped before the answer is recorded. The
     /// conversation then has a single owner again, so appending to it does not copy it.
-    async fn read_model(&self, path: &StepPath, stream: &mut ModelStream, asked: &mut Option<Timestamp>) -> Outcome {
+    async fn read_model(
+        &self,
+        path: &StepPath,
+        stream: &mut ModelStream,
+        asked: &mut Option<Timestamp>,
+    ) -> Outcome {
         let log = &self.segment.shared.log;
         while let Some(event) = stream.next().await {
             if let Some(asked) = asked.take() {

@@ -26,7 +26,8 @@ impl Run {
     /// `true` if the run retries failed calls automatically: it is durable, and no middleware
     /// handles retries.
     pub(super) fn retries_automatically(&self) -> bool {
-        self.segment.shared.log.is_durable() && !self.hooks.iter().any(|hook| hook.retries_model_calls())
+        self.segment.shared.log.is_durable()
+            && !self.hooks.iter().any(|hook| hook.retries_model_calls())
     }
 
     /// Returns the delay before a failed call is retried, or `None` if it is not retried.
@@ -77,6 +78,9 @@ impl Run {
 
     pub(super) fn record_retry(&mut self, path: &StepPath, error: &ModelError, after: Duration) {
         let delay_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-        self.record(path.clone(), EventKind::ModelRetrying { error: Arc::new(error.into()), delay_ms });
+        self.record(
+            path.clone(),
+            EventKind::ModelRetrying { error: Arc::new(error.into()), delay_ms },
+        );
     }
 }

@@ -112,7 +112,9 @@ impl AgentOutline {
             None => Some(of.model.clone()),
         };
         let reads = of.limits.large_outputs.map(|large| ToolRef::from(read_tool(large)));
-        let model = model.and_then(|model| model.info().ok()).map(|info| format!("{}/{}", info.provider, info.model));
+        let model = model
+            .and_then(|model| model.info().ok())
+            .map(|info| format!("{}/{}", info.provider, info.model));
         Self {
             name: Arc::clone(&of.name),
             model: model.unwrap_or_default(),
@@ -153,7 +155,11 @@ impl AgentOutline {
             bodies: Vec::new(),
         };
         let model = DryStep {
-            reads: vec![DryRead { node: "message".to_owned(), schema: message.clone(), optional: false }],
+            reads: vec![DryRead {
+                node: "message".to_owned(),
+                schema: message.clone(),
+                optional: false,
+            }],
             gives: self.output.clone(),
             calls: vec![DryCall::new("model", self.model.as_str())],
             ..step("model", "model", 1)
@@ -162,15 +168,22 @@ impl AgentOutline {
             // A nested agent or workflow is reported under its own name, with the policy of the
             // tool.
             let call = match (&tool.agent, &tool.workflow) {
-                (Some(agent), _) => DryCall { what: "agent", ..DryCall::tool(&agent.name, &tool.policy) },
-                (None, Some(workflow)) => DryCall { what: "workflow", ..DryCall::tool(workflow, &tool.policy) },
+                (Some(agent), _) => {
+                    DryCall { what: "agent", ..DryCall::tool(&agent.name, &tool.policy) }
+                }
+                (None, Some(workflow)) => {
+                    DryCall { what: "workflow", ..DryCall::tool(workflow, &tool.policy) }
+                }
                 (None, None) => DryCall::tool(&tool.name, &tool.policy),
             };
             DryStep {
                 gives: tool.output.clone().unwrap_or(Value::Bool(true)),
                 when: vec!["`model` asks for it".to_owned()],
                 calls: vec![call],
-                timeout_ms: tool.policy.timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok()),
+                timeout_ms: tool
+                    .policy
+                    .timeout
+                    .and_then(|timeout| u64::try_from(timeout.as_millis()).ok()),
                 repeatable: tool.policy.is_repeatable(),
                 writes: tool.policy.effects == Effects::Write,
                 ..step(&tool.name, "tool", 2)

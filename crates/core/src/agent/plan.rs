@@ -23,7 +23,8 @@ use crate::model::{Model, ModelSettings, OutputMode, OutputSchema, ToolChoice};
 use crate::resource::{ResourceKey, Resources};
 use crate::run::{Host, RunData, RunShared, check_resources};
 use crate::tool::{
-    NeededResource, Registry, ReplacedKind, StandIn, ToolDefinition, ToolHost, ToolManifest, ToolRef, ToolsetRef,
+    NeededResource, Registry, ReplacedKind, StandIn, ToolDefinition, ToolHost, ToolManifest,
+    ToolRef, ToolsetRef,
 };
 
 pub(super) struct Plan {
@@ -72,7 +73,10 @@ pub(super) struct TurnTools {
 
 impl TurnTools {
     fn new(registry: &Registry, fetched: Vec<Arc<[ToolRef]>>) -> Arc<Self> {
-        let tools = registry.tools().map(|tool| (Arc::clone(&tool.definition().name), tool.clone())).collect();
+        let tools = registry
+            .tools()
+            .map(|tool| (Arc::clone(&tool.definition().name), tool.clone()))
+            .collect();
         let asks = registry.tools().any(|tool| tool.definition().policy.approve || tool.asks());
         Arc::new(Self { tools, manifest: registry.manifest(), asks, fetched })
     }
@@ -125,12 +129,15 @@ impl Plan {
         }
         if !description.targets.is_empty() {
             registry.register(HandoffTool::new(&description.targets)).map_err(|_| {
-                description.build_error(format!("the tool name `{TRANSFER_TOOL}` is taken; rename that tool"))
+                description.build_error(format!(
+                    "the tool name `{TRANSFER_TOOL}` is taken; rename that tool"
+                ))
             })?;
         }
         if let Some(large) = description.limits.large_outputs {
             registry.register(read_tool(large)).map_err(|_| {
-                description.build_error(format!("the tool name `{READ_TOOL}` is taken; rename that tool"))
+                description
+                    .build_error(format!("the tool name `{READ_TOOL}` is taken; rename that tool"))
             })?;
         }
         let output_key = description.output_key.clone();
@@ -150,7 +157,9 @@ impl Plan {
         // be rendered.
         let (prompted, opening) = match &description.prompt {
             Some(prompt) => {
-                let rendered = prompt.rendered(&host.app).map_err(|problem| description.build_error(problem))?;
+                let rendered = prompt
+                    .rendered(&host.app)
+                    .map_err(|problem| description.build_error(problem))?;
                 (rendered.instruction, rendered.message.into())
             }
             None => (None, prompt::begin()),
@@ -165,13 +174,17 @@ impl Plan {
                 // them.
                 let mode = model
                     .output_mode(&schema, registry.tools().next().is_some() || !toolsets.is_empty())
-                    .map_err(|problem| description.build_error(format!("its output type does not work: {problem}")))?;
+                    .map_err(|problem| {
+                        description.build_error(format!("its output type does not work: {problem}"))
+                    })?;
                 let rule = output.rule(mode == OutputMode::Tool);
                 let native = match mode {
                     OutputMode::Native => Some(Arc::new(schema)),
                     OutputMode::Tool => {
                         registry.register(AnswerTool::new(schema, rule.check)).map_err(|_| {
-                            description.build_error(format!("the tool name `{ANSWER_TOOL}` is taken; rename that tool"))
+                            description.build_error(format!(
+                                "the tool name `{ANSWER_TOOL}` is taken; rename that tool"
+                            ))
                         })?;
                         // Makes the model answer with the tool instead of text.
                         settings.tool_choice.get_or_insert(ToolChoice::Required);
@@ -226,13 +239,18 @@ impl Plan {
     ///
     /// # Errors
     /// If a toolset cannot be fetched, or one of its tools cannot be used by the agent.
-    pub(super) async fn fetched(&self, before: &Arc<TurnTools>, resources: &Resources) -> Result<Arc<TurnTools>> {
+    pub(super) async fn fetched(
+        &self,
+        before: &Arc<TurnTools>,
+        resources: &Resources,
+    ) -> Result<Arc<TurnTools>> {
         let mut fetched = Vec::with_capacity(self.toolsets.len());
         for toolset in &self.toolsets {
             fetched.push(toolset.tools().await?);
         }
         let is_same = |(one, other): (&Arc<[ToolRef]>, &Arc<[ToolRef]>)| Arc::ptr_eq(one, other);
-        if before.fetched.len() == fetched.len() && before.fetched.iter().zip(&fetched).all(is_same) {
+        if before.fetched.len() == fetched.len() && before.fetched.iter().zip(&fetched).all(is_same)
+        {
             return Ok(Arc::clone(before));
         }
         let mut registry = self.registry.clone();
@@ -240,7 +258,11 @@ impl Plan {
             let of = ToolHost { host: &self.host, resources };
             let tool = tool.within(of).unwrap_or_else(|| Ok(tool.clone()))?;
             let needs = needs_of(&tool, &self.host);
-            check_resources(&self.name, resources, needs.iter().map(|(key, of)| (*key, of.as_str())))?;
+            check_resources(
+                &self.name,
+                resources,
+                needs.iter().map(|(key, of)| (*key, of.as_str())),
+            )?;
             registry.register(tool)?;
         }
         Ok(TurnTools::new(&registry, fetched))
@@ -272,8 +294,9 @@ impl Plan {
 
     /// `true` if a tool of the agent or its team declares a compensation.
     pub(super) fn is_undone(&self) -> bool {
-        let is_undone =
-            |plan: &Self| plan.offered.manifest.definitions().iter().any(|tool| tool.policy.compensate.is_some());
+        let is_undone = |plan: &Self| {
+            plan.offered.manifest.definitions().iter().any(|tool| tool.policy.compensate.is_some())
+        };
         is_undone(self) || self.others().any(|other| is_undone(other))
     }
 
@@ -288,9 +311,12 @@ impl Plan {
     /// count as missing.
     pub(super) fn check_built(&self) -> Result<()> {
         let made = |key: &ResourceKey| self.host.factories.makes(*key);
-        let needs = self.needs.iter().filter(|(key, _)| !made(key)).map(|(key, of)| (*key, of.as_str()));
+        let needs =
+            self.needs.iter().filter(|(key, _)| !made(key)).map(|(key, of)| (*key, of.as_str()));
         match check_resources(&self.name, &self.resources, needs) {
-            Err(Error::RunResource { name, problem }) => Err(Error::Build { what: "agent", name, problem }),
+            Err(Error::RunResource { name, problem }) => {
+                Err(Error::Build { what: "agent", name, problem })
+            }
             Err(error) => Err(error),
             Ok(()) => self.others().try_for_each(|other| other.check_built()),
         }

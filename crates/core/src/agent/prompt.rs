@@ -73,7 +73,9 @@ impl Prompt {
         match json {
             Ok(json) => Some(json),
             Err(problem) => {
-                self.problem.get_or_insert_with(|| format!("its argument `{path}` has no JSON form: {problem}"));
+                self.problem.get_or_insert_with(|| {
+                    format!("its argument `{path}` has no JSON form: {problem}")
+                });
                 None
             }
         }

@@ -47,16 +47,26 @@ impl Run {
             match step {
                 OpenStep::Model { path } => {
                     let error = ModelError::new(ModelErrorKind::Cancelled, reason);
-                    self.record(path, EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) });
+                    self.record(
+                        path,
+                        EventKind::ModelFailed { error: Arc::new(Failure::from(&error)) },
+                    );
                 }
                 OpenStep::Tool { path, call } => {
-                    let known = effects_of_begun(&self.segment.shared, &path).describe_interrupted();
+                    let known =
+                        effects_of_begun(&self.segment.shared, &path).describe_interrupted();
                     let output = format!("{reason} while this tool was running; {known}");
                     let result = Arc::new(closed(&call, ToolStatus::Cancelled, &output));
                     self.segment.shared.close_below(&path, reason);
                     self.record(
                         path,
-                        EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
+                        EventKind::ToolFailed {
+                            result,
+                            duration_ms: 0,
+                            answered_by: None,
+                            error: None,
+                            cause: None,
+                        },
                     );
                 }
             }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::message::{Message, Role};
 use crate::model::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream, OutputMode,
-    OutputSchema,
+    Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse,
+    ModelStream, OutputMode, OutputSchema,
 };
 use crate::tool::StandIn;
 
@@ -40,10 +40,13 @@ impl Model for ReplacedModel {
             match stand_in.call(&arguments_of(&request).to_string(), None).await {
                 Ok(output) => {
                     let text = answer_of(output.into_json(), request.output.as_deref());
-                    Ok(ModelEvent::Completed(Box::new(ModelResponse::new(Message::assistant(text)))))
+                    Ok(ModelEvent::Completed(Box::new(ModelResponse::new(Message::assistant(
+                        text,
+                    )))))
                 }
                 Err(replaced) => {
-                    let error = ModelError::new(ModelErrorKind::BadRequest, replaced.error.message());
+                    let error =
+                        ModelError::new(ModelErrorKind::BadRequest, replaced.error.message());
                     Err(error.with_provider_code("replacement"))
                 }
             }
@@ -54,7 +57,9 @@ impl Model for ReplacedModel {
 /// Returns the request to the agent as JSON arguments for the replacement.
 fn arguments_of(request: &ModelRequest) -> Value {
     let messages = request.messages.messages();
-    let text = |role: Role| messages.iter().filter(move |message| message.role() == role).map(|message| message.text());
+    let text = |role: Role| {
+        messages.iter().filter(move |message| message.role() == role).map(|message| message.text())
+    };
     let instructions: Vec<_> = text(Role::System).collect();
     json!({"instructions": instructions.join("\n"), "message": text(Role::User).next_back().unwrap_or_default()})
 }
@@ -69,7 +74,8 @@ fn answer_of(json: String, output: Option<&OutputSchema>) -> String {
             _ => json,
         };
     };
-    let is_wrapped = |object: &Value| object.as_object().is_some_and(|object| object.keys().eq(["value"]));
+    let is_wrapped =
+        |object: &Value| object.as_object().is_some_and(|object| object.keys().eq(["value"]));
     match is_wrapped(&output.schema["properties"]) && !is_wrapped(&value) {
         true => json!({"value": value}).to_string(),
         false => json,

@@ -7,7 +7,9 @@ use crate::error::{Error, Result};
 use crate::event::{AgentCompleted, AnswerForm, EXIT_TOOL, EventKind};
 use crate::path::StepPath;
 use crate::run::Segment;
-use crate::state::{EXIT, MOST_SAVED, SavedByStep, WITHOUT_OUTPUT, too_much_in_session, too_much_saved};
+use crate::state::{
+    EXIT, MOST_SAVED, SavedByStep, WITHOUT_OUTPUT, too_much_in_session, too_much_saved,
+};
 use crate::value::Encoded;
 
 impl Run {
@@ -16,15 +18,21 @@ impl Run {
     /// # Errors
     /// [`Error::InvalidOutput`] if the answer, which a hook may have provided, is not JSON although
     /// a value is expected. [`Error::State`] if it is too large.
-    pub(super) fn saved_with_answer(&self, completed: Arc<AgentCompleted>) -> Result<Arc<AgentCompleted>> {
+    pub(super) fn saved_with_answer(
+        &self,
+        completed: Arc<AgentCompleted>,
+    ) -> Result<Arc<AgentCompleted>> {
         if !self.segment.is_run() && completed.ends_loop_without_answer() {
             return Ok(self.without_output(completed));
         }
-        let Some(key) = self.plan.output_key.as_ref().map(|output_key| &output_key.key) else { return Ok(completed) };
+        let Some(key) = self.plan.output_key.as_ref().map(|output_key| &output_key.key) else {
+            return Ok(completed);
+        };
         let form = self.plan.output.as_ref().map_or(AnswerForm::Text, |output| output.rule.form);
-        let value = form
-            .encoded(&completed.text())
-            .map_err(|problem| Error::InvalidOutput { attempts: 1, problem: problem.to_string() })?;
+        let value = form.encoded(&completed.text()).map_err(|problem| Error::InvalidOutput {
+            attempts: 1,
+            problem: problem.to_string(),
+        })?;
         let mut saved = SavedByStep::default();
         saved.change(key, Some(value));
         let saved = Arc::new(saved);
@@ -58,10 +66,12 @@ impl Run {
         };
         let problem = match (in_step + saved.size(), is_in_session) {
             (size, _) if size > MOST_SAVED => too_much_saved(size),
-            (size, true) => match size + states.map_or(0, |states| states.size_in_session(step, key)) {
-                size if size > MOST_SAVED => too_much_in_session(size),
-                _ => return Ok(()),
-            },
+            (size, true) => {
+                match size + states.map_or(0, |states| states.size_in_session(step, key)) {
+                    size if size > MOST_SAVED => too_much_in_session(size),
+                    _ => return Ok(()),
+                }
+            }
             _ => return Ok(()),
         };
         Err(Error::State { key: key.to_string(), problem })

@@ -14,7 +14,11 @@ use crate::state::{EXIT, MOST_SAVED, SavedByStep, too_much_saved};
 
 impl Run {
     /// Returns the saved state for the record of a call. A failed call saves nothing.
-    pub(super) fn saved_by_call(&self, call: &StepPath, is_success: bool) -> Option<Arc<SavedByStep>> {
+    pub(super) fn saved_by_call(
+        &self,
+        call: &StepPath,
+        is_success: bool,
+    ) -> Option<Arc<SavedByStep>> {
         let mut states = self.segment.shared.states()?;
         if !is_success {
             states.discard(call);
@@ -27,13 +31,20 @@ impl Run {
         // The position orders writes by turn, then by the index of the call, independent of the
         // order in which calls end.
         let turn = u64::from(call.turn().unwrap_or_default());
-        let place = || turn << 32 | self.machine.calls_of_turn().position(|of| of == *call).unwrap_or_default() as u64;
+        let place = || {
+            turn << 32
+                | self.machine.calls_of_turn().position(|of| of == *call).unwrap_or_default() as u64
+        };
         states.end(call, self.segment.is_run().then(place))
     }
 
     /// Returns the result of a call, or an error result for the model if the call saved more state
     /// than a record may contain.
-    pub(super) fn check_saved_size(&self, call: &StepPath, result: Arc<ToolResult>) -> Arc<ToolResult> {
+    pub(super) fn check_saved_size(
+        &self,
+        call: &StepPath,
+        result: Arc<ToolResult>,
+    ) -> Arc<ToolResult> {
         let size = self.segment.shared.states().map_or(0, |states| states.size(call));
         match size > MOST_SAVED && result.status.is_success() {
             true => Arc::new(ToolResult {
@@ -50,7 +61,8 @@ impl Run {
     pub(super) fn save_with_model(&self, model: &StepPath, response: &mut ModelResponse) {
         let Some(saved) = response.saved.take() else { return };
         // The position is after all calls of the previous turn and before the calls of this turn.
-        let place = self.segment.is_run().then(|| (u64::from(self.machine.turn()) << 32).saturating_sub(1));
+        let place =
+            self.segment.is_run().then(|| (u64::from(self.machine.turn()) << 32).saturating_sub(1));
         let saved = Arc::new(Arc::unwrap_or_clone(saved).at(place));
         response.saved = saved.recorded();
         self.segment.shared.states_or_new().end_with(model, saved);
@@ -69,7 +81,9 @@ impl Run {
         let place = || shared.log.place_of(|path| path == base);
         match kind {
             EventKind::RunStep { .. } if path == base => self.publish_turn_state(),
-            EventKind::ModelCompleted(response) if response.saved.is_some() && path.is_step_of(base) => {
+            EventKind::ModelCompleted(response)
+                if response.saved.is_some() && path.is_step_of(base) =>
+            {
                 self.publish_model_state(path);
             }
             EventKind::RunAdvanced(_) if path == base => {
@@ -85,8 +99,11 @@ impl Run {
     pub(super) fn publish_turn_state(&self) {
         let Segment { base, step, shared, .. } = &self.segment;
         let Some(mut states) = shared.states() else { return };
-        let calls =
-            self.machine.calls_of_turn().filter(|call| states.saved_by(call).is_some()).collect::<Vec<StepPath>>();
+        let calls = self
+            .machine
+            .calls_of_turn()
+            .filter(|call| states.saved_by(call).is_some())
+            .collect::<Vec<StepPath>>();
         if calls.is_empty() {
             return;
         }

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::event::{Event, EventKind, RunId, SessionPlace, SessionSummarized, SessionWindow, Summary};
+use crate::event::{
+    Event, EventKind, RunId, SessionPlace, SessionSummarized, SessionWindow, Summary,
+};
 use crate::message::{Conversation, Message};
 use crate::run::read_events;
 use crate::session::{PastRun, Window, summary_message, transcript};
@@ -49,7 +51,17 @@ impl HistoryReader {
         // A window of zero runs means that the model gets no history at all.
         let sums_up = summary.is_some() && limits.runs > 0;
         let (window, taken) = (Window::new(limits), Vec::new());
-        Self { store, last, limits, sums_up, window, taken, left: None, front: None, has_summed_up: false }
+        Self {
+            store,
+            last,
+            limits,
+            sums_up,
+            window,
+            taken,
+            left: None,
+            front: None,
+            has_summed_up: false,
+        }
     }
 
     /// Reads the runs from the newest backwards and fills the window. `known` is the newest run if
@@ -60,7 +72,8 @@ impl HistoryReader {
         own: Option<Arc<SessionSummarized>>,
     ) -> Result<(), StoreError> {
         let mut already = std::mem::take(&mut self.taken).into_iter();
-        (self.window, self.left, self.has_summed_up) = (Window::new(self.limits), None, own.is_some());
+        (self.window, self.left, self.has_summed_up) =
+            (Window::new(self.limits), None, own.is_some());
         self.front = own.filter(|own| own.text.is_some());
         let mut next = Some(self.last.clone());
         while let Some(run) = next.take().filter(|run| !self.is_covered(run)) {
@@ -99,13 +112,19 @@ impl HistoryReader {
     /// runs fit, or if this run has tried already. Half of the window stays unsummarized, so that
     /// the next runs fit without a new summary.
     pub(super) async fn text_to_summarize(&self) -> Result<Option<(RunId, String)>, StoreError> {
-        let Some(left) = self.left.as_ref().filter(|_| self.sums_up && !self.has_summed_up) else { return Ok(None) };
+        let Some(left) = self.left.as_ref().filter(|_| self.sums_up && !self.has_summed_up) else {
+            return Ok(None);
+        };
         let SessionWindow { runs, tokens, .. } = self.limits;
         let mut half = Window::new(self.limits.runs((runs / 2).max(1)).tokens(tokens / 2));
-        let stays = self.taken.iter().take_while(|(_, (past, _))| half.take(past.clone())).count().max(1);
+        let stays =
+            self.taken.iter().take_while(|(_, (past, _))| half.take(past.clone())).count().max(1);
         let mut already = self.taken.iter().skip(stays);
         let up_to = already.clone().next().map_or(left, |(run, _)| run).clone();
-        let limits = self.limits.runs(runs.saturating_mul(SUMMED_UP)).tokens(tokens.saturating_mul(SUMMED_UP));
+        let limits = self
+            .limits
+            .runs(runs.saturating_mul(SUMMED_UP))
+            .tokens(tokens.saturating_mul(SUMMED_UP));
         let (mut window, mut next) = (Window::new(limits), Some(up_to.clone()));
         let mut is_whole = true;
         while let Some(run) = next.take().filter(|run| !self.is_covered(run)) {
@@ -122,32 +141,46 @@ impl HistoryReader {
 
     /// Returns the messages for the model, oldest first.
     pub(super) fn into_messages(self) -> Vec<Arc<Message>> {
-        let front = self.front.as_ref().and_then(|front| front.text.as_deref()).map(summary_message);
+        let front =
+            self.front.as_ref().and_then(|front| front.text.as_deref()).map(summary_message);
         front.into_iter().chain(self.window.into_messages()).collect()
     }
 }
 
 /// Reads the contribution of a completed run to its session, and the run before it.
-pub(crate) async fn read_past(store: &Arc<dyn Store>, run: &RunId) -> Result<PastRunWithPredecessor, StoreError> {
+pub(crate) async fn read_past(
+    store: &Arc<dyn Store>,
+    run: &RunId,
+) -> Result<PastRunWithPredecessor, StoreError> {
     past_run_from_events(run, &read_events(store, run, 0).await?)
 }
 
 /// Returns the contribution of a completed run, given its journal.
-pub(super) fn past_run_from_events(run: &RunId, events: &[Event]) -> Result<PastRunWithPredecessor, StoreError> {
+pub(super) fn past_run_from_events(
+    run: &RunId,
+    events: &[Event],
+) -> Result<PastRunWithPredecessor, StoreError> {
     let place = events.iter().find_map(place_of).ok_or_else(|| {
-        let message = format!("the run `{run}` is in the history of a session and its journal does not say so");
+        let message = format!(
+            "the run `{run}` is in the history of a session and its journal does not say so"
+        );
         StoreError::new(StoreErrorKind::Damaged, message)
     })?;
     let answer = events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::RunCompleted(completed) => completed.agent().map(|answer| answer.text().into_owned()),
+        EventKind::RunCompleted(completed) => {
+            completed.agent().map(|answer| answer.text().into_owned())
+        }
         _ => None,
     });
     let summarized = events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::SessionSummarized(summarized) if event.path.is_root() => Some(Arc::clone(summarized)),
+        EventKind::SessionSummarized(summarized) if event.path.is_root() => {
+            Some(Arc::clone(summarized))
+        }
         _ => None,
     });
     let messages = Conversation::from_events(events).messages().to_vec();
-    let past = PastRun { number: place.number, messages, answer: answer.unwrap_or_default(), summarized };
+    let past =
+        PastRun { number: place.number, messages, answer: answer.unwrap_or_default(), summarized };
     Ok((past, place.after.clone()))
 }
 

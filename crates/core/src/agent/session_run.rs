@@ -15,7 +15,9 @@ use super::run_request::RunRequest;
 use super::session_history::{HistoryReader, PastRunWithPredecessor, past_run_from_events};
 use super::session_summary::check_summary;
 use crate::error::{Error, Result};
-use crate::event::{Event, EventKind, RunId, RunStarted, SessionPlace, SessionSummarized, SessionWindow, Summary};
+use crate::event::{
+    Event, EventKind, RunId, RunStarted, SessionPlace, SessionSummarized, SessionWindow, Summary,
+};
 use crate::message::{Conversation, Message};
 use crate::path::StepPath;
 use crate::run::{Host, RunEnd, read_events, session_artifacts, state_of};
@@ -59,7 +61,11 @@ impl InSession {
         }
         let problem = "it is to run in a session as a step of another run; a run of a session is a run of its own, begun \
                        with `run`, `start` or `stream`";
-        Err(Error::Build { what: "agent", name: Arc::clone(&plan.name), problem: problem.to_owned() })
+        Err(Error::Build {
+            what: "agent",
+            name: Arc::clone(&plan.name),
+            problem: problem.to_owned(),
+        })
     }
 
     /// Restores the session of a run from its start event.
@@ -67,7 +73,13 @@ impl InSession {
         let (place, agent) = (started.session.as_ref()?, started.agent()?);
         let (place, window, summary) =
             (SessionPlace::clone(place), agent.window.unwrap_or_default(), agent.summary.clone());
-        Some(Box::new(Self::Begun(Box::new(Begun { place, window, summary, past: None, summarized: None }))))
+        Some(Box::new(Self::Begun(Box::new(Begun {
+            place,
+            window,
+            summary,
+            past: None,
+            summarized: None,
+        }))))
     }
 
     /// Checks the session of a request and returns its id.
@@ -79,7 +91,9 @@ impl InSession {
         let host = &plan.host;
         match &host.store {
             None => return Err(StoreError::no_store_for_sessions().into()),
-            Some(store) if !store.keeps_sessions() => return Err(StoreError::sessions_unsupported().into()),
+            Some(store) if !store.keeps_sessions() => {
+                return Err(StoreError::sessions_unsupported().into());
+            }
             Some(_) => session.check()?,
         }
         if let Some(summary) = &session.summary {
@@ -117,7 +131,10 @@ impl Run {
 
     /// Returns the error of a run that ended before it started in its session. The run leaves no
     /// record.
-    pub(super) async fn ended_before_its_beginning(&mut self, ended: Option<Option<Result<RunEnd>>>) -> Result<RunEnd> {
+    pub(super) async fn ended_before_its_beginning(
+        &mut self,
+        ended: Option<Option<Result<RunEnd>>>,
+    ) -> Result<RunEnd> {
         self.segment.settle();
         let error = match ended {
             Some(Some(result)) => return result,
@@ -144,7 +161,8 @@ impl Run {
             }
             let kind = EventKind::RunCancelled { reason: reason.into(), by: None };
             let time = self.segment.shared.now();
-            let end = Event { run_id: run.clone(), seq: 2, part: 0, time, path: StepPath::root(), kind };
+            let end =
+                Event { run_id: run.clone(), seq: 2, part: 0, time, path: StepPath::root(), kind };
             store.amend(run, 1, vec![end]).await
         };
         match ended.await {
@@ -167,8 +185,12 @@ impl Run {
             return Ok(());
         };
         let (summary, known) = (summary.clone(), past.take());
-        let mut history =
-            HistoryReader::new(self.segment.shared.host.require_store()?, after, *window, summary.as_deref());
+        let mut history = HistoryReader::new(
+            self.segment.shared.host.require_store()?,
+            after,
+            *window,
+            summary.as_deref(),
+        );
         history.read(known, summarized.take()).await?;
         if let (Some(summary), Some(left_out)) = (&summary, history.text_to_summarize().await?) {
             let summarized = Box::pin(self.sum_up(summary, left_out)).await?;
@@ -222,8 +244,13 @@ impl Run {
             }
         };
         let (window, summary) = (session.window, session.summary.clone());
-        self.session =
-            Some(Box::new(InSession::Begun(Box::new(Begun { place, window, summary, past, summarized: None }))));
+        self.session = Some(Box::new(InSession::Begun(Box::new(Begun {
+            place,
+            window,
+            summary,
+            past,
+            summarized: None,
+        }))));
         self.pending = None;
         shared.restore_state(&self.segment.base, &kind);
         self.machine.apply(&self.segment.base, &kind);
@@ -252,7 +279,10 @@ impl Run {
             Some(after) => {
                 let events = match read_events(store, after, 0).await {
                     // The session was deleted after it was read.
-                    Err(error) if error.kind() == StoreErrorKind::NotFound && store.session(id).await? != known => {
+                    Err(error)
+                        if error.kind() == StoreErrorKind::NotFound
+                            && store.session(id).await? != known =>
+                    {
                         return Err(StoreError::fenced(&shared.id).into());
                     }
                     events => events?,
@@ -289,19 +319,29 @@ impl Run {
 
 /// `true` if the request contains all messages of a run, in order.
 fn repeats(request: &Conversation, run: &[Arc<Message>]) -> bool {
-    let ids = |message: &Message| message.tool_calls().map(|call| call.id.clone()).collect::<Vec<_>>();
+    let ids =
+        |message: &Message| message.tool_calls().map(|call| call.id.clone()).collect::<Vec<_>>();
     let same = |(one, other): (&Arc<Message>, &Arc<Message>)| {
         one.role() == other.role() && one.text() == other.text() && ids(one) == ids(other)
     };
-    !run.is_empty() && request.messages().windows(run.len()).any(|part| part.iter().zip(run).all(same))
+    !run.is_empty()
+        && request.messages().windows(run.len()).any(|part| part.iter().zip(run).all(same))
 }
 
 /// Returns the unfinished run of a session if no process executes it, since waiting for it would
 /// never end. Returns `None` if the store cannot tell.
-async fn left_in(host: &Host, store: &Arc<dyn Store>, session: &str) -> Result<Option<RunId>, StoreError> {
-    let unfinished = async || Ok::<_, StoreError>(store.session(session).await?.and_then(|known| known.unfinished));
+async fn left_in(
+    host: &Host,
+    store: &Arc<dyn Store>,
+    session: &str,
+) -> Result<Option<RunId>, StoreError> {
+    let unfinished = async || {
+        Ok::<_, StoreError>(store.session(session).await?.and_then(|known| known.unfinished))
+    };
     let is_here = |run: &RunId| host.live.as_ref().is_some_and(|live| live.has(run));
-    let Some(run) = unfinished().await?.filter(|run| store.knows_holders() && !is_here(run)) else { return Ok(None) };
+    let Some(run) = unfinished().await?.filter(|run| store.knows_holders() && !is_here(run)) else {
+        return Ok(None);
+    };
     if store.holder(&run).await?.is_some() {
         return Ok(None);
     }
@@ -313,13 +353,21 @@ async fn left_in(host: &Host, store: &Arc<dyn Store>, session: &str) -> Result<O
 ///
 /// # Errors
 /// If the run is not a completed run of the session.
-async fn check_branch(store: &Arc<dyn Store>, session: &str, after: &RunId) -> Result<(), StoreError> {
+async fn check_branch(
+    store: &Arc<dyn Store>,
+    session: &str,
+    after: &RunId,
+) -> Result<(), StoreError> {
     let record = store.record(after).await?.ok_or_else(|| StoreError::not_found(after))?;
     let problem = match record.session.as_ref().is_some_and(|place| *place.session == *session) {
-        false => format!("the run `{after}` is not one of the session `{session}`; name one of its runs"),
+        false => {
+            format!("the run `{after}` is not one of the session `{session}`; name one of its runs")
+        }
         true if record.status != RunStatus::Success => {
             let status = record.status;
-            format!("the run `{after}` has added nothing to the session `{session}` ({status}); name a completed one")
+            format!(
+                "the run `{after}` has added nothing to the session `{session}` ({status}); name a completed one"
+            )
         }
         true => return Ok(()),
     };

@@ -31,11 +31,17 @@ impl Run {
         (up_to, said): (RunId, String),
     ) -> Result<Arc<SessionSummarized>> {
         let cx = Context::new(self.shared(), self.segment.base.child(STEP), self.resources.clone());
-        let text = match summarizer(summary, self.first_plan()).end_in(&cx, RunRequest::new(said)).await {
+        let text = match summarizer(summary, self.first_plan())
+            .end_in(&cx, RunRequest::new(said))
+            .await
+        {
             Ok(end) => Some(summary.cut(&end.completed.text())),
-            Err(error @ (Error::Store(_) | Error::Cancelled { .. } | Error::Draining)) => return Err(error),
+            Err(error @ (Error::Store(_) | Error::Cancelled { .. } | Error::Draining)) => {
+                return Err(error);
+            }
             Err(error) => {
-                let (run, error) = (&self.segment.shared.id, self.segment.shared.host.redacted(error));
+                let (run, error) =
+                    (&self.segment.shared.id, self.segment.shared.host.redacted(error));
                 tracing::warn!(%run, error, "what was said before in the session was not summed up; the run does without");
                 None
             }
@@ -67,7 +73,9 @@ fn summarizer(summary: &Summary, plan: &Plan) -> Agent {
 /// If the model of the summary is unknown or the summary may have no tokens.
 pub(super) fn check_summary(summary: &Summary, plan: &Plan) -> Result<()> {
     if summary.tokens == 0 {
-        let problem = "the summary of its session has 0 tokens; give it more, or leave `summarized` out".to_owned();
+        let problem =
+            "the summary of its session has 0 tokens; give it more, or leave `summarized` out"
+                .to_owned();
         return Err(Error::Build { what: "agent", name: Arc::clone(&plan.name), problem });
     }
     summarizer(summary, plan).build().map(drop)

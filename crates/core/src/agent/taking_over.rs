@@ -36,7 +36,14 @@ impl TeamRunState {
     ) -> Option<Box<Self>> {
         plan.team.as_ref().map(|_| {
             let (first, hooks) = (Arc::clone(plan), Arc::clone(hooks));
-            Box::new(Self { first, hooks, callbacks, given: given.clone(), granted: granted.to_vec(), problem: None })
+            Box::new(Self {
+                first,
+                hooks,
+                callbacks,
+                given: given.clone(),
+                granted: granted.to_vec(),
+                problem: None,
+            })
         })
     }
 }
@@ -63,8 +70,11 @@ impl Run {
     /// [`Error::Build`] if the team has no such agent any more.
     pub(super) fn transfer(&mut self, to: &str) -> Result<()> {
         let next = self.first_plan().of_team(to)?;
-        let transfer =
-            AgentHandoff::new(Arc::clone(&self.plan.name), Arc::clone(&next.name), next.instructions.clone());
+        let transfer = AgentHandoff::new(
+            Arc::clone(&self.plan.name),
+            Arc::clone(&next.name),
+            next.instructions.clone(),
+        );
         self.record(self.segment.base.clone(), EventKind::AgentHandoff(Arc::new(transfer)));
         self.switch_agent(to);
         Ok(())

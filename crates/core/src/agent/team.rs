@@ -16,7 +16,9 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::event::{EventKind, TRANSFER_TOOL};
 use crate::run::{Host, RunJournal};
-use crate::tool::{Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy, read_arguments};
+use crate::tool::{
+    Effects, Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, ToolPolicy, read_arguments,
+};
 
 /// A group of agents that hand off a conversation to each other: for example a first agent that
 /// finds out the topic, and experts. One agent has the conversation at a time.
@@ -102,7 +104,8 @@ impl<O: 'static> Team<O> {
             .map(Arc::clone)
             .collect();
         check_names(team, &names)?;
-        let all = std::iter::once((&names[0], &targets)).chain(names[1..].iter().zip(others.iter().map(|of| &of.1)));
+        let all = std::iter::once((&names[0], &targets))
+            .chain(names[1..].iter().zip(others.iter().map(|of| &of.1)));
         check_targets(team, &names, all)?;
         for (name, _) in &about {
             check_known(team, &names, name, "`about` names")?;
@@ -116,7 +119,11 @@ impl<O: 'static> Team<O> {
         let described = |target: &Arc<str>| {
             let at = names.iter().position(|name| name == target).expect("checked above");
             // The last `about` for an agent wins, then its own description.
-            let said = about.iter().rev().find(|(name, _)| name == target).map(|(_, text)| Arc::clone(text));
+            let said = about
+                .iter()
+                .rev()
+                .find(|(name, _)| name == target)
+                .map(|(_, text)| Arc::clone(text));
             let own = || match at {
                 0 => first.description.about(),
                 other => others[other - 1].0.description.about(),
@@ -169,7 +176,8 @@ fn check_targets<'a>(
         for target in *targets {
             check_known(team, names, target, &format!("`{name}` may transfer to"))?;
             if target == *name {
-                return Err(team.build_error(format!("`{name}` may transfer to itself; remove that target")));
+                return Err(team
+                    .build_error(format!("`{name}` may transfer to itself; remove that target")));
             }
         }
     }
@@ -177,7 +185,8 @@ fn check_targets<'a>(
     let mut reached = vec![&names[0]];
     let mut at = 0;
     while at < reached.len() {
-        let (_, targets) = all.iter().find(|(name, _)| *name == reached[at]).expect("each name has its targets");
+        let (_, targets) =
+            all.iter().find(|(name, _)| *name == reached[at]).expect("each name has its targets");
         for target in targets.iter() {
             if !reached.contains(&target) {
                 reached.push(target);
@@ -186,9 +195,9 @@ fn check_targets<'a>(
         at += 1;
     }
     match names.iter().find(|name| !reached.contains(name)) {
-        Some(name) => {
-            Err(team.build_error(format!("nobody transfers to `{name}`; name it as a target, or leave it out")))
-        }
+        Some(name) => Err(team.build_error(format!(
+            "nobody transfers to `{name}`; name it as a target, or leave it out"
+        ))),
         None => Ok(()),
     }
 }
@@ -217,8 +226,10 @@ impl Description {
     /// [`Error::Build`].
     fn check_renamed(&self) -> Result<()> {
         let others = || self.members.iter().map(|other| &*other.description);
-        let is_known = |name: &Arc<str>| *name == self.name || others().any(|other| other.name == *name);
-        let unknown = others().flat_map(|other| &other.targets).find(|target| !is_known(&target.name));
+        let is_known =
+            |name: &Arc<str>| *name == self.name || others().any(|other| other.name == *name);
+        let unknown =
+            others().flat_map(|other| &other.targets).find(|target| !is_known(&target.name));
         if unknown.is_some() || others().any(|other| other.name == self.name) {
             return Err(self.build_error(
                 "the team was built when its first agent had another name; name that agent before `Team::new`",
@@ -229,9 +240,10 @@ impl Description {
 
     fn check_member(&self, team: &Self) -> Result<()> {
         if !self.members.is_empty() {
-            return Err(
-                team.build_error(format!("its agent `{}` is a team itself; add its agents one by one", self.name))
-            );
+            return Err(team.build_error(format!(
+                "its agent `{}` is a team itself; add its agents one by one",
+                self.name
+            )));
         }
         if self.prompt.as_ref().is_some_and(|prompt| prompt.asks()) {
             return Err(team.build_error(format!(
@@ -367,7 +379,9 @@ impl HandoffTool {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("give one of: {}", names.collect::<Vec<_>>().join(", ")),
             };
-            return Err(ToolError::invalid_arguments(format!("`agent`: you cannot transfer to `{agent}`; {hint}")));
+            return Err(ToolError::invalid_arguments(format!(
+                "`agent`: you cannot transfer to `{agent}`; {hint}"
+            )));
         }
         Ok(ToolOutput::text(format!("`{agent}` has the conversation now")))
     }

@@ -29,8 +29,8 @@ use crate::run::{Around, unless_failed_as_cancelled};
 use crate::telemetry;
 use crate::time::Timestamp;
 use crate::tool::{
-    CallSite, Effects, RecordedOutcome, ToolPolicy, began, describe_writes, ended, invoke_with_room, is_granted,
-    millis_since, not_found,
+    CallSite, Effects, RecordedOutcome, ToolPolicy, began, describe_writes, ended,
+    invoke_with_room, is_granted, millis_since, not_found,
 };
 
 impl Run {
@@ -62,10 +62,13 @@ impl Run {
                 if let Some(question) = self.asks(&call) {
                     calls.asking += 1;
                     running.push(question?);
-                } else if let Some(hooks) = hooks.as_ref().filter(|_| self.has_hooks_around(&call)) {
+                } else if let Some(hooks) = hooks.as_ref().filter(|_| self.has_hooks_around(&call))
+                {
                     let AdmittedCall { tool, agreed, given } = call;
                     let step = self.tool_step(tool);
-                    let ready = move |hooked| Stage::Ready(ReadyCall { hooked: Box::new(hooked), agreed, given });
+                    let ready = move |hooked| {
+                        Stage::Ready(ReadyCall { hooked: Box::new(hooked), agreed, given })
+                    };
                     running.push(Box::pin(hooks.clone().before(step).map_ok(ready)));
                 } else if let Some(call) = self.start_tool(call) {
                     running.push(match self.plan.large_outputs {
@@ -101,7 +104,11 @@ impl Run {
                     }
                 }
                 Some(Stage::Ended(ended)) => {
-                    unless_failed_as_cancelled(&self.segment.shared, !ended.result.status.is_success()).await;
+                    unless_failed_as_cancelled(
+                        &self.segment.shared,
+                        !ended.result.status.is_success(),
+                    )
+                    .await;
                     self.end_tool(ended)?;
                 }
                 None if calls.is_empty() => return Ok(()),
@@ -115,21 +122,27 @@ impl Run {
     fn has_hooks_around(&self, AdmittedCall { tool, agreed, .. }: &AdmittedCall) -> bool {
         let answers = || self.plan.output.as_ref().is_some_and(|output| output.rule.by_tool);
         let of_name = self.offered.tools.get(&*tool.call.name);
-        let refused = || of_name.is_some_and(|of_name| !is_granted(of_name.definition(), &self.scopes));
+        let refused =
+            || of_name.is_some_and(|of_name| !is_granted(of_name.definition(), &self.scopes));
         let refused = || !agreed && refused();
-        let of_run = (tool.call.name == ANSWER_TOOL && answers()) || self.is_transfer(&tool.call.name);
+        let of_run =
+            (tool.call.name == ANSWER_TOOL && answers()) || self.is_transfer(&tool.call.name);
         tool.refused.is_none() && !of_run && !refused()
     }
 
     fn tool_step(&self, tool: PendingTool) -> ToolStep {
-        let definition = self.offered.tools.get(&*tool.call.name).map(|tool| Arc::clone(tool.definition()));
+        let definition =
+            self.offered.tools.get(&*tool.call.name).map(|tool| Arc::clone(tool.definition()));
         let agent = Some(Arc::clone(&self.plan.name));
         ToolStep::new(tool.call, definition, agent, self.step_context(&tool.path))
     }
 
     /// Records the start of a call after its hooks on the way in, and returns the call with the
     /// hooks on the way out.
-    fn start_hooked(&mut self, ReadyCall { mut hooked, agreed, given: by_person }: ReadyCall) -> Option<Call> {
+    fn start_hooked(
+        &mut self,
+        ReadyCall { mut hooked, agreed, given: by_person }: ReadyCall,
+    ) -> Option<Call> {
         let path = hooked.step.context().path().clone();
         let (call, given) = (hooked.call(), by_person.or_else(|| hooked.given()));
         let called = match hooked.answer.take() {
@@ -154,7 +167,10 @@ impl Run {
 
     /// Records the start of a call. If the call must not be executed, records its result and
     /// returns `None`.
-    fn start_tool(&mut self, AdmittedCall { tool, agreed, given }: AdmittedCall) -> Option<RunningToolCall> {
+    fn start_tool(
+        &mut self,
+        AdmittedCall { tool, agreed, given }: AdmittedCall,
+    ) -> Option<RunningToolCall> {
         if let Some(mut result) = tool.refusal() {
             if tool.refused == Some(Refused::Interrupted) {
                 result.output += &describe_writes(&self.segment.shared, &tool.path);
@@ -170,9 +186,11 @@ impl Run {
         let PendingTool { path, call, refused: _ } = tool;
         // A tool that is not offered is not executed, so its call has no effects.
         let without = ToolPolicy::default().effects(Effects::None);
-        let policy = self.offered.tools.get(&*call.name).map_or(&without, |tool| &tool.definition().policy);
+        let policy =
+            self.offered.tools.get(&*call.name).map_or(&without, |tool| &tool.definition().policy);
         // A call that waited for a person continues, so its start is recorded already.
-        let begins = (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), Some(policy), given));
+        let begins =
+            (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), Some(policy), given));
         let began = begins.map(|begins| {
             let now = self.moment();
             self.record_at(now, path.clone(), begins);
@@ -181,13 +199,23 @@ impl Run {
         // The approval is valid for this call only.
         let scopes = match agreed {
             false => Arc::clone(&self.scopes),
-            true => self.scopes.iter().cloned().chain([format!("approve:{}", call.name).into()]).collect(),
+            true => self
+                .scopes
+                .iter()
+                .cloned()
+                .chain([format!("approve:{}", call.name).into()])
+                .collect(),
         };
         Some(RunningToolCall {
             plan: Arc::clone(&self.plan),
             offered: Arc::clone(&self.offered),
             scopes,
-            cx: Context::with_grants(self.shared(), path, self.resources.clone(), Arc::clone(&self.scopes)),
+            cx: Context::with_grants(
+                self.shared(),
+                path,
+                self.resources.clone(),
+                Arc::clone(&self.scopes),
+            ),
             call,
             began,
         })
@@ -203,15 +231,22 @@ impl Run {
         let now = self.segment.shared.now();
         // Nested steps that are still open get their end first. Afterwards the clock has to be read
         // again, to keep the order of the times.
-        let at =
-            if self.segment.shared.close_below(&path, "the tool has ended") { self.segment.shared.now() } else { now };
+        let at = if self.segment.shared.close_below(&path, "the tool has ended") {
+            self.segment.shared.now()
+        } else {
+            now
+        };
         let too_deep = too_deep && !result.status.is_success();
         let result = self.check_saved_size(&path, result);
         let saved = self.saved_by_call(&path, result.status.is_success());
         let outcome = RecordedOutcome { answered_by, saved, ..RecordedOutcome::new(result) };
         self.record_at(at, path, ended(outcome, took.millis(|| now)));
         self.moment = Some(at);
-        if too_deep { Err(Error::NestingLimit { depth: self.segment.shared.host.max_nesting }) } else { Ok(()) }
+        if too_deep {
+            Err(Error::NestingLimit { depth: self.segment.shared.host.max_nesting })
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -273,7 +308,11 @@ enum Called {
 }
 
 /// Executes the call and its hooks on the way out.
-async fn after_tool(hooked: Box<HookedCall>, called: Called, large: Option<LargeOutputs>) -> Result<Stage> {
+async fn after_tool(
+    hooked: Box<HookedCall>,
+    called: Called,
+    large: Option<LargeOutputs>,
+) -> Result<Stage> {
     let mut ended = match called {
         Called::Runs(call) => call.run().await?,
         Called::Answered(ended) => ended,
@@ -363,16 +402,19 @@ impl RunningToolCall {
         };
         let tool = offered.tools.get(&*call.name);
         let content = plan.host.trace_content && cx.host().redactor.is_none();
-        let span = telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), cx.run(), content);
+        let span =
+            telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), cx.run(), content);
         let (result, too_deep) = match tool {
             Some(tool) => {
                 // The future of a call that timed out can panic when it is dropped.
                 let room = plan.large_outputs.and_then(|_| LargeOutputs::max_size(&call.name));
-                let invoked = invoke_with_room(&**tool, &cx, &call, &scopes, CallSite::Recorded, room);
+                let invoked =
+                    invoke_with_room(&**tool, &cx, &call, &scopes, CallSite::Recorded, room);
                 let invoked = AssertUnwindSafe(invoked).catch_unwind().instrument(span.clone());
                 let (invoked, too_deep) = Around::tool_call(cx.depth(), pin!(Some(invoked))).await;
                 let result = invoked.unwrap_or_else(|panic| {
-                    let problem = format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
+                    let problem =
+                        format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
                     closed(&call, ToolStatus::Panicked, &problem)
                 });
                 (result, too_deep)
@@ -381,6 +423,12 @@ impl RunningToolCall {
         };
         telemetry::record_tool(&span, &result, content);
         let took = CallDuration::Since(since);
-        Ok(EndedToolCall { path: cx.path().clone(), result: Arc::new(result), took, answered_by: None, too_deep })
+        Ok(EndedToolCall {
+            path: cx.path().clone(),
+            result: Arc::new(result),
+            took,
+            answered_by: None,
+            too_deep,
+        })
     }
 }

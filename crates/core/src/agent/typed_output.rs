@@ -30,7 +30,12 @@ pub(super) struct Output<O> {
 impl Output<String> {
     /// Returns the answer text unchanged.
     pub(super) fn text() -> Self {
-        Self { schema: None, form: || AnswerForm::Text, decode: |text| Ok(text.to_owned()), check: |_| Ok(()) }
+        Self {
+            schema: None,
+            form: || AnswerForm::Text,
+            decode: |text| Ok(text.to_owned()),
+            check: |_| Ok(()),
+        }
     }
 }
 
@@ -51,7 +56,9 @@ impl<O: DeserializeOwned + JsonSchema> Output<O> {
                 let schema = if is_object(&schema) { schema } else { wrapped(&schema) };
                 OutputSchema::new(&O::schema_name(), schema)
             }),
-            form: || if is_object(&schema_of::<O>()) { AnswerForm::Object } else { AnswerForm::Value },
+            form: || {
+                if is_object(&schema_of::<O>()) { AnswerForm::Object } else { AnswerForm::Value }
+            },
             decode: decode::<O>,
             check: |text| decode::<O>(text).map(drop),
         }
@@ -65,7 +72,9 @@ impl<O> Output<O> {
 
     /// Returns the schema of the value, without the wrapper object.
     pub(super) fn value_schema(&self) -> Value {
-        let Some(OutputSchema { schema, .. }) = self.schema() else { return json!({"type": "string"}) };
+        let Some(OutputSchema { schema, .. }) = self.schema() else {
+            return json!({"type": "string"});
+        };
         match self.form() {
             AnswerForm::Value => part_of(&schema["properties"]["value"], &schema),
             _ => schema,
@@ -146,7 +155,9 @@ fn decode<O: DeserializeOwned + JsonSchema>(text: &str) -> Result<O, String> {
 
 /// Returns the message to a model whose answer did not match the schema.
 pub(super) fn repair_text(problem: &str) -> String {
-    format!("That answer does not fit the schema: {problem}. Answer again, with JSON that fits and nothing else.")
+    format!(
+        "That answer does not fit the schema: {problem}. Answer again, with JSON that fits and nothing else."
+    )
 }
 
 /// The tool that receives the answer if the provider does not support output schemas. Calling it
@@ -158,8 +169,11 @@ pub(super) struct AnswerTool {
 
 impl AnswerTool {
     pub(super) fn new(schema: OutputSchema, check: fn(&str) -> Result<(), String>) -> Self {
-        let mut definition =
-            ToolDefinition::new(ANSWER_TOOL, "Give the final answer. Call it once, when you are done.", schema.schema);
+        let mut definition = ToolDefinition::new(
+            ANSWER_TOOL,
+            "Give the final answer. Call it once, when you are done.",
+            schema.schema,
+        );
         definition.policy = ToolPolicy::default().effects(Effects::None);
         Self { definition: Arc::new(definition), check }
     }
@@ -227,7 +241,10 @@ mod tests {
         );
         for (answer, problem) in [
             (r#"{"level": 3} and more"#, "trailing characters at line 1 column 14"),
-            (r#"{"level": 3, "level": 4}"#, "`level` is given twice; give it once at line 1 column 20"),
+            (
+                r#"{"level": 3, "level": 4}"#,
+                "`level` is given twice; give it once at line 1 column 20",
+            ),
             (r#"[3, "why"]"#, "it is not a JSON object"),
         ] {
             assert_eq!((output.decode)(answer).unwrap_err(), problem);
@@ -240,6 +257,10 @@ mod tests {
         assert_eq!((output.decode)(r#"{"value": [1, 2]}"#), Ok(vec![1, 2]));
         let schema = output.schema().unwrap();
         assert_eq!(schema.schema["properties"]["value"]["type"], "array");
-        assert!(schema.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'), "{}", schema.name);
+        assert!(
+            schema.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'),
+            "{}",
+            schema.name
+        );
     }
 }

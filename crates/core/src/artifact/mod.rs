@@ -55,7 +55,11 @@ impl Artifact {
 
 impl fmt::Display for ArtifactRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (version {}, {}, {} bytes)", self.name, self.version, self.media_type, self.size)
+        write!(
+            f,
+            "{} (version {}, {}, {} bytes)",
+            self.name, self.version, self.media_type, self.size
+        )
     }
 }
 
@@ -86,10 +90,12 @@ pub(crate) fn problem_of(name: &str, media_type: &str) -> Option<String> {
     }
     // The characters of `restricted-name` in RFC 6838, section 4.2.
     let is_token = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
     };
     let media = media_type.split(';').next().unwrap_or_default().trim();
-    let is_media = media.split_once('/').is_some_and(|(kind, form)| is_token(kind) && is_token(form));
+    let is_media =
+        media.split_once('/').is_some_and(|(kind, form)| is_token(kind) && is_token(form));
     (!is_media || media_type.len() > LONGEST || media_type.chars().any(char::is_control)).then(|| {
         format!(
             "{:?} is not a media type; give one such as `text/markdown` or `application/octet-stream`",

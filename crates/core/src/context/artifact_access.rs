@@ -51,7 +51,9 @@ impl Context {
             )),
             (Some(why), _) => Some(why.to_owned()),
             _ if self.run.log.is_of_remote_run() => Some(EXECUTED_ELSEWHERE.to_owned()),
-            (_, true) => Some(format!("it has {size} bytes, more than the {MOST} of one artifact; save it in parts")),
+            (_, true) => Some(format!(
+                "it has {size} bytes, more than the {MOST} of one artifact; save it in parts"
+            )),
             _ => problem_of(name, media_type),
         };
         if let Some(problem) = problem {
@@ -70,8 +72,12 @@ impl Context {
         match self.run.log.store() {
             // Without a store the artifact lives as long as the run.
             None => self.run.states_or_new().keep_bytes(&hash, bytes),
-            Some((store, _)) if !store.keeps_artifacts() => return Err(StoreError::artifacts_unsupported().into()),
-            Some((store, Some(epoch))) => store.put_artifact(&self.run.id, epoch, &hash, bytes).await?,
+            Some((store, _)) if !store.keeps_artifacts() => {
+                return Err(StoreError::artifacts_unsupported().into());
+            }
+            Some((store, Some(epoch))) => {
+                store.put_artifact(&self.run.id, epoch, &hash, bytes).await?;
+            }
             // A store accepts the bytes only from the current writer of the run, which has an
             // epoch.
             Some((_, None)) => {
@@ -106,7 +112,8 @@ impl Context {
     pub async fn artifact_version(&self, name: &str, version: u32) -> Result<Option<Artifact>> {
         let is_it = |of: &ArtifactRef| *of.name == *name && of.version == version;
         let found = self.run.states().and_then(|states| {
-            let artifact = states.seen_by(&self.path).artifacts().iter().rfind(|of| is_it(of)).cloned()?;
+            let artifact =
+                states.seen_by(&self.path).artifacts().iter().rfind(|of| is_it(of)).cloned()?;
             let run = states.run_of(&artifact);
             Some((artifact, run))
         });
@@ -114,11 +121,15 @@ impl Context {
             return self.with_bytes(artifact, run).await.map(Some);
         }
         // Older versions of earlier runs of the session are only in their journals.
-        let (Some((store, _)), true) = (self.run.log.store(), self.session().is_some()) else { return Ok(None) };
+        let (Some((store, _)), true) = (self.run.log.store(), self.session().is_some()) else {
+            return Ok(None);
+        };
         let place = store.record(&self.run.id).await?.and_then(|record| record.session);
         let before = place.and_then(|place| place.after);
         match artifacts_up_to(store, before, is_it, false).await?.pop() {
-            Some(SessionArtifact { run, artifact }) => self.with_bytes(artifact, Some(run)).await.map(Some),
+            Some(SessionArtifact { run, artifact }) => {
+                self.with_bytes(artifact, Some(run)).await.map(Some)
+            }
             None => Ok(None),
         }
     }
@@ -127,7 +138,9 @@ impl Context {
     async fn with_bytes(&self, artifact: ArtifactRef, run: Option<RunId>) -> Result<Artifact> {
         let bytes = match self.run.log.store() {
             None => self.run.states().and_then(|states| states.bytes(&artifact.sha256)),
-            Some((store, _)) => store.artifact(run.as_ref().unwrap_or(&self.run.id), &artifact.sha256).await?,
+            Some((store, _)) => {
+                store.artifact(run.as_ref().unwrap_or(&self.run.id), &artifact.sha256).await?
+            }
         };
         match bytes {
             Some(bytes) => Ok(Artifact::new(artifact, bytes)),

@@ -22,14 +22,20 @@ impl Context {
     /// - [`Error::State`] if the step has saved more than 1 MiB.
     ///
     /// On an error, no message is sent.
-    pub fn send_mail<M: MailMessage>(&self, mailbox: &Mailbox<M>, from: &str, to: &str, message: &M) -> Result<()> {
+    pub fn send_mail<M: MailMessage>(
+        &self,
+        mailbox: &Mailbox<M>,
+        from: &str,
+        to: &str,
+        message: &M,
+    ) -> Result<()> {
         let refused = |problem: String| Error::Mailbox { mailbox: mailbox.name(), problem };
         let from = mailbox.known(from).map_err(refused)?;
         let to = mailbox.known(to).map_err(refused)?;
         self.mail_writable(mailbox)?;
-        let encoded = message
-            .encode()
-            .map_err(|error| refused(format!("the message does not survive its way through JSON: {error}")))?;
+        let encoded = message.encode().map_err(|error| {
+            refused(format!("the message does not survive its way through JSON: {error}"))
+        })?;
         let size = encoded.as_str().len();
         if size > MOST_MESSAGE {
             return Err(refused(format!(
@@ -41,7 +47,9 @@ impl Context {
         let mut states = self.run.states_or_new();
         let seen = states.seen_by(&self.path);
         // Messages that were taken count too, so that numbers are never reused.
-        let sent = seen.changes().filter_map(|(key, value)| Some((MailKey::read(key.strip_prefix(&keys)?)?, value)));
+        let sent = seen
+            .changes()
+            .filter_map(|(key, value)| Some((MailKey::read(key.strip_prefix(&keys)?)?, value)));
         let (mut last, mut waiting) = (0, 0);
         for (key, value) in sent {
             last = last.max(key.number);
@@ -52,8 +60,12 @@ impl Context {
                 "{waiting} messages wait for `{to}`, which is the limit; let it read them before more are sent"
             )));
         }
-        let key =
-            MailKey { number: last.saturating_add(1), sent_at: self.path.clone(), from: from.into(), to: to.into() };
+        let key = MailKey {
+            number: last.saturating_add(1),
+            sent_at: self.path.clone(),
+            from: from.into(),
+            to: to.into(),
+        };
         let key = self.with_room(&states, key.text(&keys), &encoded)?;
         states.change(&self.path, &key, Some(encoded));
         Ok(())
@@ -70,7 +82,11 @@ impl Context {
     /// [`Error::Mailbox`] if the mailbox does not contain the name, if a message has a different
     /// type, which another version of the program may have sent, and in a condition or a tap. On an
     /// error, no message is taken.
-    pub fn take_mail<M: MailMessage>(&self, mailbox: &Mailbox<M>, of: &str) -> Result<Vec<Mail<M>>> {
+    pub fn take_mail<M: MailMessage>(
+        &self,
+        mailbox: &Mailbox<M>,
+        of: &str,
+    ) -> Result<Vec<Mail<M>>> {
         Ok(self.take_mail_within(mailbox, of, usize::MAX)?.0)
     }
 

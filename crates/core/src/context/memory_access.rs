@@ -19,8 +19,9 @@ impl Context {
     pub fn memory(&self) -> Result<UserMemory> {
         let problem = |problem: &str| Error::Memory { problem: problem.to_owned() };
         let memory = self.resource::<dyn Memory>();
-        let memory =
-            memory.ok_or_else(|| problem("there is no memory; give one with `Runtime::builder().memory(..)`"))?;
+        let memory = memory.ok_or_else(|| {
+            problem("there is no memory; give one with `Runtime::builder().memory(..)`")
+        })?;
         let user = self.caller().ok_or_else(|| {
             problem("the run has no caller, whose memories it would be; begin the run with `caller(..)`")
         })?;

@@ -10,8 +10,8 @@ use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::StepStates;
 use crate::state::{
-    EXIT, IN_TAP, MOST_SAVED, SavedByStep, StateKey, StateOwner, StateTransform, StateTransforms, StateValue,
-    too_much_in_session, too_much_saved,
+    EXIT, IN_TAP, MOST_SAVED, SavedByStep, StateKey, StateOwner, StateTransform, StateTransforms,
+    StateValue, too_much_in_session, too_much_saved,
 };
 use crate::store::Store;
 use crate::value::Encoded;
@@ -85,7 +85,8 @@ impl Context {
         let key = self.with_room(&states, key, &value)?;
         if owner == StateOwner::Session && self.session().is_some() {
             // 8 bytes for the quotes, the colon and the comma around an entry in JSON.
-            let size = states.size_in_session(&self.path, &key) + key.len() + value.as_str().len() + 8;
+            let size =
+                states.size_in_session(&self.path, &key) + key.len() + value.as_str().len() + 8;
             if size > MOST_SAVED {
                 return Err(Error::State { key, problem: too_much_in_session(size) });
             }
@@ -159,17 +160,22 @@ impl Context {
     }
 
     /// Applies the changes and returns the keys that were set.
-    pub(crate) async fn transformed(&self, transforms: &[StateTransform]) -> Result<Vec<(String, Encoded)>> {
+    pub(crate) async fn transformed(
+        &self,
+        transforms: &[StateTransform],
+    ) -> Result<Vec<(String, Encoded)>> {
         let seen = self.seen_state_with(&StateTransform::lasting_keys(transforms)).await?;
-        let changes =
-            StateTransform::changes(transforms, seen).map_err(|(key, problem)| Error::State { key, problem })?;
+        let changes = StateTransform::changes(transforms, seen)
+            .map_err(|(key, problem)| Error::State { key, problem })?;
         // Removals first, since they free room for the new values.
-        let (set, removed): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(_, value)| value.is_some());
+        let (set, removed): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|(_, value)| value.is_some());
         for (key, _) in removed {
             self.remove_key(StateOwner::split(&key).0, key)?;
         }
         let set = set.into_iter().filter_map(|(key, value)| Some((key, value?)));
-        set.map(|(key, value)| self.set_encoded(key.clone(), value.clone()).map(|()| (key, value))).collect()
+        set.map(|(key, value)| self.set_encoded(key.clone(), value.clone()).map(|()| (key, value)))
+            .collect()
     }
 
     /// Ends the innermost repetition around this step after the current round, regardless of its
@@ -214,10 +220,19 @@ impl Context {
     }
 
     /// Returns the key if the step has room for the value.
-    pub(super) fn with_room(&self, states: &StepStates, key: String, value: &Encoded) -> Result<String> {
-        let size = states.size(&self.path).saturating_add(key.len()).saturating_add(value.as_str().len());
+    pub(super) fn with_room(
+        &self,
+        states: &StepStates,
+        key: String,
+        value: &Encoded,
+    ) -> Result<String> {
+        let size =
+            states.size(&self.path).saturating_add(key.len()).saturating_add(value.as_str().len());
         match size > MOST_SAVED {
-            true => Err(Error::State { key, problem: format!("with this value {}", too_much_saved(size)) }),
+            true => Err(Error::State {
+                key,
+                problem: format!("with this value {}", too_much_saved(size)),
+            }),
             false => Ok(key),
         }
     }
@@ -226,7 +241,9 @@ impl Context {
     pub(super) fn saves_nothing(&self) -> Option<&'static str> {
         let in_tap = || self.run.states().is_some_and(|states| states.is_in_tap(&self.path));
         match self.of_value {
-            true => Some("a condition or a value saves nothing; write it in a step, such as `let _ = function(cx);`"),
+            true => Some(
+                "a condition or a value saves nothing; write it in a step, such as `let _ = function(cx);`",
+            ),
             false => in_tap().then_some(IN_TAP),
         }
     }
@@ -242,10 +259,13 @@ impl Context {
 
     /// Returns the store, and the user if any, of a value that outlives the run.
     fn place_of(&self, owner: StateOwner, key: &str) -> Result<(Arc<dyn Store>, Option<&str>)> {
-        let problem = |problem: &str| Error::State { key: key.to_owned(), problem: problem.to_owned() };
+        let problem =
+            |problem: &str| Error::State { key: key.to_owned(), problem: problem.to_owned() };
         let user = match (owner, self.caller()) {
             (StateOwner::User, None) => {
-                return Err(problem("the run has no caller whose value it is; begin the run with `caller(..)`"));
+                return Err(problem(
+                    "the run has no caller whose value it is; begin the run with `caller(..)`",
+                ));
             }
             (StateOwner::User, caller) => caller,
             _ => None,
@@ -256,9 +276,9 @@ impl Context {
                 "the runtime's executor executes this step in another process, which keeps no values that outlive runs; read \
                  and write the value in a step of a runtime without an executor",
             )),
-            Some(_) => {
-                Err(problem("the run's store keeps no values that outlive runs; give the runtime a store that does"))
-            }
+            Some(_) => Err(problem(
+                "the run's store keeps no values that outlive runs; give the runtime a store that does",
+            )),
             None => Err(problem(
                 "a value that outlives the run is kept in a store, and this run has no store; give one with \
                  `Runtime::builder().store(..)`, in a test `MemoryStore::new()`",
@@ -282,7 +302,10 @@ impl Context {
                 return Ok(read);
             }
             states.note_read(key.into(), found.clone());
-            self.run.record(StepPath::root(), EventKind::StateRead { key: key.into(), value: found.clone() });
+            self.run.record(
+                StepPath::root(),
+                EventKind::StateRead { key: key.into(), value: found.clone() },
+            );
         }
         // The value is returned after it was recorded, so that every later attempt reads the same
         // value.

@@ -209,7 +209,8 @@ impl Definition {
     /// release does not know are ignored.
     pub fn differences(&self, newer: &Self) -> Vec<Difference> {
         let mut all = Vec::new();
-        let names: std::collections::BTreeSet<&String> = self.parts.keys().chain(newer.parts.keys()).collect();
+        let names: std::collections::BTreeSet<&String> =
+            self.parts.keys().chain(newer.parts.keys()).collect();
         for part in names {
             let Some((kind, name)) = part.split_once(' ') else { continue };
             // An unknown toolset is not a difference: the nodes that call its tools differ.
@@ -225,13 +226,16 @@ impl Definition {
             };
             match (self.parts.get(part), newer.parts.get(part)) {
                 (Some(old), Some(new)) => {
-                    let differs = |aspect: &&Aspect| match (old.get(aspect.word()), new.get(aspect.word())) {
-                        (Some(old), Some(new)) => old != new,
-                        // An aspect that one of the releases did not record cannot be compared.
-                        _ => false,
-                    };
+                    let differs =
+                        |aspect: &&Aspect| match (old.get(aspect.word()), new.get(aspect.word())) {
+                            (Some(old), Some(new)) => old != new,
+                            // An aspect that one of the releases did not record cannot be compared.
+                            _ => false,
+                        };
                     let changed = Aspect::ALL.iter().filter(differs);
-                    all.extend(changed.map(|of| difference(of.word(), Presence::Changed, of.is_compatible(kind))));
+                    all.extend(changed.map(|of| {
+                        difference(of.word(), Presence::Changed, of.is_compatible(kind))
+                    }));
                 }
                 (Some(_), None) => all.push(difference("", Presence::Gone, false)),
                 // A new node also changes the plan of the workflow, which is a separate aspect.
@@ -273,7 +277,11 @@ impl fmt::Display for Difference {
             Presence::Gone => f.write_str(" is gone"),
             Presence::Changed => {
                 let known = Aspect::ALL.iter().find(|aspect| aspect.word() == self.aspect);
-                write!(f, ": {}", known.map_or(self.aspect.as_str(), |aspect| aspect.phrase(&self.kind)))
+                write!(
+                    f,
+                    ": {}",
+                    known.map_or(self.aspect.as_str(), |aspect| aspect.phrase(&self.kind))
+                )
             }
         }
     }
@@ -322,7 +330,9 @@ fn collect_descriptions<'s>(schema: &'s Value, notes: &mut Vec<&'s str>) {
         Value::Object(object) => {
             for (key, value) in object {
                 match value {
-                    Value::String(note) if key == "title" || key == "description" => notes.push(note),
+                    Value::String(note) if key == "title" || key == "description" => {
+                        notes.push(note);
+                    }
                     value => collect_descriptions(value, notes),
                 }
             }
@@ -380,11 +390,19 @@ mod tests {
         let one = tool(&json!({"a": 1, "b": [1, {"x": null, "y": 2.5}]}), "Pays back.");
         let same = tool(&json!({"b": [1, {"y": 2.5, "x": null}], "a": 1}), "Pays back.");
         assert_eq!((one.id(), one.differences(&same)), (same.id(), Vec::new()));
-        let other = tool(&json!({"a": 1, "b": [{"x": null, "y": 2.5}, 1]}), "Pays back what was paid.");
+        let other =
+            tool(&json!({"a": 1, "b": [{"x": null, "y": 2.5}, 1]}), "Pays back what was paid.");
         assert_ne!(one.id(), other.id());
         let shown: Vec<String> = one.differences(&other).iter().map(ToString::to_string).collect();
-        assert_eq!(shown, ["the tool `refund`: its description", "the tool `refund`: the schema of its parameters"]);
-        let compatible: Vec<bool> = one.differences(&other).iter().map(|one| one.compatible).collect();
+        assert_eq!(
+            shown,
+            [
+                "the tool `refund`: its description",
+                "the tool `refund`: the schema of its parameters"
+            ]
+        );
+        let compatible: Vec<bool> =
+            one.differences(&other).iter().map(|one| one.compatible).collect();
         assert_eq!(compatible, [true, false]);
     }
 
@@ -392,7 +410,10 @@ mod tests {
     fn what_is_new_is_compatible_and_what_is_gone_is_not() {
         let (none, one) = (Definition::default(), tool(&json!({}), ""));
         let said = |from: &Definition, to: &Definition| {
-            from.differences(to).iter().map(|one| (one.to_string(), one.compatible)).collect::<Vec<_>>()
+            from.differences(to)
+                .iter()
+                .map(|one| (one.to_string(), one.compatible))
+                .collect::<Vec<_>>()
         };
         assert_eq!(said(&none, &one), [("the tool `refund` is new".to_owned(), true)]);
         assert_eq!(said(&one, &none), [("the tool `refund` is gone".to_owned(), false)]);

@@ -46,7 +46,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
                 let with = member.asked(&[], false, problems);
                 graph.nodes.push(member.node(with));
             }
-            let all = Mapping::object(members.iter().map(|member| (member.name, Mapping::from(member.name))));
+            let all = Mapping::object(
+                members.iter().map(|member| (member.name, Mapping::from(member.name))),
+            );
             graph.nodes.push(GraphNode::new("answers", GraphBody::Value(all)));
             graph.output = "answers".to_owned();
         }
@@ -57,10 +59,16 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
             of_round.nodes.push(GraphNode::input(LAST, json!(true)));
             chain(&mut of_round, &members, problems);
             inner.push(of_round);
-            graph.nodes.push(GraphNode::new("before", GraphBody::Value(Mapping::Value(Value::Null))));
-            let with = Mapping::object([(MESSAGE, Mapping::from(MESSAGE)), (LAST, Mapping::Item(String::new()))]);
+            graph
+                .nodes
+                .push(GraphNode::new("before", GraphBody::Value(Mapping::Value(Value::Null))));
+            let with = Mapping::object([
+                (MESSAGE, Mapping::from(MESSAGE)),
+                (LAST, Mapping::Item(String::new())),
+            ]);
             let call = Reference::workflow(round, with);
-            let repeat = GraphBody::Repeat { first: "before".to_owned(), call, until: None, max: most };
+            let repeat =
+                GraphBody::Repeat { first: "before".to_owned(), call, until: None, max: most };
             graph.nodes.push(GraphNode::new("rounds", repeat));
             graph.output = "rounds".to_owned();
         }
@@ -69,7 +77,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         graph.decider.clone_from(&decider);
     }
     graph.limits = limits;
-    let parts = members.iter().map(|member| (member.name.to_owned(), member.tree.at.clone())).collect();
+    let parts =
+        members.iter().map(|member| (member.name.to_owned(), member.tree.at.clone())).collect();
     let agents = members.iter().map(OrchestratedAgent::agent).collect();
     let card = card.map(Tree::to_json);
     Some(DraftedDocument { inner, agents, card, is_whole, ..DraftedDocument::new(graph, parts) })
@@ -90,7 +99,9 @@ fn chain(graph: &mut Graph, members: &[&OrchestratedAgent<'_>], problems: &mut P
         let with = member.asked(&members[..at], in_round, problems);
         let node = member.node(with);
         let before = at.checked_sub(1).and_then(|before| members.get(before));
-        graph.nodes.push(before.into_iter().fold(node, |node, before| node.edge(GraphEdge::from(before.name))));
+        graph.nodes.push(
+            before.into_iter().fold(node, |node, before| node.edge(GraphEdge::from(before.name))),
+        );
         graph.output = member.name.to_owned();
     }
 }

@@ -91,16 +91,25 @@ impl<'t> Bound<'t> {
         let id = id.unwrap_or_default();
         let fixed = fields.get("fixed_ref");
         let pool = fields.get("pool_refs").map(|_| fields.list("pool_refs", problems));
-        let pool_at = tree.field("pool_refs").or_else(|| tree.field("poolRefs")).map_or(&tree.at, |field| &field.at);
+        let pool_at = tree
+            .field("pool_refs")
+            .or_else(|| tree.field("poolRefs"))
+            .map_or(&tree.at, |field| &field.at);
         fields.end(problems);
         let refs = pool.unwrap_or_default();
         if refs.len() > MOST_CANDIDATES {
-            problems.note(pool_at, format!("pool_refs must contain at most {MOST_CANDIDATES} candidates"));
+            problems.note(
+                pool_at,
+                format!("pool_refs must contain at most {MOST_CANDIDATES} candidates"),
+            );
             return;
         }
         match (mode, fixed) {
             ("pool", Some(fixed)) => {
-                problems.note(&fixed.at, "`fixed_ref` belongs to `resolution_mode: fixed`; say so, or remove it");
+                problems.note(
+                    &fixed.at,
+                    "`fixed_ref` belongs to `resolution_mode: fixed`; say so, or remove it",
+                );
             }
             ("pool", None) if pool.is_none() => {
                 problems.note(
@@ -112,8 +121,10 @@ impl<'t> Bound<'t> {
                 let before = problems.found.len();
                 let mut candidates: Vec<(&Tree, Candidate<'t>)> = Vec::new();
                 for (place, tree) in refs.iter().enumerate() {
-                    let read = kind.and_then(|kind| Candidate::read(tree, kind, "a candidate", problems));
-                    candidates.extend(read.map(|candidate| (tree, Candidate { place, ..candidate })));
+                    let read =
+                        kind.and_then(|kind| Candidate::read(tree, kind, "a candidate", problems));
+                    candidates
+                        .extend(read.map(|candidate| (tree, Candidate { place, ..candidate })));
                 }
                 if problems.found.len() == before
                     && let Some(kind) = kind
@@ -121,23 +132,31 @@ impl<'t> Bound<'t> {
                 {
                     // Candidates that may not be bound are removed silently, unless none is left
                     // for a required dependency.
-                    let may_be_bound =
-                        |(_, of): &(&Tree, Candidate<'t>)| of.server.is_none_or(|id| is_allowed(id, allowed));
+                    let may_be_bound = |(_, of): &(&Tree, Candidate<'t>)| {
+                        of.server.is_none_or(|id| is_allowed(id, allowed))
+                    };
                     let candidates: Vec<_> = candidates.into_iter().filter(may_be_bound).collect();
                     if candidates.is_empty() && is_required {
                         let problem = match refs.is_empty() {
-                            true => "its pool has no candidates; name some, or say `required: false`",
+                            true => {
+                                "its pool has no candidates; name some, or say `required: false`"
+                            }
                             false => {
                                 "none of its candidates is among the servers that may be bound, by `acl_server_ids` or `acl_scope`"
                             }
                         };
-                        problems.note(pool_at, format!("the dependency `{id}` is required, and {problem}"));
+                        problems.note(
+                            pool_at,
+                            format!("the dependency `{id}` is required, and {problem}"),
+                        );
                     }
-                    self.resolved.extend(candidates.iter().map(|(_, of)| of.binding(id, Some(of.place))));
+                    self.resolved
+                        .extend(candidates.iter().map(|(_, of)| of.binding(id, Some(of.place))));
                     self.pooled(tree, kind, candidates, allowed, problems);
                 }
             }
-            (_, None) => problems.note(&tree.at, "a dependency with `resolution_mode: fixed` needs `fixed_ref`"),
+            (_, None) => problems
+                .note(&tree.at, "a dependency with `resolution_mode: fixed` needs `fixed_ref`"),
             (_, Some(fixed)) => {
                 if !refs.is_empty() {
                     problems
@@ -166,7 +185,10 @@ impl<'t> Bound<'t> {
             [(at, only)] => self.fixed(at, kind, only, allowed, problems),
             _ => {
                 if self.pool.is_some() {
-                    problems.note(&tree.at, "a node has one pool; let the other dependency have a `fixed_ref`");
+                    problems.note(
+                        &tree.at,
+                        "a node has one pool; let the other dependency have a `fixed_ref`",
+                    );
                 }
                 let (places, candidates) = candidates.into_iter().unzip();
                 self.pool = Some(Pool { candidates, places });
@@ -174,7 +196,14 @@ impl<'t> Bound<'t> {
         }
     }
 
-    fn fixed(&mut self, at: &'t Tree, kind: &str, of: &Candidate<'t>, allowed: &[Vec<&str>], problems: &mut Problems) {
+    fn fixed(
+        &mut self,
+        at: &'t Tree,
+        kind: &str,
+        of: &Candidate<'t>,
+        allowed: &[Vec<&str>],
+        problems: &mut Problems,
+    ) {
         match (kind, of.server) {
             ("a2a_agent", _) => self.agents.extend(of.called_agent()),
             (_, Some(id)) if !is_allowed(id, allowed) => {
@@ -187,9 +216,16 @@ impl<'t> Bound<'t> {
                 self.servers.push(BoundServer { id, tool, resource, prompt: None });
             }
             ("mcp_prompt", Some(id)) => {
-                self.servers.push(BoundServer { id, tool: Some(GET_PROMPT), resource: None, prompt: of.prompt });
+                self.servers.push(BoundServer {
+                    id,
+                    tool: Some(GET_PROMPT),
+                    resource: None,
+                    prompt: of.prompt,
+                });
             }
-            (_, Some(id)) => self.servers.push(BoundServer { id, tool: of.tool, resource: None, prompt: None }),
+            (_, Some(id)) => {
+                self.servers.push(BoundServer { id, tool: of.tool, resource: None, prompt: None });
+            }
             (_, None) => {}
         }
     }
@@ -205,7 +241,8 @@ impl<'t> Candidate<'t> {
         let mut fields = Fields::of(tree, "a reference", problems)?.or_camel();
         let mut text = |name| fields.text(name, problems).and_then(Tree::text);
         let (server, tool, agent) = (text("server_id"), text("tool_name"), text("agent_id"));
-        let (resource, prompt, endpoint) = (text("resource_uri"), text("prompt_name"), text("endpoint"));
+        let (resource, prompt, endpoint) =
+            (text("resource_uri"), text("prompt_name"), text("endpoint"));
         fields.end(problems);
         let is_agent = kind == "a2a_agent";
         if let Some(address) = endpoint.filter(|_| is_agent && agent.is_none())
@@ -219,11 +256,15 @@ impl<'t> Candidate<'t> {
             "a2a_agent" if agent.is_none() && endpoint.is_none() => {
                 "an agent needs `agent_id`, the name that the program gave the agent, or `endpoint`, its address"
             }
-            "mcp_tool" if server.is_none() => "a tool needs `server_id`, the name that the program gave the server",
+            "mcp_tool" if server.is_none() => {
+                "a tool needs `server_id`, the name that the program gave the server"
+            }
             "mcp_resource" if server.is_none() => {
                 "a resource needs `server_id`, the name that the program gave the server"
             }
-            "mcp_prompt" if server.is_none() => "a prompt needs `server_id`, the name that the program gave the server",
+            "mcp_prompt" if server.is_none() => {
+                "a prompt needs `server_id`, the name that the program gave the server"
+            }
             "mcp_prompt" if prompt.is_none() => {
                 "a prompt needs `prompt_name`, the name that the server gives the prompt"
             }
@@ -247,7 +288,11 @@ impl<'t> Candidate<'t> {
     }
 
     /// Returns the binding of a dependency to this candidate, with its index in a pool.
-    pub(super) fn binding(&self, dependency: &str, pool_index: Option<usize>) -> ResolvedDependency {
+    pub(super) fn binding(
+        &self,
+        dependency: &str,
+        pool_index: Option<usize>,
+    ) -> ResolvedDependency {
         let owned = |text: Option<&str>| text.map(ToOwned::to_owned);
         let mut binding = ResolvedDependency::new(dependency);
         binding.server_id = owned(self.server);
@@ -265,5 +310,6 @@ impl<'t> Candidate<'t> {
 /// checked.
 pub(super) fn is_address(text: &str) -> bool {
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) && !text.contains(char::is_whitespace)
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        && !text.contains(char::is_whitespace)
 }

@@ -24,7 +24,12 @@ pub(crate) struct DocumentAgent {
 impl DocumentAgent {
     /// Creates the agent. `model` replaces the document's model. Missing tools are added to
     /// `problems` and omitted.
-    pub(super) fn made(&self, model: Option<ModelSource>, find: FindTools<'_>, problems: &mut Vec<String>) -> Agent {
+    pub(super) fn made(
+        &self,
+        model: Option<ModelSource>,
+        find: FindTools<'_>,
+        problems: &mut Vec<String>,
+    ) -> Agent {
         let model = model.or_else(|| self.model.as_deref().map(ModelSource::from)).unwrap_or_else(|| {
             problems.push(format!(
                 "the agent `{}` has no model; give the document a `model`, such as `openai/gpt-5-mini`, or the runtime one \
@@ -37,7 +42,8 @@ impl DocumentAgent {
         });
         let mut agent = Agent::new(model).name(Arc::clone(&self.name));
         let settings = AgentSettings::new().model(self.settings.clone());
-        agent = agent.settings(self.description.iter().cloned().fold(settings, AgentSettings::description));
+        agent = agent
+            .settings(self.description.iter().cloned().fold(settings, AgentSettings::description));
         if !self.instructions.is_empty() {
             agent = agent.instruct(&*self.instructions);
         }

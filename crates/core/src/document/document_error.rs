@@ -62,14 +62,22 @@ pub(crate) struct CheckableParts {
 impl CheckableParts {
     /// Collects the names in a document, with its draft.
     pub(super) fn new(form: DocumentForm, tree: &Tree, draft: Option<Document>) -> Self {
-        Self { names: written_names::of(form, tree), describes: written_names::described_by(tree), draft }
+        Self {
+            names: written_names::of(form, tree),
+            describes: written_names::described_by(tree),
+            draft,
+        }
     }
 }
 
 impl DocumentError {
     pub(super) fn new(name: &Arc<str>, text: &Arc<str>, misread: Vec<Misread>) -> Self {
-        let none =
-            Self { name: Arc::clone(name), text: Arc::clone(text), problems: Vec::new(), checkable: Arc::default() };
+        let none = Self {
+            name: Arc::clone(name),
+            text: Arc::clone(text),
+            problems: Vec::new(),
+            checkable: Arc::default(),
+        };
         none.with(misread)
     }
 
@@ -89,7 +97,9 @@ impl DocumentError {
 
     fn with_problems(mut self, more: impl IntoIterator<Item = Problem>) -> Self {
         self.problems.extend(more);
-        self.problems.sort_by(|one, other| (one.span.start, &one.message).cmp(&(other.span.start, &other.message)));
+        self.problems.sort_by(|one, other| {
+            (one.span.start, &one.message).cmp(&(other.span.start, &other.message))
+        });
         self.problems.dedup();
         self
     }
@@ -101,8 +111,10 @@ impl DocumentError {
         draft: &Self,
         part_at: impl Fn(&Range<usize>) -> Option<Range<usize>>,
     ) -> Self {
-        let mistakes: Vec<&Problem> = self.problems.iter().filter(|of| !draft.problems.contains(of)).collect();
-        let has_mistake = |part: Range<usize>| mistakes.iter().any(|of| part.contains(&of.span.start));
+        let mistakes: Vec<&Problem> =
+            self.problems.iter().filter(|of| !draft.problems.contains(of)).collect();
+        let has_mistake =
+            |part: Range<usize>| mistakes.iter().any(|of| part.contains(&of.span.start));
         let more = draft.problems.iter().filter(|of| !part_at(&of.span).is_some_and(has_mistake));
         let more: Vec<Problem> = more.cloned().collect();
         self.with_problems(more)
@@ -128,7 +140,9 @@ impl DocumentError {
 
 /// Computes lines and columns. The problems are sorted, so that the text is scanned only once.
 fn problems(text: &str, mut misread: Vec<Misread>) -> Vec<Problem> {
-    let boundary = |at: usize| (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let boundary = |at: usize| {
+        (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+    };
     misread.sort_by_key(|misread| misread.at.start);
     let (mut counted, mut line, mut column) = (0, 1, 1);
     let mut line_end: Option<usize> = None;
@@ -140,7 +154,9 @@ fn problems(text: &str, mut misread: Vec<Misread>) -> Vec<Problem> {
         counted = start;
         let line_end = match line_end.filter(|end| *end >= start) {
             Some(end) => end,
-            None => *line_end.insert(text[start..].find('\n').map_or(text.len(), |line| start + line)),
+            None => {
+                *line_end.insert(text[start..].find('\n').map_or(text.len(), |line| start + line))
+            }
         };
         // Only the first line of a multi-line range is shown.
         let end = boundary(at.end).max(start).min(line_end);
@@ -176,7 +192,10 @@ impl fmt::Display for DocumentError {
 
 impl fmt::Debug for DocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DocumentError").field("name", &self.name).field("problems", &self.problems).finish()
+        f.debug_struct("DocumentError")
+            .field("name", &self.name)
+            .field("problems", &self.problems)
+            .finish()
     }
 }
 

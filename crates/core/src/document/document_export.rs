@@ -66,7 +66,9 @@ impl DocumentForm {
         self.written(graph, inner).map_err(|mut problem| {
             // Suggest a form only if the export to it succeeds.
             let others = [Self::Graph, Self::Tree].into_iter().filter(|other| *other != self);
-            if let Some(other) = others.into_iter().find(|other| other.written(graph, inner).is_ok()) {
+            if let Some(other) =
+                others.into_iter().find(|other| other.written(graph, inner).is_ok())
+            {
                 problem.push_str(&format!("; the form `{other}` can say it"));
             }
             ExportError::new(graph, self, problem)
@@ -74,8 +76,11 @@ impl DocumentForm {
     }
 
     fn written(self, graph: &Graph, inner: &[Graph]) -> Result<Value, String> {
-        let is_code = |node: &&GraphNode| node.does.is_none() && !matches!(node.kind, NodeKind::Input | NodeKind::Join);
-        if let Some(node) = inner.iter().chain([graph]).flat_map(|graph| &graph.nodes).find(is_code) {
+        let is_code = |node: &&GraphNode| {
+            node.does.is_none() && !matches!(node.kind, NodeKind::Input | NodeKind::Join)
+        };
+        if let Some(node) = inner.iter().chain([graph]).flat_map(|graph| &graph.nodes).find(is_code)
+        {
             return Err(format!("the node `{}` is code, and documents are data", node.name));
         }
         if let Some(inner) = inner.first().filter(|_| self != Self::Tree) {
@@ -100,17 +105,22 @@ impl DocumentForm {
         }
         // The document is read again, to detect details that the form would express differently.
         let again = Document::read("written", written.to_string()).map_err(|error| {
-            let problem = error.problems().first().map(|problem| problem.message.clone()).unwrap_or_default();
+            let problem =
+                error.problems().first().map(|problem| problem.message.clone()).unwrap_or_default();
             format!("it would not be read again: {problem}")
         })?;
         if again.graph.hash() != graph.hash() {
             return Err(first_difference(graph, &again.graph));
         }
-        let is_same = |of: &Graph| again.inner.iter().any(|other| other.name == of.name && other.hash() == of.hash());
+        let is_same = |of: &Graph| {
+            again.inner.iter().any(|other| other.name == of.name && other.hash() == of.hash())
+        };
         match inner.iter().find(|of| !is_same(of)) {
             None if inner.len() == again.inner.len() => Ok(written),
             None => Err("it would have more workflows that belong to it".to_owned()),
-            Some(of) => Err(format!("`{}`, which belongs to it, would be another one there", of.name)),
+            Some(of) => {
+                Err(format!("`{}`, which belongs to it, would be another one there", of.name))
+            }
         }
     }
 }
@@ -123,15 +133,24 @@ fn no_agents(graph: &Graph) -> String {
         callees.map(move |(kind, name)| (node, kind, name))
     });
     let called: Vec<_> = called.collect();
-    if let Some((node, kind, name)) = called.iter().find(|(_, kind, _)| *kind != ReferenceKind::Agent) {
+    if let Some((node, kind, name)) =
+        called.iter().find(|(_, kind, _)| *kind != ReferenceKind::Agent)
+    {
         let (node, kind) = (&node.name, kind.as_str());
-        return format!("the node `{node}` calls the {kind} `{name}`, and a document of that form consists of agents");
+        return format!(
+            "the node `{node}` calls the {kind} `{name}`, and a document of that form consists of agents"
+        );
     }
     let inputs: Vec<&str> = graph.inputs().map(|input| input.name.as_str()).collect();
     if inputs != [MESSAGE] {
-        let inputs =
-            if inputs.is_empty() { "no inputs".to_owned() } else { format!("the inputs `{}`", inputs.join("`, `")) };
-        return format!("it has {inputs}, and that of a document of that form is `{MESSAGE}`, a text");
+        let inputs = if inputs.is_empty() {
+            "no inputs".to_owned()
+        } else {
+            format!("the inputs `{}`", inputs.join("`, `"))
+        };
+        return format!(
+            "it has {inputs}, and that of a document of that form is `{MESSAGE}`, a text"
+        );
     }
     match called.first() {
         Some((node, _, name)) => format!(

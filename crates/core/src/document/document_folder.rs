@@ -35,7 +35,10 @@ impl Document {
     pub fn read_folder(folder: impl AsRef<Path>) -> Result<Vec<Self>, FolderError> {
         let mut errors = Vec::new();
         let read = Self::open_all(folder.as_ref())?;
-        let documents = read.into_iter().filter_map(|read| read.map_err(|error| errors.push(error)).ok()).collect();
+        let documents = read
+            .into_iter()
+            .filter_map(|read| read.map_err(|error| errors.push(error)).ok())
+            .collect();
         if errors.is_empty() { Ok(documents) } else { Err(FolderError::Documents(errors)) }
     }
 
@@ -71,7 +74,10 @@ impl Document {
     /// are included if the name matches; reading them fails.
     #[doc(hidden)]
     pub fn paths_in(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
-        let failed = |source: io::Error| FolderError::Io { folder: folder.to_owned(), source: Arc::new(source) };
+        let failed = |source: io::Error| FolderError::Io {
+            folder: folder.to_owned(),
+            source: Arc::new(source),
+        };
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -93,7 +99,9 @@ fn is_document(path: &Path) -> bool {
 impl fmt::Display for FolderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io { folder, source } => write!(f, "the folder {} cannot be read: {source}", folder.display()),
+            Self::Io { folder, source } => {
+                write!(f, "the folder {} cannot be read: {source}", folder.display())
+            }
             Self::Documents(errors) => {
                 let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 f.write_str(&all.join("\n\n"))

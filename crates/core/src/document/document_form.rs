@@ -87,7 +87,8 @@ impl DocumentForm {
             format!("the forms are {}", all.join(", "))
         };
         let Datum::Object(fields) = &tree.datum else {
-            let problem = format!("a document is an object, and this is {}; {}", tree.what(), list());
+            let problem =
+                format!("a document is an object, and this is {}; {}", tree.what(), list());
             return Err(Misread::new(tree.at.clone(), problem));
         };
         let at = fields.first().map_or(tree.at.clone(), |field| field.at.clone());
@@ -108,10 +109,13 @@ impl DocumentForm {
                         let (list, hint) = (list(), did_you_mean(Some(near)));
                         Misread::new(
                             at.clone(),
-                            format!("{none}; {list}; the field `{name}` belongs to none of them{hint}"),
+                            format!(
+                                "{none}; {list}; the field `{name}` belongs to none of them{hint}"
+                            ),
                         )
                     }
-                    None => Self::incomplete(tree).unwrap_or_else(|| Misread::new(at, format!("{none}; {}", list()))),
+                    None => Self::incomplete(tree)
+                        .unwrap_or_else(|| Misread::new(at, format!("{none}; {}", list()))),
                 })
             }
             [one, other, ..] => {
@@ -134,7 +138,10 @@ impl DocumentForm {
                 "a document with `agents` needs `orchestration`, which says in what order they run: \
                  `orchestration: {type: sequential, agents: [..]}`",
             ),
-            ("orchestration", "a document with `orchestration` needs `agents`, a list of the agents that it names"),
+            (
+                "orchestration",
+                "a document with `orchestration` needs `agents`, a list of the agents that it names",
+            ),
             (
                 "workflow_id",
                 "a document with `workflow_id` needs `nodes` and `edges`, or `steps`, which run one after another",
@@ -149,9 +156,14 @@ impl DocumentForm {
                  whose output the workflow has, or `workflow_id` and `edges`",
             ),
             ("steps", "a document with `steps` needs `workflow_id`, the name of the workflow"),
-            ("edges", "a document with `edges` needs `workflow_id`, the name of the workflow, and `nodes`"),
+            (
+                "edges",
+                "a document with `edges` needs `workflow_id`, the name of the workflow, and `nodes`",
+            ),
         ];
-        lacks.into_iter().find_map(|(name, problem)| Some(Misread::new(tree.field(name)?.at.clone(), problem)))
+        lacks
+            .into_iter()
+            .find_map(|(name, problem)| Some(Misread::new(tree.field(name)?.at.clone(), problem)))
     }
 }
 

@@ -35,14 +35,17 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let items = fields.list("nodes", problems);
     let lines = fields.list("edges", problems);
     fields.end(problems);
-    let (approves, servers) = permissions.map_or((false, Vec::new()), |tree| workflow_permissions(tree, problems));
+    let (approves, servers) =
+        permissions.map_or((false, Vec::new()), |tree| workflow_permissions(tree, problems));
     let common = SharedNodeSettings { workflow: name.unwrap_or_default(), model, servers };
     if items.is_empty() {
         problems.note(&tree.at, "a document of nodes and edges has at least one node");
     }
-    let nodes: Vec<EdgesNode<'_>> = items.iter().filter_map(|item| EdgesNode::read(item, &common, problems)).collect();
+    let nodes: Vec<EdgesNode<'_>> =
+        items.iter().filter_map(|item| EdgesNode::read(item, &common, problems)).collect();
     let known = Known::of(items, problems);
-    let edges: Vec<Edge<'_>> = lines.iter().filter_map(|line| Edge::read(line, &known, problems)).collect();
+    let edges: Vec<Edge<'_>> =
+        lines.iter().filter_map(|line| Edge::read(line, &known, problems)).collect();
     known.check(&edges, problems);
     let mut wiring = Wiring::new(&nodes, &known, &edges);
     wiring.check_edges(problems);
@@ -60,7 +63,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     graph.decider = decider;
     graph.limits = limits;
     wiring.into_graph(&mut graph, approves);
-    let mut parts: Parts = nodes.iter().map(|node| (node.id.to_owned(), node.tree.at.clone())).collect();
+    let mut parts: Parts =
+        nodes.iter().map(|node| (node.id.to_owned(), node.tree.at.clone())).collect();
     let agents: Vec<_> = nodes.iter().flat_map(|node| node.agents.clone()).collect();
     let mut seen = BTreeSet::new();
     for node in &nodes {
@@ -73,10 +77,16 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
             parts.entry(agent.name.to_string()).or_insert_with(|| node.tree.at.clone());
         }
         for (at, candidate) in node.candidates.iter().enumerate() {
-            parts.entry(PoolWorkflow::call_name(node.id, at)).or_insert_with(|| candidate.at.clone());
+            parts
+                .entry(PoolWorkflow::call_name(node.id, at))
+                .or_insert_with(|| candidate.at.clone());
         }
         if let Some(inner) = &node.inner {
-            let calls = inner.nodes.iter().map(|of| of.name.clone()).filter(|name| name.starts_with(node.id));
+            let calls = inner
+                .nodes
+                .iter()
+                .map(|of| of.name.clone())
+                .filter(|name| name.starts_with(node.id));
             for name in calls.chain([inner.name.clone()]) {
                 parts.entry(name).or_insert_with(|| node.tree.at.clone());
             }
@@ -89,7 +99,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
 /// Returns `true` if a person must approve the start of the run, and the servers that nodes may be
 /// bound to.
 fn workflow_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&'t str>) {
-    let Some(fields) = Fields::of(tree, "`permissions`", problems) else { return (false, Vec::new()) };
+    let Some(fields) = Fields::of(tree, "`permissions`", problems) else {
+        return (false, Vec::new());
+    };
     let mut fields = fields.or_camel();
     let approves = fields.flag("require_approval", false, problems);
     let servers = fields.texts("acl_scope", problems).into_iter().map(|(id, _)| id).collect();
@@ -105,12 +117,18 @@ impl<'t> Known<'t> {
     fn of(items: &'t [Tree], problems: &mut Problems) -> Self {
         let mut known = BTreeMap::new();
         for item in items {
-            let text = |names: [&str; 2]| names.into_iter().find_map(|name| item.field(name)?.value.text());
+            let text = |names: [&str; 2]| {
+                names.into_iter().find_map(|name| item.field(name)?.value.text())
+            };
             let Some(id) = text(["node_id", "nodeId"]) else { continue };
             if id == INPUT {
                 let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
-                problems
-                    .note(&place, format!("`{INPUT}` is the name of the workflow's input; give the node another one"));
+                problems.note(
+                    &place,
+                    format!(
+                        "`{INPUT}` is the name of the workflow's input; give the node another one"
+                    ),
+                );
             }
             if known.insert(id, (item, text(["kind", "kind"]))).is_some() {
                 let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
@@ -120,7 +138,13 @@ impl<'t> Known<'t> {
         Self(known)
     }
 
-    pub(super) fn find(&self, id: &'t str, at: &Tree, what: &str, problems: &mut Problems) -> Option<&'t str> {
+    pub(super) fn find(
+        &self,
+        id: &'t str,
+        at: &Tree,
+        what: &str,
+        problems: &mut Problems,
+    ) -> Option<&'t str> {
         if self.0.contains_key(id) {
             return Some(id);
         }
@@ -179,7 +203,8 @@ impl<'t> Edge<'t> {
         let (from, to) = (from?, to?);
         let is_conditional = kind.map_or(key.is_some(), |kind| kind == "conditional");
         if let Some((_, at)) = key.filter(|_| !is_conditional) {
-            problems.note(&at.at, "only an edge with `edge_type: conditional` has a `condition_key`");
+            problems
+                .note(&at.at, "only an edge with `edge_type: conditional` has a `condition_key`");
         }
         if from == to {
             problems.note(&tree.at, format!("the edge leads from `{from}` to itself"));

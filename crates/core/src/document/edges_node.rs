@@ -15,7 +15,8 @@ use super::object_fields::{Fields, Problems};
 use crate::error::FailureClass;
 use crate::model::ModelSettings;
 use crate::workflow::{
-    Graph, GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, ResolvedDependency, RetryPolicy,
+    Graph, GraphBody, GraphNode, Mapping, NodePolicy, OnError, Reference, ResolvedDependency,
+    RetryPolicy,
 };
 
 /// Name of the workflow's input, an object whose fields are the initial values of the state.
@@ -76,7 +77,11 @@ pub(super) enum Failed<'t> {
 }
 
 impl<'t> EdgesNode<'t> {
-    pub(super) fn read(tree: &'t Tree, common: &SharedNodeSettings<'t>, problems: &mut Problems) -> Option<Self> {
+    pub(super) fn read(
+        tree: &'t Tree,
+        common: &SharedNodeSettings<'t>,
+        problems: &mut Problems,
+    ) -> Option<Self> {
         const KINDS: [&str; 5] = ["mcp", "a2a", "router", "join", "terminal"];
         let mut fields = Fields::of(tree, "a node", problems)?.or_camel();
         let id = fields.need_text("node_id", problems).map(|(id, _)| id);
@@ -90,7 +95,10 @@ impl<'t> EdgesNode<'t> {
             if let (Some((_, at)), Some(kind)) = (found, kind)
                 && kind != of
             {
-                problems.note(&at.at, format!("only a node of the kind `{of}` has `{name}`, and this is a `{kind}`"));
+                problems.note(
+                    &at.at,
+                    format!("only a node of the kind `{of}` has `{name}`, and this is a `{kind}`"),
+                );
             }
             found
         };
@@ -115,7 +123,8 @@ impl<'t> EdgesNode<'t> {
                 ("output_mapping", "outputMapping"),
             ] {
                 let field = tree.field(name).or_else(|| tree.field(camel));
-                let is_said = |field: &&agentflow_schema::text_tree::Field| match &field.value.datum {
+                let is_said = |field: &&agentflow_schema::text_tree::Field| match &field.value.datum
+                {
                     Datum::Null => false,
                     Datum::List(items) => !items.is_empty(),
                     Datum::Object(fields) => name == "retry_policy" || !fields.is_empty(),
@@ -126,12 +135,16 @@ impl<'t> EdgesNode<'t> {
                     || name == "retry_policy" && retry == Some(retry_of_nothing());
                 if let Some(field) = field.filter(is_said).filter(|_| !is_default) {
                     let kind = kind.unwrap_or_default();
-                    problems.note(&field.at, format!("a `{kind}` calls nothing, so it has no `{name}`; remove it"));
+                    problems.note(
+                        &field.at,
+                        format!("a `{kind}` calls nothing, so it has no `{name}`; remove it"),
+                    );
                 }
             }
         }
         fields.end(problems);
-        let (approves, servers) = permissions.map_or((false, Vec::new()), |tree| node_permissions(tree, problems));
+        let (approves, servers) =
+            permissions.map_or((false, Vec::new()), |tree| node_permissions(tree, problems));
         let bound = Bound::read(dependencies, &[servers, common.servers.clone()], problems);
         let id = id?;
         let (mut agents, mut inner) = (Vec::new(), None);
@@ -144,7 +157,11 @@ impl<'t> EdgesNode<'t> {
             (kind @ ("mcp" | "a2a"), Some(pool)) => {
                 let text = if kind == "mcp" { capability } else { task };
                 let text = picked_for(tree, id, kind, pool, &bound, text, problems)?;
-                if pool.candidates.iter().any(|of| of.tool == Some(READ_RESOURCE) && of.resource.is_none()) {
+                if pool
+                    .candidates
+                    .iter()
+                    .any(|of| of.tool == Some(READ_RESOURCE) && of.resource.is_none())
+                {
                     check_address(tree, id, &inputs, problems);
                 }
                 // The policy applies to the calls in the pool's workflow. The choice of a candidate
@@ -152,12 +169,16 @@ impl<'t> EdgesNode<'t> {
                 let policy = std::mem::take(&mut policy);
                 let task = Task { node: id, text, has_inputs: !inputs.is_empty(), policy };
                 let picked = PoolWorkflow::new(pool, &bound.resolved, &task, common);
-                let call = Reference::workflow(&picked.graph.name, Mapping::object([(INPUT, mapped(&inputs))]));
+                let call = Reference::workflow(
+                    &picked.graph.name,
+                    Mapping::object([(INPUT, mapped(&inputs))]),
+                );
                 (agents, inner) = (picked.agents, Some(picked.graph));
                 Does::Call(call)
             }
             ("mcp", None) => {
-                let (reference, made) = mcp(tree, id, common, &bound, capability, &inputs, problems)?;
+                let (reference, made) =
+                    mcp(tree, id, common, &bound, capability, &inputs, problems)?;
                 agents.extend(made);
                 Does::Call(reference)
             }
@@ -165,7 +186,9 @@ impl<'t> EdgesNode<'t> {
                 let (agent, task) = a2a(tree, id, &bound, task, problems)?;
                 Does::Ask { agent, task, context: mapped(&inputs) }
             }
-            ("router", _) => Does::Router(condition.and_then(|(text, at)| over_state(text, at, problems))),
+            ("router", _) => {
+                Does::Router(condition.and_then(|(text, at)| over_state(text, at, problems)))
+            }
             ("join", _) => Does::Join,
             _ => Does::Terminal,
         };
@@ -182,7 +205,19 @@ impl<'t> EdgesNode<'t> {
         };
         let candidates = bound.pool.map(|pool| pool.places).unwrap_or_default();
         let dependencies = bound.resolved;
-        Some(Self { tree, id, does, agents, inner, candidates, join_group, on_error, dependencies, policy, saves })
+        Some(Self {
+            tree,
+            id,
+            does,
+            agents,
+            inner,
+            candidates,
+            join_group,
+            on_error,
+            dependencies,
+            policy,
+            saves,
+        })
     }
 
     /// Returns the node of the graph, without its edges.
@@ -231,11 +266,15 @@ fn retry_policy(tree: &Tree, problems: &mut Problems) -> RetryPolicy {
 fn on_error<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Failed<'t> {
     let word = fields.word("on_error", &["fail_workflow", "skip_node", "route_to_node"], problems);
     let tree = fields.tree;
-    let target = fields.text("on_error_node_id", problems).and_then(|tree| Some((tree.text()?, tree)));
+    let target =
+        fields.text("on_error_node_id", problems).and_then(|tree| Some((tree.text()?, tree)));
     match (word, target) {
         (Some("route_to_node"), target) => Failed::Routes(target, tree),
         (word, Some((_, at))) => {
-            problems.note(&at.at, "`on_error_node_id` belongs to `on_error: route_to_node`; say so, or remove it");
+            problems.note(
+                &at.at,
+                "`on_error_node_id` belongs to `on_error: route_to_node`; say so, or remove it",
+            );
             if word == Some("skip_node") { Failed::Skips } else { Failed::Fails }
         }
         (Some("skip_node"), None) => Failed::Skips,
@@ -245,7 +284,9 @@ fn on_error<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Failed<'t> 
 
 /// Returns `true` if a person must approve the node, and the servers that the node may be bound to.
 fn node_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&'t str>) {
-    let Some(fields) = Fields::of(tree, "`permissions`", problems) else { return (false, Vec::new()) };
+    let Some(fields) = Fields::of(tree, "`permissions`", problems) else {
+        return (false, Vec::new());
+    };
     let mut fields = fields.or_camel();
     let approves = fields.flag("require_approval", false, problems);
     let servers = fields.texts("acl_server_ids", problems).into_iter().map(|(id, _)| id).collect();
@@ -272,7 +313,12 @@ pub(super) fn people(fields: &mut Fields<'_>, problems: &mut Problems) {
 /// Returns the arguments of a call: the mapped values of the state, without missing keys. Without a
 /// mapping, the whole state.
 fn mapped(inputs: &[(&str, &str, &Tree)]) -> Mapping {
-    let of_key = |key: &str| Mapping::State { key: key.to_owned(), at: String::new(), or: None, optional: true };
+    let of_key = |key: &str| Mapping::State {
+        key: key.to_owned(),
+        at: String::new(),
+        or: None,
+        optional: true,
+    };
     match inputs.is_empty() {
         true => Mapping::state(""),
         false => Mapping::object(inputs.iter().map(|(name, key, _)| (*name, of_key(key)))),
@@ -281,12 +327,18 @@ fn mapped(inputs: &[(&str, &str, &Tree)]) -> Mapping {
 
 /// Returns the arguments of a tool. A tool that reads a resource or gets a prompt receives the
 /// address or the name. Any other tool receives the mapped inputs of the node, or the whole state.
-pub(super) fn arguments(resource: Option<&str>, prompt: Option<&str>, given: Option<Mapping>) -> Mapping {
+pub(super) fn arguments(
+    resource: Option<&str>,
+    prompt: Option<&str>,
+    given: Option<Mapping>,
+) -> Mapping {
     let text = |text: &str| Mapping::Value(json!(text));
     match (resource, prompt, given) {
         (Some(uri), _, _) => Mapping::object([("uri", text(uri))]),
         (None, Some(name), None) => Mapping::object([("name", text(name))]),
-        (None, Some(name), Some(given)) => Mapping::object([("name", text(name)), ("arguments", given)]),
+        (None, Some(name), Some(given)) => {
+            Mapping::object([("name", text(name)), ("arguments", given)])
+        }
         (None, None, given) => given.unwrap_or(Mapping::state("")),
     }
 }
@@ -322,12 +374,21 @@ fn picked_for<'t>(
 ) -> Option<&'t str> {
     let of_agents = kind == "a2a";
     if !bound.servers.is_empty() || !bound.agents.is_empty() {
-        problems.note(&tree.at, format!("`{id}` has a pool and another dependency; keep one of both"));
+        problems
+            .note(&tree.at, format!("`{id}` has a pool and another dependency; keep one of both"));
         return None;
     }
-    if pool.candidates.iter().any(|of| of.called_agent().is_some() != of_agents || of.server.is_some() == of_agents) {
-        let (own, other) = if of_agents { ("an agent", "a server") } else { ("a server", "an agent") };
-        problems.note(&tree.at, format!("`{id}` is bound to {other}, and a node of the kind `{kind}` to {own}"));
+    if pool
+        .candidates
+        .iter()
+        .any(|of| of.called_agent().is_some() != of_agents || of.server.is_some() == of_agents)
+    {
+        let (own, other) =
+            if of_agents { ("an agent", "a server") } else { ("a server", "an agent") };
+        problems.note(
+            &tree.at,
+            format!("`{id}` is bound to {other}, and a node of the kind `{kind}` to {own}"),
+        );
         return None;
     }
     let text = text.map(|(text, _)| text).filter(|text| !text.trim().is_empty());
@@ -354,7 +415,10 @@ fn mcp<'t>(
     problems: &mut Problems,
 ) -> Option<(Reference, Option<DocumentAgent>)> {
     if !bound.agents.is_empty() {
-        problems.note(&tree.at, format!("`{id}` is bound to an agent, and a node of the kind `mcp` to a server"));
+        problems.note(
+            &tree.at,
+            format!("`{id}` is bound to an agent, and a node of the kind `mcp` to a server"),
+        );
         return None;
     }
     let servers = bound.servers.as_slice();
@@ -377,13 +441,13 @@ fn mcp<'t>(
         // A mistake in the dependencies has already been reported.
         [] if bound.is_broken => None,
         [] if !bound.is_free => {
-            let problem =
-                "is bound to no server; give it one in `dependencies`, with a `fixed_ref` that has a `server_id`";
+            let problem = "is bound to no server; give it one in `dependencies`, with a `fixed_ref` that has a `server_id`";
             problems.note(&tree.at, format!("`{id}` {problem}"));
             None
         }
         _ => {
-            let Some((capability, _)) = capability.filter(|(text, _)| !text.trim().is_empty()) else {
+            let Some((capability, _)) = capability.filter(|(text, _)| !text.trim().is_empty())
+            else {
                 let problem = "needs `capability`, by which a model chooses among the tools of its server, or `tool_name` in \
                                its `fixed_ref`";
                 problems.note(&tree.at, format!("`{id}` {problem}"));
@@ -393,7 +457,10 @@ fn mcp<'t>(
                 if let Some(name) = of.resource.or(of.prompt) {
                     let place = tree.place_of(name).unwrap_or_else(|| tree.at.clone());
                     let problem = "has several dependencies, so a model chooses among tools";
-                    problems.note(&place, format!("`{id}` {problem}; bind `{name}` in a node of its own"));
+                    problems.note(
+                        &place,
+                        format!("`{id}` {problem}; bind `{name}` in a node of its own"),
+                    );
                 }
             }
             let name = format!("{}.{id}", common.workflow);
@@ -474,12 +541,17 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
     let expression = read(text, problems)?;
     let mut places: Vec<usize> = Vec::new();
     for path in expression.paths() {
-        let Some(root) = path.parts.first().filter(|root| !matches!(root.as_str(), "state" | "nodes")) else {
+        let Some(root) =
+            path.parts.first().filter(|root| !matches!(root.as_str(), "state" | "nodes"))
+        else {
             continue;
         };
         match text.get(path.at..).and_then(|rest| rest.find(root.as_str())) {
             Some(found) => places.push(path.at + found),
-            None => problems.note(&at.at, format!("`condition_expr`: write `state.{root}` for the key `{root}`")),
+            None => problems.note(
+                &at.at,
+                format!("`condition_expr`: write `state.{root}` for the key `{root}`"),
+            ),
         }
     }
     places.sort_unstable();

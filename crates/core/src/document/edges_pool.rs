@@ -9,8 +9,8 @@ use super::document_agent::DocumentAgent;
 use super::edges_node::{INPUT, SharedNodeSettings, arguments, asked, shaped};
 use crate::model::ModelSettings;
 use crate::workflow::{
-    Begins, CONCURRENCY, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, OnError, Reference,
-    ResolvedDependency, Route, Routes,
+    Begins, CONCURRENCY, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy,
+    OnError, Reference, ResolvedDependency, Route, Routes,
 };
 
 /// Instructions of the model that picks a candidate.
@@ -64,7 +64,8 @@ impl PoolWorkflow {
         // called.
         let within = format!("int(pick) < 0 ? 0 : (int(pick) > {last} ? {last} : int(pick))");
         let number = within.parse().map_or_else(|_| Mapping::Value(json!(0)), Mapping::Cel);
-        let index = Mapping::From { node: "number".to_owned(), at: String::new(), or: Some(json!(0)) };
+        let index =
+            Mapping::From { node: "number".to_owned(), at: String::new(), or: Some(json!(0)) };
         let arms = (0..=last).map(|at| match at == last {
             true => Route::otherwise(at.to_string()),
             false => {
@@ -129,8 +130,12 @@ fn question(pool: &Pool<'_>, task: &Task<'_>) -> Mapping {
     let line = |(at, of): (usize, &Candidate<'_>)| {
         let [server, tool, agent, endpoint] = [of.server, of.tool, of.agent, of.endpoint].map(or);
         let more = [("resource", of.resource), ("prompt", of.prompt)];
-        let more = more.iter().filter_map(|(name, value)| value.map(|value| format!(" {name}={value}")));
-        format!("{at}: server={server} tool={tool} agent={agent} endpoint={endpoint}{}", more.collect::<String>())
+        let more =
+            more.iter().filter_map(|(name, value)| value.map(|value| format!(" {name}={value}")));
+        format!(
+            "{at}: server={server} tool={tool} agent={agent} endpoint={endpoint}{}",
+            more.collect::<String>()
+        )
     };
     let lines: Vec<String> = pool.candidates.iter().enumerate().map(line).collect();
     let text = [task.text, lines.join("\n").as_str()].join("\n\n");

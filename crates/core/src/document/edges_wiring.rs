@@ -11,7 +11,8 @@ use super::edges_document::{ERROR, Edge, Known};
 use super::edges_node::{Does, EdgesNode, Failed, INPUT, approval_of, asked};
 use super::object_fields::Problems;
 use crate::workflow::{
-    Begins, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Route, Routes, in_cycles,
+    Begins, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Route, Routes,
+    in_cycles,
 };
 
 /// The nodes of a document with their edges.
@@ -43,17 +44,34 @@ struct Failure<'t> {
 }
 
 impl<'n, 't> Wiring<'n, 't> {
-    pub(super) fn new(nodes: &'n [EdgesNode<'t>], known: &'n Known<'t>, edges: &'n [Edge<'t>]) -> Self {
-        let (mut leaving, mut entering): (HashMap<_, Vec<_>>, HashMap<_, Vec<_>>) = Default::default();
+    pub(super) fn new(
+        nodes: &'n [EdgesNode<'t>],
+        known: &'n Known<'t>,
+        edges: &'n [Edge<'t>],
+    ) -> Self {
+        let (mut leaving, mut entering): (HashMap<_, Vec<_>>, HashMap<_, Vec<_>>) =
+            Default::default();
         for (at, edge) in edges.iter().enumerate() {
             leaving.entry(edge.from).or_default().push(at);
             entering.entry(edge.to).or_default().push(at);
         }
         // Duplicate names are a mistake; the first node is used.
         let of_id = nodes.iter().rev().map(|node| (node.id, node)).collect();
-        let (failures, failures_to, of_failure) = (Vec::new(), HashMap::new(), vec![false; edges.len()]);
+        let (failures, failures_to, of_failure) =
+            (Vec::new(), HashMap::new(), vec![false; edges.len()]);
         let skipped = HashMap::new();
-        Self { nodes, known, edges, of_id, leaving, entering, failures, failures_to, of_failure, skipped }
+        Self {
+            nodes,
+            known,
+            edges,
+            of_id,
+            leaving,
+            entering,
+            failures,
+            failures_to,
+            of_failure,
+            skipped,
+        }
     }
 
     /// Iterates over the edges that leave a node.
@@ -73,23 +91,33 @@ impl<'n, 't> Wiring<'n, 't> {
             if !seen.insert((from, to, edge.key.map(|(key, _)| key))) {
                 problems.note(
                     &edge.tree.at,
-                    format!("a second edge leads from `{from}` to `{to}` in the same way; remove one"),
+                    format!(
+                        "a second edge leads from `{from}` to `{to}` in the same way; remove one"
+                    ),
                 );
             }
             if self.known.kind(from) == Some("terminal") {
-                problems.note(&edge.tree.at, format!("`{from}` ends the workflow, so no edge leads from it"));
+                problems.note(
+                    &edge.tree.at,
+                    format!("`{from}` ends the workflow, so no edge leads from it"),
+                );
             }
             let is_router = self.known.kind(from) == Some("router");
             let node = self.of_id.get(from);
             let chooses = node.is_some_and(|node| matches!(node.does, Does::Router(Some(_))));
-            let has_key = ["condition_key", "conditionKey"].iter().any(|name| edge.tree.field(name).is_some());
+            let has_key = ["condition_key", "conditionKey"]
+                .iter()
+                .any(|name| edge.tree.field(name).is_some());
             if edge.is_conditional && !has_key && !chooses && node.is_some() {
                 let remedy = if is_router {
                     "give it a `condition_key`, or the router a `condition_expr`"
                 } else {
                     "give it a `condition_key`"
                 };
-                problems.note(&edge.tree.at, format!("the edge from `{from}` to `{to}` has no condition; {remedy}"));
+                problems.note(
+                    &edge.tree.at,
+                    format!("the edge from `{from}` to `{to}` has no condition; {remedy}"),
+                );
             }
         }
     }
@@ -116,14 +144,20 @@ impl<'n, 't> Wiring<'n, 't> {
             let leading = || self.to(node.id).map(|(_, edge)| edge);
             match node.join_group {
                 _ if leading().next().is_none() => {
-                    problems.note(&node.tree.at, format!("no edge leads to the join `{}`", node.id));
+                    problems
+                        .note(&node.tree.at, format!("no edge leads to the join `{}`", node.id));
                 }
                 None => {
                     let problem = "needs `join_group`, the group of the edges that it waits for";
                     problems.note(&node.tree.at, format!("the join `{}` {problem}", node.id));
                 }
-                Some((group, at)) if leading().all(|edge| edge.join_group.is_some_and(|(of, _)| of != group)) => {
-                    problems.note(&at.at, format!("no edge of the group `{group}` leads to the join `{}`", node.id));
+                Some((group, at))
+                    if leading().all(|edge| edge.join_group.is_some_and(|(of, _)| of != group)) =>
+                {
+                    problems.note(
+                        &at.at,
+                        format!("no edge of the group `{group}` leads to the join `{}`", node.id),
+                    );
                 }
                 _ => {}
             }
@@ -133,9 +167,14 @@ impl<'n, 't> Wiring<'n, 't> {
     /// Checks that each router has an expression or a conditional edge.
     pub(super) fn check_routers(&self, problems: &mut Problems) {
         for node in self.nodes.iter().filter(|node| matches!(node.does, Does::Router(None))) {
-            let has_expression = ["condition_expr", "conditionExpr"].iter().any(|name| node.tree.field(name).is_some());
+            let has_expression = ["condition_expr", "conditionExpr"]
+                .iter()
+                .any(|name| node.tree.field(name).is_some());
             let mut leaving = self.from(node.id).map(|(_, edge)| edge).peekable();
-            if !has_expression && leaving.peek().is_some() && leaving.all(|edge| !edge.is_conditional) {
+            if !has_expression
+                && leaving.peek().is_some()
+                && leaving.all(|edge| !edge.is_conditional)
+            {
                 let problem = "chooses nothing; give it a `condition_expr`, or an edge with `edge_type: conditional`";
                 problems.note(&node.tree.at, format!("the router `{}` {problem}", node.id));
             }
@@ -180,20 +219,27 @@ impl<'n, 't> Wiring<'n, 't> {
     }
 
     pub(super) fn check_cycles(&self, problems: &mut Problems) {
-        let number: HashMap<&str, usize> = self.known.ids().enumerate().map(|(at, id)| (id, at)).collect();
+        let number: HashMap<&str, usize> =
+            self.known.ids().enumerate().map(|(at, id)| (id, at)).collect();
         let edges = self.edges.iter().map(|edge| (edge.from, edge.to, edge.tree));
         let failures = self.failures.iter().map(|failure| (failure.from, failure.to, failure.at));
         let ways = edges.chain(failures).filter(|(from, to, _)| from != to);
-        let ways: Vec<(usize, usize, &Tree)> =
-            ways.filter_map(|(from, to, at)| Some((*number.get(from)?, *number.get(to)?, at))).collect();
+        let ways: Vec<(usize, usize, &Tree)> = ways
+            .filter_map(|(from, to, at)| Some((*number.get(from)?, *number.get(to)?, at)))
+            .collect();
         let pairs: Vec<(usize, usize)> = ways.iter().map(|(from, to, _)| (*from, *to)).collect();
         let is_in_cycle = in_cycles(number.len(), &pairs);
-        if let Some((_, _, at)) = ways.iter().find(|(from, to, _)| is_in_cycle[*from] && is_in_cycle[*to]) {
+        if let Some((_, _, at)) =
+            ways.iter().find(|(from, to, _)| is_in_cycle[*from] && is_in_cycle[*to])
+        {
             let names = self.known.ids().zip(is_in_cycle).filter(|(_, is)| *is);
             let names: Vec<String> = names.map(|(name, _)| format!("`{name}`")).collect();
             problems.note(
                 &at.at,
-                format!("these nodes wait for each other: {}; a workflow has no cycle", names.join(", ")),
+                format!(
+                    "these nodes wait for each other: {}; a workflow has no cycle",
+                    names.join(", ")
+                ),
             );
         }
     }
@@ -203,7 +249,8 @@ impl<'n, 't> Wiring<'n, 't> {
     pub(super) fn into_graph(mut self, graph: &mut Graph, approves: bool) {
         let (begin, result) = (free_in(graph, &self, "begin"), free_in(graph, &self, "result"));
         graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
-        let mut first = GraphNode::new(&begin, GraphBody::Value(Mapping::from(INPUT))).save("*", "");
+        let mut first =
+            GraphNode::new(&begin, GraphBody::Value(Mapping::from(INPUT))).save("*", "");
         if approves {
             first = first.policy(NodePolicy::default().approve(approval_of(&graph.name)));
         }
@@ -223,7 +270,8 @@ impl<'n, 't> Wiring<'n, 't> {
                 // taken.
                 _ => Begins::Barrier(1),
             };
-            let first = |made: GraphNode| edges.into_iter().fold(made.begins(begins), GraphNode::edge);
+            let first =
+                |made: GraphNode| edges.into_iter().fold(made.begins(begins), GraphNode::edge);
             if let Does::Ask { agent, task, context } = &node.does {
                 let shown = free_name_from(&mut contexts, "context", &|name| !self.known.has(name));
                 graph.nodes.push(first(GraphNode::new(&shown, GraphBody::Value(context.clone()))));
@@ -248,9 +296,12 @@ impl<'n, 't> Wiring<'n, 't> {
             [only] if matches!(only.does, Does::Terminal) && !skips => only.id.to_owned(),
             last => {
                 let node = GraphNode::new(&result, GraphBody::Value(Mapping::state("")));
-                let node = if last.len() > 1 || skips { node.begins(Begins::Barrier(1)) } else { node };
+                let node =
+                    if last.len() > 1 || skips { node.begins(Begins::Barrier(1)) } else { node };
                 let node = if skips { node.edge(GraphEdge::from(&begin)) } else { node };
-                graph.nodes.push(last.iter().fold(node, |node, last| node.edge(GraphEdge::from(last.id))));
+                graph
+                    .nodes
+                    .push(last.iter().fold(node, |node, last| node.edge(GraphEdge::from(last.id))));
                 result
             }
         };
@@ -270,7 +321,9 @@ impl<'n, 't> Wiring<'n, 't> {
             if self.from(node.id).any(|(_, edge)| edge.is_conditional) {
                 let name = free_in(graph, self, &format!("{}_skipped", node.id));
                 let nothing = GraphBody::Value(Mapping::Value(serde_json::Value::Null));
-                graph.nodes.push(GraphNode::new(&name, nothing).edge(GraphEdge::from(node.id).failed()));
+                graph
+                    .nodes
+                    .push(GraphNode::new(&name, nothing).edge(GraphEdge::from(node.id).failed()));
                 self.skipped.insert(node.id, name);
             }
         }
@@ -279,7 +332,9 @@ impl<'n, 't> Wiring<'n, 't> {
     fn node(&self, node: &EdgesNode<'t>, arms: &[Option<String>]) -> GraphNode {
         match &node.does {
             Does::Call(reference) => node.node(GraphBody::Call(reference.clone())),
-            Does::Ask { agent, task, .. } => node.node(GraphBody::Call(asked(agent, task, "context"))),
+            Does::Ask { agent, task, .. } => {
+                node.node(GraphBody::Call(asked(agent, task, "context")))
+            }
             Does::Join => node.node(GraphBody::Value(Mapping::Value(serde_json::Value::Null))),
             Does::Terminal => node.node(GraphBody::Value(Mapping::state(""))).ends(),
             Does::Router(expression) => {
@@ -290,12 +345,17 @@ impl<'n, 't> Wiring<'n, 't> {
                 let is_free = self.from(node.id).any(|(_, edge)| !edge.is_conditional);
                 match (arms.is_empty(), expression) {
                     (false, _) => {
-                        let none = free_name("none", &|name| arms.iter().all(|arm| arm.arm != name));
+                        let none =
+                            free_name("none", &|name| arms.iter().all(|arm| arm.arm != name));
                         let otherwise = is_free.then(|| Route::otherwise(none));
                         node.node(GraphBody::Route(Routes::all(arms.into_iter().chain(otherwise))))
                     }
-                    (true, Some(expression)) => node.node(GraphBody::Value(Mapping::Cel(expression.clone()))),
-                    (true, None) => node.node(GraphBody::Value(Mapping::Value(serde_json::Value::Null))),
+                    (true, Some(expression)) => {
+                        node.node(GraphBody::Value(Mapping::Cel(expression.clone())))
+                    }
+                    (true, None) => {
+                        node.node(GraphBody::Value(Mapping::Value(serde_json::Value::Null)))
+                    }
                 }
             }
         }
@@ -308,9 +368,13 @@ impl<'n, 't> Wiring<'n, 't> {
         for router in self.nodes.iter().filter(|node| matches!(node.does, Does::Router(_))) {
             let mut seen: BTreeSet<String> = BTreeSet::new();
             let mut numbers: HashMap<&str, u32> = HashMap::new();
-            for (at, edge) in self.from(router.id).filter(|(at, edge)| edge.is_conditional && !self.of_failure[*at]) {
+            for (at, edge) in self
+                .from(router.id)
+                .filter(|(at, edge)| edge.is_conditional && !self.of_failure[*at])
+            {
                 // The name of another node is reserved for the arm to that node.
-                let is_free = |name: &str| !seen.contains(name) && (name == edge.to || !self.known.has(name));
+                let is_free =
+                    |name: &str| !seen.contains(name) && (name == edge.to || !self.known.has(name));
                 let arm = free_name_from(numbers.entry(edge.to).or_default(), edge.to, &is_free);
                 seen.insert(arm.clone());
                 arms[at] = Some(arm);
@@ -333,7 +397,9 @@ impl<'n, 't> Wiring<'n, 't> {
             });
             if self.is_skipped(edge.from) && !edge.is_conditional {
                 edges.push(GraphEdge::from(edge.from).failed());
-            } else if let Some(skipped) = self.skipped.get(edge.from).filter(|_| edge.is_conditional) {
+            } else if let Some(skipped) =
+                self.skipped.get(edge.from).filter(|_| edge.is_conditional)
+            {
                 edges.push(GraphEdge::from(skipped).when(condition(edge, None)));
             }
         }
@@ -350,7 +416,11 @@ fn free_in(graph: &Graph, wiring: &Wiring<'_, '_>, wanted: &str) -> String {
 }
 
 /// Returns the next unused name with a number. The names with lower numbers are already used.
-pub(super) fn free_name_from(number: &mut u32, wanted: &str, is_free: &dyn Fn(&str) -> bool) -> String {
+pub(super) fn free_name_from(
+    number: &mut u32,
+    wanted: &str,
+    is_free: &dyn Fn(&str) -> bool,
+) -> String {
     loop {
         *number += 1;
         let name = if *number == 1 { wanted.to_owned() } else { format!("{wanted}_{number}") };
@@ -362,7 +432,12 @@ pub(super) fn free_name_from(number: &mut u32, wanted: &str, is_free: &dyn Fn(&s
 
 /// Returns the wanted name, or the first unused name with a number.
 pub(super) fn free_name(wanted: &str, is_free: &dyn Fn(&str) -> bool) -> String {
-    let names = (1..).map(|number: u32| if number == 1 { wanted.to_owned() } else { format!("{wanted}_{number}") });
+    let names =
+        (1..).map(
+            |number: u32| {
+                if number == 1 { wanted.to_owned() } else { format!("{wanted}_{number}") }
+            },
+        );
     names.into_iter().find(|name| is_free(name)).unwrap_or_default()
 }
 
@@ -390,6 +465,10 @@ fn condition(edge: &Edge<'_>, expression: Option<&Expression>) -> Condition {
 fn has_something(key: &str) -> Condition {
     let value = || Mapping::state(key);
     let nothing = [json!(false), json!(0), json!(0.0), json!(""), json!([]), json!({})];
-    let nothing = nothing.into_iter().map(|nothing| Condition::Equals(value(), Mapping::Value(nothing)));
-    Condition::All(vec![Condition::Exists(value()), Condition::Not(Box::new(Condition::Any(nothing.collect())))])
+    let nothing =
+        nothing.into_iter().map(|nothing| Condition::Equals(value(), Mapping::Value(nothing)));
+    Condition::All(vec![
+        Condition::Exists(value()),
+        Condition::Not(Box::new(Condition::Any(nothing.collect()))),
+    ])
 }

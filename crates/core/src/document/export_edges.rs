@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use super::bound_server::is_address;
 use super::edges_node::INPUT;
 use crate::workflow::{
-    Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeKind, OnError, Reference, ReferenceKind,
+    Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeKind, OnError, Reference,
+    ReferenceKind,
 };
 
 /// An edge of the document, with the router and the arm that it belongs to, and its target node.
@@ -45,7 +46,9 @@ pub(super) fn written(graph: &Graph) -> Result<Value, String> {
                 continue;
             }
             // Reading the document adds these edges for `on_error: skip_node`.
-            if edge.failed && graph.node(&edge.from).is_some_and(|from| from.policy.on_error == OnError::Skip) {
+            if edge.failed
+                && graph.node(&edge.from).is_some_and(|from| from.policy.on_error == OnError::Skip)
+            {
                 continue;
             }
             if edge.failed {
@@ -61,8 +64,9 @@ pub(super) fn written(graph: &Graph) -> Result<Value, String> {
     }
     for (from, to) in failures {
         let failing = nodes.iter_mut().find(|node| node["node_id"] == from);
-        let failing =
-            failing.and_then(Value::as_object_mut).ok_or_else(|| format!("`{from}` is not a node of the form"))?;
+        let failing = failing
+            .and_then(Value::as_object_mut)
+            .ok_or_else(|| format!("`{from}` is not a node of the form"))?;
         failing.insert("on_error".to_owned(), json!("route_to_node"));
         if failing.insert("on_error_node_id".to_owned(), json!(to)).is_some() {
             return Err(format!("the failure of `{from}` leads to several nodes"));
@@ -75,11 +79,12 @@ pub(super) fn written(graph: &Graph) -> Result<Value, String> {
 
 /// Returns the node that reads the input.
 fn begin_of(graph: &Graph) -> Result<&GraphNode, String> {
-    let reads_input =
-        |node: &&GraphNode| matches!(&node.does, Some(GraphBody::Value(Mapping::From { node, .. })) if node == INPUT);
+    let reads_input = |node: &&GraphNode| matches!(&node.does, Some(GraphBody::Value(Mapping::From { node, .. })) if node == INPUT);
     match (graph.inputs().collect::<Vec<_>>().as_slice(), graph.nodes.iter().find(reads_input)) {
         ([input], Some(begin)) if input.name == INPUT => Ok(begin),
-        _ => Err(format!("its only input is not `{INPUT}`, an object whose fields are the first values of the state")),
+        _ => Err(format!(
+            "its only input is not `{INPUT}`, an object whose fields are the first values of the state"
+        )),
     }
 }
 
@@ -87,7 +92,10 @@ fn begin_of(graph: &Graph) -> Result<&GraphNode, String> {
 /// the last node and the nodes with the values for agents.
 fn own_nodes<'g>(graph: &'g Graph, begin: &'g GraphNode) -> impl Iterator<Item = &'g GraphNode> {
     let is_context = |node: &GraphNode| {
-        graph.nodes.iter().any(|other| context_of(graph, other).is_some_and(|of| of.name == node.name))
+        graph
+            .nodes
+            .iter()
+            .any(|other| context_of(graph, other).is_some_and(|of| of.name == node.name))
     };
     graph.nodes.iter().filter(move |node| {
         let is_result = node.name == graph.output && !node.ends && is_state(node);
@@ -108,9 +116,14 @@ fn context_of<'g>(graph: &'g Graph, node: &GraphNode) -> Option<&'g GraphNode> {
     }
 }
 
-fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode) -> Result<Value, String> {
+fn node_written(
+    node: &GraphNode,
+    context: Option<&GraphNode>,
+    begin: &GraphNode,
+) -> Result<Value, String> {
     let name = &node.name;
-    let mut fields = Map::from_iter([("node_id".to_owned(), json!(name)), ("label".to_owned(), json!(name))]);
+    let mut fields =
+        Map::from_iter([("node_id".to_owned(), json!(name)), ("label".to_owned(), json!(name))]);
     let mut say = |field: &str, value: Value| drop(fields.insert(field.to_owned(), value));
     let id = node.dependencies.first().map_or("d1", |of| of.dependency_id.as_str());
     let bound = |kind: &str, reference: Value| json!([{"dependency_id": id, "dependency_type": kind, "resolution_mode": "fixed", "fixed_ref": reference}]);
@@ -120,7 +133,10 @@ fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode
             match called(call, context)? {
                 Called::Tool { server, tool } => {
                     say("kind", json!("mcp"));
-                    say("dependencies", bound("mcp_tool", json!({"server_id": server, "tool_name": tool})));
+                    say(
+                        "dependencies",
+                        bound("mcp_tool", json!({"server_id": server, "tool_name": tool})),
+                    );
                     inputs = Some(&call.with);
                 }
                 Called::Agent { agent, task } => {
@@ -141,7 +157,10 @@ fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode
                     "backoff_multiplier": retry.backoff_multiplier, "retry_on": retry.retry_on,
                 }),
             );
-            let time = node.policy.timeout_ms.ok_or_else(|| format!("the node `{name}` has no time limit"))?;
+            let time = node
+                .policy
+                .timeout_ms
+                .ok_or_else(|| format!("the node `{name}` has no time limit"))?;
             say("timeout_ms", json!(time));
         }
         Some(GraphBody::Value(Mapping::Cel(expression))) => {
@@ -157,7 +176,9 @@ fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode
         }
         Some(GraphBody::Route(routes)) => {
             say("kind", json!("router"));
-            if let Some(expression) = routes.arms.iter().find_map(|arm| expression_of(arm.when.as_ref()?)) {
+            if let Some(expression) =
+                routes.arms.iter().find_map(|arm| expression_of(arm.when.as_ref()?))
+            {
                 say("condition_expr", expression);
             }
         }
@@ -169,14 +190,21 @@ fn node_written(node: &GraphNode, context: Option<&GraphNode>, begin: &GraphNode
     {
         say(
             "input_mapping",
-            keys_of(inputs).ok_or_else(|| format!("the node `{name}` is given more than keys of the state"))?,
+            keys_of(inputs)
+                .ok_or_else(|| format!("the node `{name}` is given more than keys of the state"))?,
         );
     }
     if !node.saves.is_empty() && !node.saves.contains_key("*") {
-        let part = |at: &str| at.strip_prefix('/').map(|part| part.replace("~1", "/").replace("~0", "~"));
+        let part =
+            |at: &str| at.strip_prefix('/').map(|part| part.replace("~1", "/").replace("~0", "~"));
         let parts = node.saves.iter().map(|(key, at)| Some((key.clone(), json!(part(at)?))));
         let parts: Option<Map<_, _>> = parts.collect();
-        say("output_mapping", Value::Object(parts.ok_or_else(|| format!("the node `{name}` saves its whole output"))?));
+        say(
+            "output_mapping",
+            Value::Object(
+                parts.ok_or_else(|| format!("the node `{name}` saves its whole output"))?,
+            ),
+        );
     }
     if node.policy.on_error == OnError::Skip {
         say("on_error", json!("skip_node"));
@@ -199,16 +227,24 @@ enum Called<'g> {
 
 fn called<'g>(call: &'g Reference, context: Option<&GraphNode>) -> Result<Called<'g>, String> {
     if call.kind != ReferenceKind::Tool {
-        return Err(format!("it calls the {} `{}`, which the form describes", call.kind.as_str(), call.name));
+        return Err(format!(
+            "it calls the {} `{}`, which the form describes",
+            call.kind.as_str(),
+            call.name
+        ));
     }
     if let (Some(agent), Some(context)) = (call.name.strip_prefix("a2a."), context) {
-        let Mapping::Object(fields) = &call.with else { return Err(format!("`{}` is given no message", call.name)) };
+        let Mapping::Object(fields) = &call.with else {
+            return Err(format!("`{}` is given no message", call.name));
+        };
         let Some(Mapping::Template(message)) = fields.get("message") else {
             return Err(format!("the message to `{}` does not show what it is about", call.name));
         };
         let end = format!("\n\n{{{}}}", context.name);
         let task = message.as_str().strip_suffix(&end);
-        let task = task.ok_or_else(|| format!("the message to `{}` does not end with what it is about", call.name))?;
+        let task = task.ok_or_else(|| {
+            format!("the message to `{}` does not end with what it is about", call.name)
+        })?;
         return Ok(Called::Agent { agent, task: task.replace("{{", "{").replace("}}", "}") });
     }
     let tool = call.name.strip_prefix("mcp.").ok_or_else(|| {
@@ -247,9 +283,12 @@ fn line(graph: &Graph, edge: &GraphEdge, to: &str) -> Result<Line, String> {
             json["condition_key"] = json!(key);
         }
     };
-    let unknown = || format!("the edge from `{}` to `{to}` has a condition of another kind", edge.from);
+    let unknown =
+        || format!("the edge from `{}` to `{to}` has a condition of another kind", edge.from);
     if let Some(name) = &edge.arm {
-        let Some(GraphBody::Route(routes)) = graph.node(&edge.from).and_then(|node| node.does.as_ref()) else {
+        let Some(GraphBody::Route(routes)) =
+            graph.node(&edge.from).and_then(|node| node.does.as_ref())
+        else {
             return Err(unknown());
         };
         let at = routes.arms.iter().position(|route| route.arm == *name).ok_or_else(unknown)?;
@@ -284,10 +323,14 @@ fn key_of(condition: &Condition, to: &str) -> Option<Option<String>> {
             _ => None,
         },
         Condition::Any(all) => match all.as_slice() {
-            [Condition::Equals(_, Mapping::Value(Value::String(text))), Condition::Equals(..)] if text == to => {
+            [Condition::Equals(_, Mapping::Value(Value::String(text))), Condition::Equals(..)]
+                if text == to =>
+            {
                 Some(None)
             }
-            [Condition::Equals(_, Mapping::Value(Value::String(text))), _] => Some(Some(text.clone())),
+            [Condition::Equals(_, Mapping::Value(Value::String(text))), _] => {
+                Some(Some(text.clone()))
+            }
             _ => None,
         },
         _ => None,
@@ -307,7 +350,9 @@ fn in_order(mut lines: Vec<Line>) -> Result<Value, String> {
             };
             !lines[..at].iter().any(|other| other.to == line.to) && !lines.iter().any(before)
         };
-        let at = (0..lines.len()).find(|at| is_next(*at)).ok_or("its edges have no order that the form keeps")?;
+        let at = (0..lines.len())
+            .find(|at| is_next(*at))
+            .ok_or("its edges have no order that the form keeps")?;
         written.push(lines.remove(at).json);
     }
     Ok(Value::Array(written))

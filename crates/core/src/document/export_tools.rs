@@ -31,9 +31,14 @@ fn call(node: &GraphNode) -> Result<Value, String> {
         return Err(format!("the node `{name}` does not call a tool"));
     };
     if call.kind != ReferenceKind::Tool {
-        return Err(format!("the node `{name}` calls the {} `{}`, and not a tool", call.kind.as_str(), call.name));
+        return Err(format!(
+            "the node `{name}` calls the {} `{}`, and not a tool",
+            call.kind.as_str(),
+            call.name
+        ));
     }
-    let arguments = value(&call.with).map_err(|what| format!("the node `{name}` is given {what}"))?;
+    let arguments =
+        value(&call.with).map_err(|what| format!("the node `{name}` is given {what}"))?;
     let mut written = json!({"id": name, "tool": call.name});
     if arguments != json!({}) {
         written["args_template"] = arguments;

@@ -7,11 +7,14 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::export_tree_labels::{has_only, is_label, is_plain_call, label, labelled, row_named, same_label};
+use super::export_tree_labels::{
+    has_only, is_label, is_plain_call, label, labelled, row_named, same_label,
+};
 use super::export_tree_values::{INPUT, described, policy_over, value};
 use super::export_tree_walk::{Part, convert_nodes};
 use crate::workflow::{
-    CONCURRENCY, Graph, GraphNode, Mapping, NodeKind, NodeSchema, Reference, ReferenceKind, StopPolicy,
+    CONCURRENCY, Graph, GraphNode, Mapping, NodeKind, NodeSchema, Reference, ReferenceKind,
+    StopPolicy,
 };
 
 /// Maximum nesting depth of parts. Documents that are nested deeper cannot be read.
@@ -46,16 +49,25 @@ fn whole(graph: &Graph, inner: &Inner<'_>) -> Result<Part, String> {
     let inputs: Vec<&GraphNode> = graph.inputs().collect();
     match inputs.as_slice() {
         [input] if input.name == INPUT => {}
-        [input] => return Err(format!("its input is `{}`, and that of a tree is `{INPUT}`", input.name)),
+        [input] => {
+            return Err(format!("its input is `{}`, and that of a tree is `{INPUT}`", input.name));
+        }
         _ => return Err(format!("it has {} inputs, and a tree has one, `{INPUT}`", inputs.len())),
     }
     if graph.concurrency != CONCURRENCY {
-        return Err(format!("its `concurrency` is {}, and that of a tree is {CONCURRENCY}", graph.concurrency));
+        return Err(format!(
+            "its `concurrency` is {}, and that of a tree is {CONCURRENCY}",
+            graph.concurrency
+        ));
     }
     if graph.stop_policy != StopPolicy::default() {
-        return Err("its `stop_policy` says what other nodes do when one has failed, and a tree has none".to_owned());
+        return Err(
+            "its `stop_policy` says what other nodes do when one has failed, and a tree has none"
+                .to_owned(),
+        );
     }
-    let nodes: Vec<&GraphNode> = graph.nodes.iter().filter(|node| node.kind != NodeKind::Input).collect();
+    let nodes: Vec<&GraphNode> =
+        graph.nodes.iter().filter(|node| node.kind != NodeKind::Input).collect();
     nodes.iter().try_for_each(|node| check(node))?;
     convert_nodes(&nodes, &graph.output, inner)
 }
@@ -72,7 +84,10 @@ fn check(node: &GraphNode) -> Result<(), String> {
     }
     if let Some(edge) = node.edges.iter().find(|edge| edge.failed || edge.when.is_some()) {
         let what = if edge.failed { "when it fails" } else { "under a condition" };
-        return Err(format!("the node `{name}` follows `{}` {what}, and a tree has no such edges", edge.from));
+        return Err(format!(
+            "the node `{name}` follows `{}` {what}, and a tree has no such edges",
+            edge.from
+        ));
     }
     Ok(())
 }
@@ -107,7 +122,8 @@ impl<'g> Inner<'g> {
 
     /// Returns the inner workflow that a call refers to, if any.
     pub(super) fn called(&self, call: &Reference) -> Option<Called<'g>> {
-        let (label, graph) = self.graphs.get(&*call.name).filter(|_| call.kind == ReferenceKind::Workflow)?;
+        let (label, graph) =
+            self.graphs.get(&*call.name).filter(|_| call.kind == ReferenceKind::Workflow)?;
         Some(Called { label, graph })
     }
 
@@ -120,7 +136,9 @@ impl<'g> Inner<'g> {
         let name = called.graph.name.as_str();
         let number = self.written.borrow().len();
         if self.written.borrow_mut().insert(called.label.to_owned(), number).is_some() {
-            return Err(format!("calls `{name}`, which is called elsewhere too, and a part stands in one place"));
+            return Err(format!(
+                "calls `{name}`, which is called elsewhere too, and a part stands in one place"
+            ));
         }
         self.level.set(self.level.get() + 1);
         let part = match self.level.get() > MOST_DEPTH {
@@ -137,7 +155,8 @@ impl<'g> Inner<'g> {
         let written = self.written.borrow();
         let number = written.get(called.label).copied().unwrap_or_default();
         let is_taken = |name: &String| written.get(name).is_some_and(|other| *other < number);
-        let names = (1..).map(|at| if at == 1 { label.to_owned() } else { format!("{label}_{at}") });
+        let names =
+            (1..).map(|at| if at == 1 { label.to_owned() } else { format!("{label}_{at}") });
         names.into_iter().find(|name| !is_taken(name)).is_some_and(|name| name == called.label)
     }
 
@@ -160,7 +179,9 @@ pub(super) struct Called<'g> {
 }
 
 pub(super) fn too_deep() -> String {
-    format!("parts stand more than {MOST_DEPTH} deep in each other, and such documents are not read")
+    format!(
+        "parts stand more than {MOST_DEPTH} deep in each other, and such documents are not read"
+    )
 }
 
 /// Exports the call in a loop, a map, a race, a fallback or a tap, which receives the value
@@ -176,7 +197,9 @@ pub(super) fn body(call: &Reference, given: &Mapping, inner: &Inner<'_>) -> Resu
     let as_input = Mapping::object([(INPUT, given.clone())]);
     if let Some(called) = inner.called(call) {
         if call.with != as_input || schema_of(called.graph) != NodeSchema::default() {
-            return Err(format!("calls `{name}` with something else than the value there, as it is"));
+            return Err(format!(
+                "calls `{name}` with something else than the value there, as it is"
+            ));
         }
         let Part { json, depth } = inner.part(&called)?;
         // A call without options would be read as a call by name, and not as a separate workflow.
@@ -211,8 +234,12 @@ pub(super) fn own_workflow(
     given: &str,
     inner: &Inner<'_>,
 ) -> Result<Option<Part>, String> {
-    let (Some(called), Mapping::Object(inputs)) = (inner.called(call), &call.with) else { return Ok(None) };
-    let Some(with) = inputs.get(INPUT).filter(|_| inputs.len() == 1 && call.gives.is_none()) else { return Ok(None) };
+    let (Some(called), Mapping::Object(inputs)) = (inner.called(call), &call.with) else {
+        return Ok(None);
+    };
+    let Some(with) = inputs.get(INPUT).filter(|_| inputs.len() == 1 && call.gives.is_none()) else {
+        return Ok(None);
+    };
     let name = &node.name;
     let of_node = |problem: String| format!("the node `{name}` {problem}");
     let Part { mut json, depth } = inner.part(&called).map_err(of_node)?;
@@ -221,7 +248,10 @@ pub(super) fn own_workflow(
     // The node and the workflow are both named after the part, each with a number if the name was
     // used already.
     let wanted = same_label(name, called.label).ok_or_else(|| {
-        of_node(format!("calls `{}`, and a part that is a workflow of its own is named like its node", call.name))
+        of_node(format!(
+            "calls `{}`, and a part that is a workflow of its own is named like its node",
+            call.name
+        ))
     })?;
     let is_bare = label(&json) == wanted
         && !["save", "policy", "output", "input"].iter().any(|of| json.get(of).is_some())

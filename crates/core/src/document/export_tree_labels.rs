@@ -17,7 +17,11 @@ pub(super) fn is_label(label: &str) -> bool {
 /// Returns a name without its appended number.
 pub(super) fn base(name: &str) -> &str {
     match name.rsplit_once('_') {
-        Some((base, number)) if !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()) => base,
+        Some((base, number))
+            if !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()) =>
+        {
+            base
+        }
         _ => name,
     }
 }
@@ -29,8 +33,13 @@ fn label_without_name(part: &Value) -> String {
         let parts = list.as_array().map(Vec::as_slice).unwrap_or_default();
         if last { parts.last() } else { parts.first() }.map(label).unwrap_or_default()
     };
-    if let Some(called) = ["tool", "agent", "workflow"].into_iter().find_map(word).and_then(Value::as_str) {
-        return called.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
+    if let Some(called) =
+        ["tool", "agent", "workflow"].into_iter().find_map(word).and_then(Value::as_str)
+    {
+        return called
+            .chars()
+            .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
+            .collect();
     }
     if let Some(of) = ["loop", "map_over", "tap"].into_iter().find_map(word) {
         return label(of);
@@ -41,9 +50,18 @@ fn label_without_name(part: &Value) -> String {
     if let Some(list) = word("fallback") {
         return of_list(list, false);
     }
-    let words = [("value", "value"), ("gate", "gate"), ("transform", "transform"), ("parallel", "together")];
+    let words = [
+        ("value", "value"),
+        ("gate", "gate"),
+        ("transform", "transform"),
+        ("parallel", "together"),
+    ];
     let words = words.into_iter().chain([("race", "race"), ("route", "choice")]);
-    words.filter(|(name, _)| word(name).is_some()).map(|(_, label)| label.to_owned()).next().unwrap_or_default()
+    words
+        .filter(|(name, _)| word(name).is_some())
+        .map(|(_, label)| label.to_owned())
+        .next()
+        .unwrap_or_default()
 }
 
 /// Returns the label of a part: its name, or the default label.
@@ -96,7 +114,9 @@ pub(super) fn row_named(mut row: Value, wanted: &str) -> Result<Value, String> {
     if label(&row) == wanted {
         return Ok(row);
     }
-    if let Some(last) = row.get_mut("sequence").and_then(Value::as_array_mut).and_then(|parts| parts.last_mut()) {
+    if let Some(last) =
+        row.get_mut("sequence").and_then(Value::as_array_mut).and_then(|parts| parts.last_mut())
+    {
         let own = label(last);
         if !is_plain_name(&own) {
             return Err(unnamed(&own));

@@ -21,7 +21,8 @@ pub(super) const INPUT: &str = "input";
 pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<Part, String> {
     let name = &node.name;
     let of_node = |problem: String| format!("the node `{name}` {problem}");
-    let does = node.does.as_ref().ok_or_else(|| format!("there is no word for the node `{name}`"))?;
+    let does =
+        node.does.as_ref().ok_or_else(|| format!("there is no word for the node `{name}`"))?;
     let (from_given, item) = (Mapping::from(given), Mapping::Item(String::new()));
     if let GraphBody::Call(call) = does
         && !node.policy.tap
@@ -45,21 +46,36 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
                 policy.on_error = NodePolicy::default().on_error;
             }
         }
-        _ if node.policy.tap => return Err(of_node("observes and calls nothing, and a `tap` is a call".to_owned())),
+        _ if node.policy.tap => {
+            return Err(of_node("observes and calls nothing, and a `tap` is a call".to_owned()));
+        }
         GraphBody::Call(call) => {
             if call.gives.is_some() {
-                return Err(of_node(format!("makes something else of the answer of `{}` (`gives`)", call.name)));
+                return Err(of_node(format!(
+                    "makes something else of the answer of `{}` (`gives`)",
+                    call.name
+                )));
             }
             say(call.kind.as_str(), json!(call.name));
             if call.with != from_given {
-                say("with", value(&call.with, given).map_err(|what| of_node(format!("is given {what}")))?);
+                say(
+                    "with",
+                    value(&call.with, given).map_err(|what| of_node(format!("is given {what}")))?,
+                );
             }
         }
         GraphBody::Value(of) => match policy.approve.take() {
             // The time limit of a gate applies to the answer, so a node with another time limit is
             // not a gate.
-            Some(question) if *of == from_given && policy.timeout_ms.is_none() && !question.trim().is_empty() => {
-                say("gate", asked(&question, given).map_err(|what| of_node(format!("asks {what}")))?);
+            Some(question)
+                if *of == from_given
+                    && policy.timeout_ms.is_none()
+                    && !question.trim().is_empty() =>
+            {
+                say(
+                    "gate",
+                    asked(&question, given).map_err(|what| of_node(format!("asks {what}")))?,
+                );
             }
             approve => {
                 policy.approve = approve;
@@ -87,11 +103,17 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
             let parts = calls.iter().map(|call| body(call, &from_given, inner).map(within));
             say(word, Value::Array(parts.collect::<Result<_, _>>().map_err(of_node)?));
         }
-        GraphBody::Route(_) => return Err(of_node("is a router that stands in no `route`".to_owned())),
-        GraphBody::Ask(_) => {
-            return Err(of_node("asks a question of its own, and a `gate` asks only whether it may".to_owned()));
+        GraphBody::Route(_) => {
+            return Err(of_node("is a router that stands in no `route`".to_owned()));
         }
-        GraphBody::Decide(_) => return Err(of_node("asks a decider; a document says `decider` at its top".to_owned())),
+        GraphBody::Ask(_) => {
+            return Err(of_node(
+                "asks a question of its own, and a `gate` asks only whether it may".to_owned(),
+            ));
+        }
+        GraphBody::Decide(_) => {
+            return Err(of_node("asks a decider; a document says `decider` at its top".to_owned()));
+        }
     }
     policy_over(&mut policy, given).map_err(of_node)?;
     described(node, &policy, &mut fields)?;
@@ -102,12 +124,18 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
 ///
 /// # Errors
 /// The option that the form cannot express.
-pub(super) fn described(node: &GraphNode, policy: &NodePolicy, fields: &mut Map<String, Value>) -> Result<(), String> {
+pub(super) fn described(
+    node: &GraphNode,
+    policy: &NodePolicy,
+    fields: &mut Map<String, Value>,
+) -> Result<(), String> {
     let name = &node.name;
     let mut saves = node.saves.iter();
     if let Some((key, at)) = saves.next() {
         if !at.is_empty() || saves.next().is_some() {
-            return Err(format!("the node `{name}` saves more than its whole output under one key"));
+            return Err(format!(
+                "the node `{name}` saves more than its whole output under one key"
+            ));
         }
         fields.insert("save".to_owned(), json!(key));
     }
@@ -127,11 +155,15 @@ pub(super) fn described(node: &GraphNode, policy: &NodePolicy, fields: &mut Map<
 /// # Errors
 /// A message that the node has options.
 pub(super) fn said(node: &GraphNode, what: &str) -> Result<(), String> {
-    let is_plain =
-        node.saves.is_empty() && node.policy == NodePolicy::default() && node.schema == NodeSchema::default();
+    let is_plain = node.saves.is_empty()
+        && node.policy == NodePolicy::default()
+        && node.schema == NodeSchema::default();
     match is_plain {
         true => Ok(()),
-        false => Err(format!("the node `{}` {what} and saves a key, or has a policy or a schema", node.name)),
+        false => Err(format!(
+            "the node `{}` {what} and saves a key, or has a policy or a schema",
+            node.name
+        )),
     }
 }
 
@@ -165,7 +197,9 @@ pub(super) fn policy_over(policy: &mut NodePolicy, given: &str) -> Result<(), St
 pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
     let unsaid = || format!("`{}`, which no template of a tree says", Value::from(mapping.clone()));
     Ok(match mapping {
-        Mapping::From { node, at, or: None } if node == given && at.is_empty() => json!(format!("{{{INPUT}}}")),
+        Mapping::From { node, at, or: None } if node == given && at.is_empty() => {
+            json!(format!("{{{INPUT}}}"))
+        }
         Mapping::Template(template) => {
             let mut text = template.as_str().to_owned();
             let mut places = Vec::new();
@@ -175,7 +209,10 @@ pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
                     let at = of.at() + 1;
                     places.push(at + text[at..].len() - text[at..].trim_start().len());
                 } else if root == Some(INPUT) {
-                    return Err(format!("{}; `{INPUT}` is the output of `{given}` there", unsaid()));
+                    return Err(format!(
+                        "{}; `{INPUT}` is the output of `{given}` there",
+                        unsaid()
+                    ));
                 }
             }
             places.sort_unstable();
@@ -196,7 +233,9 @@ pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
             let fields = fields.iter().map(|(name, of)| Ok((name.clone(), value(of, given)?)));
             Value::Object(fields.collect::<Result<Map<_, _>, String>>()?)
         }
-        Mapping::List(items) => Value::Array(items.iter().map(|of| value(of, given)).collect::<Result<_, _>>()?),
+        Mapping::List(items) => {
+            Value::Array(items.iter().map(|of| value(of, given)).collect::<Result<_, _>>()?)
+        }
         _ => return Err(unsaid()),
     })
 }

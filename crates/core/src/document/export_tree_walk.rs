@@ -21,7 +21,11 @@ pub(super) struct Part {
 ///
 /// # Errors
 /// The part of the graph that the form cannot express.
-pub(super) fn convert_nodes(nodes: &[&GraphNode], output: &str, inner: &Inner<'_>) -> Result<Part, String> {
+pub(super) fn convert_nodes(
+    nodes: &[&GraphNode],
+    output: &str,
+    inner: &Inner<'_>,
+) -> Result<Part, String> {
     let places = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
     let mut walk = Walk { places, inner, rows: Vec::new(), routers: Vec::new() };
     nodes.iter().try_for_each(|node| walk.node(node))?;
@@ -43,7 +47,10 @@ impl Place {
 
     /// Returns the start of an arm of a router.
     fn in_arm(router: &Router<'_>, arm: &str) -> Self {
-        Self { given: router.at.given.clone(), edges: vec![GraphEdge::from(&router.node.name).arm(arm)] }
+        Self {
+            given: router.at.given.clone(),
+            edges: vec![GraphEdge::from(&router.node.name).arm(arm)],
+        }
     }
 
     /// Returns `true` if a node that reads these names belongs at this position: it waits for the
@@ -54,7 +61,8 @@ impl Place {
 
     fn is_waited_for(&self, node: &GraphNode, is_read: bool) -> bool {
         let is_behind = self.edges.iter().any(|edge| edge.from == self.given);
-        let waits = (self.given != INPUT && !is_read && !is_behind).then(|| GraphEdge::from(&self.given));
+        let waits =
+            (self.given != INPUT && !is_read && !is_behind).then(|| GraphEdge::from(&self.given));
         waits.iter().chain(&self.edges).eq(&node.edges)
     }
 }
@@ -82,7 +90,10 @@ impl<'g> Row<'g> {
 
     /// Returns the position before the part with this index, or after the last part.
     fn place(&self, before: usize) -> &Place {
-        before.checked_sub(1).and_then(|at| self.parts.get(at)).map_or(&self.begin, |(_, behind)| behind)
+        before
+            .checked_sub(1)
+            .and_then(|at| self.parts.get(at))
+            .map_or(&self.begin, |(_, behind)| behind)
     }
 
     fn end(&self) -> &Place {
@@ -125,8 +136,12 @@ impl<'g> Walk<'g, '_> {
         match &node.does {
             // These two kinds of nodes close rows; see `pipeline::drafting` for the shape of the
             // nodes.
-            Some(GraphBody::Value(Mapping::First(ends))) if node.begins == Begins::Barrier(1) => self.meet(node, ends),
-            Some(GraphBody::Value(Mapping::Object(fields))) if self.together(node, fields)? => Ok(()),
+            Some(GraphBody::Value(Mapping::First(ends))) if node.begins == Begins::Barrier(1) => {
+                self.meet(node, ends)
+            }
+            Some(GraphBody::Value(Mapping::Object(fields))) if self.together(node, fields)? => {
+                Ok(())
+            }
             _ => self.single(node),
         }
     }
@@ -134,7 +149,8 @@ impl<'g> Walk<'g, '_> {
     /// Returns the nodes and inputs that a node reads, without duplicates.
     fn reads(&self, node: &'g GraphNode) -> Vec<&'g str> {
         let is_node = |name: &str| name == INPUT || self.places.contains_key(name);
-        let mut reads: Vec<&str> = node.reads_by_name(&is_node).into_iter().map(|(read, _)| read).collect();
+        let mut reads: Vec<&str> =
+            node.reads_by_name(&is_node).into_iter().map(|(read, _)| read).collect();
         reads.sort_unstable();
         reads.dedup();
         reads
@@ -144,11 +160,16 @@ impl<'g> Walk<'g, '_> {
     fn single(&mut self, node: &'g GraphNode) -> Result<(), String> {
         let reads = self.reads(node);
         if node.begins != Begins::All {
-            return Err(format!("the node `{}` begins when some of its edges are taken, and no part does", node.name));
+            return Err(format!(
+                "the node `{}` begins when some of its edges are taken, and no part does",
+                node.name
+            ));
         }
         let last = self.rows.last().filter(|row| row.router.is_none());
         // Search from the end: after a tap, the position before it also matches.
-        let found = last.and_then(|row| (0..=row.parts.len()).rev().find(|at| row.place(*at).has(node, &reads)));
+        let found = last.and_then(|row| {
+            (0..=row.parts.len()).rev().find(|at| row.place(*at).has(node, &reads))
+        });
         match (found, last) {
             (Some(at), Some(row)) => {
                 if at < row.parts.len() {
@@ -158,13 +179,20 @@ impl<'g> Walk<'g, '_> {
                 }
             }
             _ => {
-                let begin = match self.routers.last().and_then(|row| self.rows[*row].router.as_mut()) {
-                    Some(router) => router.routes.arms.get(router.begun).map(|arm| Place::in_arm(router, &arm.arm)),
-                    None => self.rows.is_empty().then(|| Place::behind(INPUT)),
-                };
+                let begin =
+                    match self.routers.last().and_then(|row| self.rows[*row].router.as_mut()) {
+                        Some(router) => router
+                            .routes
+                            .arms
+                            .get(router.begun)
+                            .map(|arm| Place::in_arm(router, &arm.arm)),
+                        None => self.rows.is_empty().then(|| Place::behind(INPUT)),
+                    };
                 let begin = begin.filter(|begin| begin.has(node, &reads));
                 let begin = begin.ok_or_else(|| self.misplaced(node, &reads))?;
-                if let Some(router) = self.routers.last().and_then(|row| self.rows[*row].router.as_mut()) {
+                if let Some(router) =
+                    self.routers.last().and_then(|row| self.rows[*row].router.as_mut())
+                {
                     router.begun += 1;
                 }
                 self.rows.push(Row::new(begin));
@@ -189,7 +217,9 @@ impl<'g> Walk<'g, '_> {
         if let Some(GraphBody::Route(routes)) = &node.does {
             if routes.all {
                 let name = &node.name;
-                return Err(format!("the router `{name}` takes all arms that hold, and a `route` takes one"));
+                return Err(format!(
+                    "the router `{name}` takes all arms that hold, and a `route` takes one"
+                ));
             }
             row.router = Some(Router { node, routes, at, begun: 0 });
             self.routers.push(last);
@@ -197,7 +227,9 @@ impl<'g> Walk<'g, '_> {
         }
         let part = part(node, &at.given, inner)?;
         let behind = match &node.does {
-            Some(GraphBody::Transform(_)) => Place { edges: vec![GraphEdge::from(&node.name)], ..at },
+            Some(GraphBody::Transform(_)) => {
+                Place { edges: vec![GraphEdge::from(&node.name)], ..at }
+            }
             _ if node.policy.tap => at,
             _ => Place::behind(&node.name),
         };
@@ -207,11 +239,18 @@ impl<'g> Walk<'g, '_> {
 
     /// Closes the last rows and combines them to parallel parts, if the node is the object of their
     /// outputs.
-    fn together(&mut self, node: &'g GraphNode, fields: &'g BTreeMap<String, Mapping>) -> Result<bool, String> {
+    fn together(
+        &mut self,
+        node: &'g GraphNode,
+        fields: &'g BTreeMap<String, Mapping>,
+    ) -> Result<bool, String> {
         let ends = fields.iter().map(|(label, read)| match read {
-            Mapping::From { node, at, or: None | Some(Value::Null) } if at.is_empty() => {
-                Some((*self.places.get(node.as_str())?, node, label, matches!(read, Mapping::From { or: None, .. })))
-            }
+            Mapping::From { node, at, or: None | Some(Value::Null) } if at.is_empty() => Some((
+                *self.places.get(node.as_str())?,
+                node,
+                label,
+                matches!(read, Mapping::From { or: None, .. }),
+            )),
             _ => None,
         });
         let Some(mut ends) = ends.collect::<Option<Vec<_>>>() else { return Ok(false) };
@@ -219,7 +258,9 @@ impl<'g> Walk<'g, '_> {
         let is_begin = |place: &Place| place.is_waited_for(node, false);
         if let [(_, end, _, needs)] = ends.as_slice() {
             // With a single field, the node can also be an ordinary value that contains the output.
-            let Some(row) = self.rows.last().filter(|row| row.ends_with(end)) else { return Ok(false) };
+            let Some(row) = self.rows.last().filter(|row| row.ends_with(end)) else {
+                return Ok(false);
+            };
             let begin = (0..row.parts.len()).rev().find(|at| is_begin(row.place(*at)));
             match begin.filter(|_| !*needs || !row.end().has(node, &[end.as_str()])) {
                 Some(at) => self.split(at),
@@ -227,7 +268,9 @@ impl<'g> Walk<'g, '_> {
             }
         }
         let Some(first) = self.rows.len().checked_sub(ends.len()) else { return Ok(false) };
-        let Some(begin) = self.rows.get(first).map(|row| row.begin.clone()).filter(is_begin) else { return Ok(false) };
+        let Some(begin) = self.rows.get(first).map(|row| row.begin.clone()).filter(is_begin) else {
+            return Ok(false);
+        };
         let fits = |(row, (_, end, ..)): (&Row<'_>, &(usize, &String, &String, bool))| {
             row.begin == begin && row.ends_with(end)
         };
@@ -256,14 +299,18 @@ impl<'g> Walk<'g, '_> {
     /// Closes a choice, if the node has the output of the selected arm.
     fn meet(&mut self, node: &'g GraphNode, ends: &'g [Mapping]) -> Result<(), String> {
         let name = &node.name;
-        let stray =
-            || format!("the node `{name}` takes the first of several outputs, and no choice of a tree ends there");
+        let stray = || {
+            format!(
+                "the node `{name}` takes the first of several outputs, and no choice of a tree ends there"
+            )
+        };
         let of = self.routers.last().copied().ok_or_else(stray)?;
         let router = self.rows[of].router.as_ref().ok_or_else(stray)?;
         let unmet = || unmet(router.node);
         let arms = &router.routes.arms;
         let ends: Option<Vec<&str>> = ends.iter().map(end_of).collect();
-        let ends = ends.filter(|ends| ends.len() == arms.len() && self.rows.len() - of - 1 == arms.len());
+        let ends =
+            ends.filter(|ends| ends.len() == arms.len() && self.rows.len() - of - 1 == arms.len());
         let ends = ends.ok_or_else(unmet)?;
         let rows = self.rows[of + 1..].iter().zip(arms).zip(&ends);
         let fit = |((row, arm), end): ((&Row<'_>, &crate::workflow::Route), &&str)| {
@@ -286,7 +333,9 @@ impl<'g> Walk<'g, '_> {
         if let Some(router) = self.routers.last().and_then(|row| self.rows[*row].router.as_ref()) {
             return Err(unmet(router.node));
         }
-        let Some(row) = self.rows.pop() else { return Err("it has no nodes beside its input".to_owned()) };
+        let Some(row) = self.rows.pop() else {
+            return Err("it has no nodes beside its input".to_owned());
+        };
         if let Some(other) = self.rows.last() {
             return Err(format!(
                 "the nodes `{}` and `{}` begin together, and no node has an object of their outputs, as parts of a tree \
@@ -297,7 +346,9 @@ impl<'g> Walk<'g, '_> {
         }
         if !row.ends_with(output) {
             let (says, end) = ("and that of a tree is its last part's", &row.end().given);
-            return Err(format!("its output is that of the node `{output}`, {says}, which has that of `{end}`"));
+            return Err(format!(
+                "its output is that of the node `{output}`, {says}, which has that of `{end}`"
+            ));
         }
         row.into_part()
     }
@@ -343,18 +394,25 @@ fn end_of(read: &Mapping) -> Option<&str> {
 /// Exports a router with its arms, which the node `meets` joins.
 fn chosen(router: &Router<'_>, rows: Vec<Row<'_>>, meets: &GraphNode) -> Result<Part, String> {
     let (node, name) = (router.node, &meets.name);
-    let (mut route, mut otherwise, mut parts, mut names) = (Vec::new(), None, Vec::new(), HashSet::new());
+    let (mut route, mut otherwise, mut parts, mut names) =
+        (Vec::new(), None, Vec::new(), HashSet::new());
     for (arm, row) in router.routes.arms.iter().zip(rows) {
         let part = row.into_part()?;
         parts.push(Part { json: Value::Null, depth: part.depth });
         // Arms with equal labels have numbers.
         let own = label(&part.json);
-        let numbered = |number: usize| if number == 1 { own.clone() } else { format!("{own}_{number}") };
-        let is_own = (1..).map(numbered).find(|name| !names.contains(name)).is_some_and(|name| name == arm.arm);
+        let numbered =
+            |number: usize| if number == 1 { own.clone() } else { format!("{own}_{number}") };
+        let is_own = (1..)
+            .map(numbered)
+            .find(|name| !names.contains(name))
+            .is_some_and(|name| name == arm.arm);
         let part = if is_own { part.json } else { labelled(part.json, &arm.arm, false)? };
         names.insert(arm.arm.clone());
         match &arm.when {
-            Some(when) => route.push(json!({"when": condition(&node.name, when, &router.at.given)?, "then": part})),
+            Some(when) => route.push(
+                json!({"when": condition(&node.name, when, &router.at.given)?, "then": part}),
+            ),
             None => otherwise = Some(part),
         }
     }
@@ -362,9 +420,12 @@ fn chosen(router: &Router<'_>, rows: Vec<Row<'_>>, meets: &GraphNode) -> Result<
     // if the name was used already.
     let label = match node.name == format!("{name}_of") {
         true => name,
-        false => base(&node.name)
-            .strip_suffix("_of")
-            .ok_or_else(|| format!("the router `{}` is named otherwise than `{name}_of`, as a tree does", node.name))?,
+        false => base(&node.name).strip_suffix("_of").ok_or_else(|| {
+            format!(
+                "the router `{}` is named otherwise than `{name}_of`, as a tree does",
+                node.name
+            )
+        })?,
     };
     let mut part = json!({"route": route});
     if let Some(otherwise) = otherwise {

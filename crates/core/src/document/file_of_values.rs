@@ -15,7 +15,10 @@ use super::object_fields::{self, Problems};
 ///
 /// # Errors
 /// All mistakes with their positions.
-pub fn read_values<T: DeserializeOwned + Default>(name: &Arc<str>, text: &Arc<str>) -> Result<T, DocumentError> {
+pub fn read_values<T: DeserializeOwned + Default>(
+    name: &Arc<str>,
+    text: &Arc<str>,
+) -> Result<T, DocumentError> {
     let failed = |misread: Vec<Misread>| DocumentError::new(name, text, misread);
     let (tree, repeated) = Tree::read_with_repeated(text).map_err(failed)?;
     if tree.datum == Datum::Null {

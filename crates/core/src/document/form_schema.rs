@@ -10,7 +10,8 @@ const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 
 impl DocumentForm {
     /// All forms.
-    pub const ALL: [Self; 6] = [Self::Agents, Self::Tools, Self::Edges, Self::Steps, Self::Tree, Self::Graph];
+    pub const ALL: [Self; 6] =
+        [Self::Agents, Self::Tools, Self::Edges, Self::Steps, Self::Tree, Self::Graph];
 
     /// Returns the JSON Schema (draft 7) of the form. Every valid document of the form matches it.
     /// A matching document can still have mistakes that a schema cannot express, such as the name
@@ -67,7 +68,8 @@ pub(super) fn object(about: &str, required: &[&str], properties: Value) -> Value
 /// Returns the schema of a decider.
 pub(super) fn decider() -> Value {
     let kinds = json!({"enum": ["agent", "tool", "workflow"], "description": "what it is"});
-    let named = object("any of them", &["kind", "name"], json!({"kind": kinds, "name": name("its name")}));
+    let named =
+        object("any of them", &["kind", "name"], json!({"kind": kinds, "name": name("its name")}));
     json!({
         "description": "who is asked before each node whether it runs, is skipped, or is given other arguments",
         "anyOf": [name("the name of an agent"), named, {"type": "null"}]
@@ -76,7 +78,8 @@ pub(super) fn decider() -> Value {
 
 /// Returns the schema of the limits of a run.
 pub(super) fn limits() -> Value {
-    let count = |about: &str| json!({"type": ["integer", "null"], "minimum": 0, "description": about});
+    let count =
+        |about: &str| json!({"type": ["integer", "null"], "minimum": 0, "description": about});
     let fields = json!({
         "max_llm_calls": count("the most model calls of a run with everything that it starts"),
         "timeout_ms": count("the longest that a run may be executed, in milliseconds")
@@ -118,8 +121,7 @@ fn tools() -> Value {
 }
 
 fn agents() -> Value {
-    let count =
-        |about: &str| json!({"type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX, "description": about});
+    let count = |about: &str| json!({"type": ["integer", "null"], "minimum": 0, "maximum": u32::MAX, "description": about});
     let mut agent = object(
         "an agent",
         &["name", "model"],
@@ -225,8 +227,12 @@ fn tree() -> Value {
         "when": text("of a gate: a line of CEL; the question is asked when it holds"),
         "seconds": {"type": ["number", "null"], "minimum": 0, "description": "of a timeout"},
     });
-    let one: Vec<Value> =
-        operators.as_object().into_iter().flatten().map(|(name, _)| json!({"required": [name]})).collect();
+    let one: Vec<Value> = operators
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| json!({"required": [name]}))
+        .collect();
     for (name, schema) in operators.as_object().into_iter().flatten() {
         fields[name] = schema.clone();
     }
@@ -267,10 +273,10 @@ mod tests {
     const WF_001: &str = include_str!("../../tests/documents/wf-001.yaml");
 
     /// A dependency of [`REVIEW`], and the same dependency with candidates.
-    const FIXED: &str = "resolution_mode: fixed\n        fixed_ref: {server_id: code, tool_name: read}";
+    const FIXED: &str =
+        "resolution_mode: fixed\n        fixed_ref: {server_id: code, tool_name: read}";
 
-    const POOL: &str =
-        "resolution_mode: pool\n        pool_refs: [{server_id: code, tool_name: read}, {server_id: c, tool_name: r}]";
+    const POOL: &str = "resolution_mode: pool\n        pool_refs: [{server_id: code, tool_name: read}, {server_id: c, tool_name: r}]";
 
     const LETTERS: &str = include_str!("../../tests/documents/letters.yaml");
 
@@ -288,12 +294,22 @@ mod tests {
             (DocumentForm::Agents, TRACKER),
             (DocumentForm::Agents, &loops),
             (DocumentForm::Edges, REVIEW),
-            (DocumentForm::Edges, &REVIEW.replace("from_node_id", "fromNodeId").replace("workflow_id", "workflowId")),
-            (DocumentForm::Edges, &REVIEW.replacen(FIXED, POOL, 1)),
-            (DocumentForm::Edges, &REVIEW.replacen(FIXED, &POOL.replace("pool_refs", "poolRefs"), 1)),
             (
                 DocumentForm::Edges,
-                &REVIEW.replacen("mcp_tool", "mcp_resource", 1).replacen("path: path", "uri: path", 1),
+                &REVIEW.replace("from_node_id", "fromNodeId").replace("workflow_id", "workflowId"),
+            ),
+            (DocumentForm::Edges, &REVIEW.replacen(FIXED, POOL, 1)),
+            (
+                DocumentForm::Edges,
+                &REVIEW.replacen(FIXED, &POOL.replace("pool_refs", "poolRefs"), 1),
+            ),
+            (
+                DocumentForm::Edges,
+                &REVIEW.replacen("mcp_tool", "mcp_resource", 1).replacen(
+                    "path: path",
+                    "uri: path",
+                    1,
+                ),
             ),
             (DocumentForm::Steps, WF_001),
             (DocumentForm::Tree, LETTERS),
@@ -312,7 +328,12 @@ mod tests {
             (DocumentForm::Tools, RESEARCH, "depends_on: [discover]", "depends_on: discover"),
             (DocumentForm::Agents, TRACKER, "type: sequential", "type: sequental"),
             (DocumentForm::Agents, TRACKER, "tags: [money]", "tag: money"),
-            (DocumentForm::Agents, TRACKER, "model: openai-chat/gpt-5-mini\n    instruction: F", "instruction: F"),
+            (
+                DocumentForm::Agents,
+                TRACKER,
+                "model: openai-chat/gpt-5-mini\n    instruction: F",
+                "instruction: F",
+            ),
             (DocumentForm::Graph, COUNT, "output: count", "outputs: count"),
             (DocumentForm::Graph, COUNT, "name: topic", "nam: topic"),
             (DocumentForm::Edges, REVIEW, "kind: router", "kind: routre"),
@@ -326,7 +347,10 @@ mod tests {
                 DocumentForm::Edges,
                 REVIEW,
                 FIXED,
-                &POOL.replace("[{", "[{server_id: a}, {server_id: b}, {server_id: c}, {server_id: d}, {"),
+                &POOL.replace(
+                    "[{",
+                    "[{server_id: a}, {server_id: b}, {server_id: c}, {server_id: d}, {",
+                ),
             ),
             (DocumentForm::Steps, WF_001, "kind: mcp", "kind: router"),
             (DocumentForm::Steps, WF_001, "capability: code", "capabilty: code"),
@@ -336,16 +360,31 @@ mod tests {
             (DocumentForm::Tree, LETTERS, "max: 5", "max: 0"),
             (DocumentForm::Tree, LETTERS, "as: words", "is: words"),
             (DocumentForm::Tree, LETTERS, "as: words,", "as: words, policy: {timeuot_ms: 5},"),
-            (DocumentForm::Tree, LETTERS, "as: words,", "as: words, policy: {retry: {attempts: 5}},"),
+            (
+                DocumentForm::Tree,
+                LETTERS,
+                "as: words,",
+                "as: words, policy: {retry: {attempts: 5}},",
+            ),
             (DocumentForm::Tree, LETTERS, "as: words,", "as: words, policy: {on_error: skp},"),
             (DocumentForm::Tree, LETTERS, "sequence:", "sequence:\n    - transform: [{dorp: [k]}]"),
             (DocumentForm::Graph, COUNT, "kind: input", "knid: input"),
-            (DocumentForm::Graph, COUNT, "- name: found", "- name: found\n    policy: {on_timeout: {answr: 1}}"),
+            (
+                DocumentForm::Graph,
+                COUNT,
+                "- name: found",
+                "- name: found\n    policy: {on_timeout: {answr: 1}}",
+            ),
             (DocumentForm::Graph, COUNT, "call: {kind: tool,", "cal: {kind: tool,"),
             (DocumentForm::Graph, COUNT, "call: {kind: tool,", "call: {kind: tol,"),
             (DocumentForm::Graph, COUNT, "call: {kind: tool,", "call: {knd: tool,"),
             (DocumentForm::Tools, RESEARCH, "nodes:", "decider: 7\nnodes:"),
-            (DocumentForm::Agents, TRACKER, "agents:", "decider: {kind: agnt, name: guide}\nagents:"),
+            (
+                DocumentForm::Agents,
+                TRACKER,
+                "agents:",
+                "decider: {kind: agnt, name: guide}\nagents:",
+            ),
             (DocumentForm::Steps, WF_001, "steps:", "decidr: guide\nsteps:"),
             (DocumentForm::Edges, REVIEW, "nodes:", "decider: {kind: agent}\nnodes:"),
         ] {

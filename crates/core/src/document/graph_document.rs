@@ -32,7 +32,10 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         };
         let asked = item.field("does").and_then(|does| does.value.field("ask"));
         let answer = asked.and_then(|ask| ask.value.field("answer"));
-        item.field("schema").into_iter().chain(answer).for_each(|schema| check_keywords(&schema.value, problems));
+        item.field("schema")
+            .into_iter()
+            .chain(answer)
+            .for_each(|schema| check_keywords(&schema.value, problems));
         let node: Option<GraphNode> = read_value(item, problems);
         if let Some(node) = node {
             parts.entry(node.name.clone()).or_insert_with(|| item.at.clone());

@@ -41,16 +41,23 @@ impl DocumentTypes {
     pub(crate) fn misfits(self, graph: &Graph, output: &Value) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, schema) in (self.inputs)() {
-            let asked = graph.node(name).map(|node| node.schema.to_value()).unwrap_or(Value::Bool(true));
+            let asked =
+                graph.node(name).map(|node| node.schema.to_value()).unwrap_or(Value::Bool(true));
             if let Assignable::No(places) = is_assignable_as_stated(&schema, &asked) {
                 let why: Vec<String> = places.iter().map(ToString::to_string).collect();
-                problems.push(format!("the input `{name}`: its type in the program does not fit: {}", why.join("; ")));
+                problems.push(format!(
+                    "the input `{name}`: its type in the program does not fit: {}",
+                    why.join("; ")
+                ));
             }
         }
         if let Assignable::No(places) = is_assignable_as_stated(output, &(self.output)()) {
             let why: Vec<String> = places.iter().map(ToString::to_string).collect();
             let name = &graph.output;
-            problems.push(format!("the output of `{name}` does not fit its type in the program: {}", why.join("; ")));
+            problems.push(format!(
+                "the output of `{name}` does not fit its type in the program: {}",
+                why.join("; ")
+            ));
         }
         problems
     }
@@ -88,10 +95,14 @@ inventory::collect!(IncludedDocument);
 pub(crate) fn included() -> &'static [Document] {
     static ALL: OnceLock<Vec<Document>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let mut all: Vec<&IncludedDocument> = inventory::iter::<IncludedDocument>.into_iter().collect();
+        let mut all: Vec<&IncludedDocument> =
+            inventory::iter::<IncludedDocument>.into_iter().collect();
         all.sort_by_key(|document| document.name);
         let read = all.into_iter().filter_map(|document| {
-            document.read().map_err(|error| tracing::warn!(%error, "an included document cannot be read")).ok()
+            document
+                .read()
+                .map_err(|error| tracing::warn!(%error, "an included document cannot be read"))
+                .ok()
         });
         read.collect()
     })
@@ -104,7 +115,8 @@ pub(crate) fn included() -> &'static [Document] {
 /// Each unknown tool, with its position.
 pub fn unknown_tools(document: &Document, known: &[&str]) -> Result<(), DocumentError> {
     let of_library = crate::tool::BUILT_IN;
-    let is_known = |name: &&str| known.contains(name) || of_library.contains(name) || name.contains('.');
+    let is_known =
+        |name: &&str| known.contains(name) || of_library.contains(name) || name.contains('.');
     let sentences: Vec<String> = document
         .tools()
         .into_iter()

@@ -129,7 +129,15 @@ struct DraftedDocument {
 impl DraftedDocument {
     fn new(graph: Graph, parts: Parts) -> Self {
         let inner_parts = HashMap::new();
-        Self { graph, inner: Vec::new(), agents: Vec::new(), parts, inner_parts, card: None, is_whole: true }
+        Self {
+            graph,
+            inner: Vec::new(),
+            agents: Vec::new(),
+            parts,
+            inner_parts,
+            card: None,
+            is_whole: true,
+        }
     }
 }
 
@@ -143,7 +151,10 @@ impl Document {
     /// All problems of the document that can be found without a runtime.
     #[doc(alias = "Hydrator")]
     #[doc(alias = "hydrate")]
-    pub fn read(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Result<Self, DocumentError> {
+    pub fn read(
+        name: impl Into<Arc<str>>,
+        text: impl Into<Arc<str>>,
+    ) -> Result<Self, DocumentError> {
         let (name, text) = (name.into(), text.into());
         let failed = |misread: Vec<Misread>| DocumentError::new(&name, &text, misread);
         let (tree, repeated) = Tree::read_with_repeated(&text).map_err(failed)?;
@@ -153,7 +164,9 @@ impl Document {
             Err(misread) => {
                 let error = failed([problems.found, vec![misread]].concat());
                 let describes = written_names::described_by(&tree);
-                return Err(error.with_checkable(CheckableParts { describes, ..CheckableParts::default() }));
+                return Err(
+                    error.with_checkable(CheckableParts { describes, ..CheckableParts::default() })
+                );
             }
         };
         let drafted = match form {
@@ -165,19 +178,26 @@ impl Document {
             DocumentForm::Tree => tree_document::read(&tree, &mut problems),
         };
         let error = failed(problems.found);
-        let Some(DraftedDocument { graph, inner, agents, parts, inner_parts, card, is_whole }) = drafted else {
+        let Some(DraftedDocument { graph, inner, agents, parts, inner_parts, card, is_whole }) =
+            drafted
+        else {
             return Err(error.with_checkable(CheckableParts::new(form, &tree, None)));
         };
         let source = Arc::new(Source { name, text, tree, parts, inner_parts });
         let document = Self { source, form, graph, inner, agents, card, types: None };
         // With two nodes of the same name, a message about one of them would be ambiguous.
-        let is_whole = is_whole && document.graphs().all(|graph| graph.problems_of_names().is_empty());
+        let is_whole =
+            is_whole && document.graphs().all(|graph| graph.problems_of_names().is_empty());
         let error = document.with_problems_of_graphs(error, is_whole);
         if error.problems().is_empty() {
             return Ok(document);
         }
         let source = Arc::clone(&document.source);
-        Err(error.with_checkable(CheckableParts::new(form, &source.tree, is_whole.then_some(document))))
+        Err(error.with_checkable(CheckableParts::new(
+            form,
+            &source.tree,
+            is_whole.then_some(document),
+        )))
     }
 
     /// Adds the problems of the graphs that do not depend on names outside of the document. If
@@ -189,7 +209,9 @@ impl Document {
         let is_draft = !error.problems().is_empty();
         let sentences: Vec<GraphProblems> = match is_whole || !is_draft {
             true => {
-                let of = |graph: &Graph| Some((graph.name.clone(), graph.problems_but_names(is_draft).err()?));
+                let of = |graph: &Graph| {
+                    Some((graph.name.clone(), graph.problems_but_names(is_draft).err()?))
+                };
                 self.graphs().filter_map(of).collect()
             }
             false => Vec::new(),
@@ -197,7 +219,8 @@ impl Document {
         if !is_draft {
             return if sentences.is_empty() { error } else { source.error_of(&sentences) };
         }
-        let of_order = self.graphs().map(|graph| (graph.name.clone(), graph.problems_of_order().join("\n")));
+        let of_order =
+            self.graphs().map(|graph| (graph.name.clone(), graph.problems_of_order().join("\n")));
         let of_order: Vec<GraphProblems> = of_order.collect();
         let error = source.with_those_of_graphs(error, &sentences);
         error.with_draft_problems(&source.error_of(&of_order), |_| None)
@@ -257,9 +280,12 @@ impl Document {
     /// The tools that the document names, sorted and without duplicates: the tools that its nodes call
     /// and the tools of its agents.
     pub fn tools(&self) -> Vec<&str> {
-        let calls = self.graphs().flat_map(|graph| &graph.nodes).filter_map(|node| node.does.as_ref());
+        let calls =
+            self.graphs().flat_map(|graph| &graph.nodes).filter_map(|node| node.does.as_ref());
         let deciders = self.graphs().filter_map(|graph| graph.decider.as_ref());
-        let calls = calls.flat_map(|does| does.callees()).chain(deciders.map(|of| (of.kind, of.name.as_str())));
+        let calls = calls
+            .flat_map(|does| does.callees())
+            .chain(deciders.map(|of| (of.kind, of.name.as_str())));
         let calls = calls.filter(|(kind, _)| *kind == ReferenceKind::Tool);
         let of_agents = self.agents.iter().flat_map(|agent| &agent.tools).map(|tool| &**tool);
         let mut tools: Vec<&str> = calls.map(|(_, name)| name).chain(of_agents).collect();
@@ -384,30 +410,48 @@ impl Source {
     /// Determines the positions of problems of several graphs.
     pub(crate) fn error_of(&self, sentences: &[GraphProblems]) -> DocumentError {
         let mut seen = HashSet::new();
-        let lines = sentences.iter().flat_map(|(graph, lines)| lines.lines().map(move |line| (graph.as_str(), line)));
-        let lines = lines.filter(|(graph, line)| !line.trim().is_empty() && seen.insert((*graph, *line)));
+        let lines = sentences
+            .iter()
+            .flat_map(|(graph, lines)| lines.lines().map(move |line| (graph.as_str(), line)));
+        let lines =
+            lines.filter(|(graph, line)| !line.trim().is_empty() && seen.insert((*graph, *line)));
         let lines: Vec<(&str, &str)> = lines.collect();
         let by_place = self.tree.by_place();
-        let placed = |(graph, line): &(&str, &str)| self.placed(line, self.inner_parts.get(*graph), &by_place);
+        let placed = |(graph, line): &(&str, &str)| {
+            self.placed(line, self.inner_parts.get(*graph), &by_place)
+        };
         let mut misread: Vec<Misread> = lines.iter().take(MOST_PLACED).map(placed).collect();
         if let Some(more) = lines.len().checked_sub(MOST_PLACED).filter(|more| *more > 0) {
             let end = self.tree.at.end;
-            misread.push(Misread::new(end..end, format!("{more} more problems are not listed; correct these first")));
+            misread.push(Misread::new(
+                end..end,
+                format!("{more} more problems are not listed; correct these first"),
+            ));
         }
         DocumentError::new(&self.name, &self.text, misread)
     }
 
     /// Adds the problems of the graphs that were read despite mistakes.
-    pub(crate) fn with_those_of_graphs(&self, error: DocumentError, sentences: &[GraphProblems]) -> DocumentError {
+    pub(crate) fn with_those_of_graphs(
+        &self,
+        error: DocumentError,
+        sentences: &[GraphProblems],
+    ) -> DocumentError {
         // Parts can be nested. The smallest part around a position is relevant.
-        let parts = || [&self.parts].into_iter().chain(self.inner_parts.values()).flat_map(HashMap::values);
+        let parts =
+            || [&self.parts].into_iter().chain(self.inner_parts.values()).flat_map(HashMap::values);
         error.with_draft_problems(&self.error_of(sentences), |place| {
             let around = parts().filter(|part| part.start <= place.start && place.end <= part.end);
             around.min_by_key(|part| part.len()).cloned()
         })
     }
 
-    fn placed(&self, sentence: &str, inner: Option<&Parts>, by_place: &HashMap<Range<usize>, &Tree>) -> Misread {
+    fn placed(
+        &self,
+        sentence: &str,
+        inner: Option<&Parts>,
+        by_place: &HashMap<Range<usize>, &Tree>,
+    ) -> Misread {
         // A suggested replacement is not the position of the problem.
         let said = sentence.split("; did you mean ").next().unwrap_or_default();
         let said = said.split("; give its runtime ").next().unwrap_or_default();
@@ -420,28 +464,45 @@ impl Source {
         let words: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
         let part = |word: &str| by_place.get(inner.unwrap_or(&self.parts).get(word)?).copied();
         let mut parts = words.iter().enumerate().filter_map(|(at, word)| Some((at, part(word)?)));
-        let part =
-            parts.find(|(at, part)| *at == 0 || words.first().is_some_and(|first| part.place_of(first).is_some()));
+        let part = parts.find(|(at, part)| {
+            *at == 0 || words.first().is_some_and(|first| part.place_of(first).is_some())
+        });
         let place = match part {
             Some((own, part)) => {
                 // The wrong word is the last one: `the tool `search` has no argument `qeury``.
-                let others = words.iter().enumerate().rev().filter(|(at, _)| *at != own).map(|(_, word)| word);
+                let others = words
+                    .iter()
+                    .enumerate()
+                    .rev()
+                    .filter(|(at, _)| *at != own)
+                    .map(|(_, word)| word);
                 // The name of an MCP tool is split over two fields, the server and the tool.
-                let of_server = |word: &str| self.word(part, word.strip_prefix("mcp.")?.rsplit('.').next()?);
+                let of_server =
+                    |word: &str| self.word(part, word.strip_prefix("mcp.")?.rsplit('.').next()?);
                 let at = |word: &&str| self.word(part, word).or_else(|| of_server(word));
                 // A quoted expression or placeholder is unambiguous.
-                let quoted = words.iter().filter(|word| word.contains(SIGNS)).find_map(|word| self.word(part, word));
+                let quoted = words
+                    .iter()
+                    .filter(|word| word.contains(SIGNS))
+                    .find_map(|word| self.word(part, word));
                 // The node and the server can have the same name.
-                let server = said.rsplit_once("no MCP server `").and_then(|(_, name)| name.strip_suffix('`'));
-                let server = server.and_then(|name| self.word_at(written_names::place_of_server(part, name)?, name));
+                let server = said
+                    .rsplit_once("no MCP server `")
+                    .and_then(|(_, name)| name.strip_suffix('`'));
+                let server = server.and_then(|name| {
+                    self.word_at(written_names::place_of_server(part, name)?, name)
+                });
                 let at = server.or(quoted).or_else(|| others.chain(words.get(own)).find_map(at));
                 at.unwrap_or_else(|| part.at.clone())
             }
             None => {
                 // The first word is a field of the document, and the problem is inside of it.
                 let field = words.first().and_then(|word| self.tree.field(word));
-                let value = field.and_then(|of| words.iter().skip(1).find_map(|word| self.word(&of.value, word)));
-                let at = value.or_else(|| words.iter().find_map(|word| self.word(&self.tree, word)));
+                let value = field.and_then(|of| {
+                    words.iter().skip(1).find_map(|word| self.word(&of.value, word))
+                });
+                let at =
+                    value.or_else(|| words.iter().find_map(|word| self.word(&self.tree, word)));
                 at.unwrap_or_else(|| self.tree.at.clone())
             }
         };
@@ -462,7 +523,10 @@ impl Source {
 impl fmt::Debug for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Document");
-        debug.field("source", &self.source.name).field("form", &self.form).field("name", &self.graph.name);
+        debug
+            .field("source", &self.source.name)
+            .field("form", &self.form)
+            .field("name", &self.graph.name);
         debug.finish_non_exhaustive()
     }
 }

@@ -77,11 +77,17 @@ impl<'t> Fields<'t> {
     /// Returns the fields of a value that must be an object.
     pub(super) fn of(tree: &'t Tree, what: &'static str, problems: &mut Problems) -> Option<Self> {
         match &tree.datum {
-            Datum::Object(fields) => {
-                Some(Self { tree, fields, what, asked: Vec::new(), missing: Vec::new(), is_camel: false })
-            }
+            Datum::Object(fields) => Some(Self {
+                tree,
+                fields,
+                what,
+                asked: Vec::new(),
+                missing: Vec::new(),
+                is_camel: false,
+            }),
             _ => {
-                problems.note(&tree.at, format!("{what} is an object, and this is {}", tree.what()));
+                problems
+                    .note(&tree.at, format!("{what} is an object, and this is {}", tree.what()));
                 None
             }
         }
@@ -127,15 +133,25 @@ impl<'t> Fields<'t> {
             return Vec::new();
         };
         let texts = fields.iter().filter(|field| is_text(&field.value, &field.name, problems));
-        texts.filter_map(|field| Some((field.name.as_str(), field.value.text()?, &field.value))).collect()
+        texts
+            .filter_map(|field| Some((field.name.as_str(), field.value.text()?, &field.value)))
+            .collect()
     }
 
     /// Reads a boolean. A missing field gives `default`.
-    pub(super) fn flag(&mut self, name: &'static str, default: bool, problems: &mut Problems) -> bool {
+    pub(super) fn flag(
+        &mut self,
+        name: &'static str,
+        default: bool,
+        problems: &mut Problems,
+    ) -> bool {
         match self.get(name) {
             Some(Tree { datum: Datum::Bool(value), .. }) => *value,
             Some(other) => {
-                problems.note(&other.at, format!("`{name}` is `true` or `false`, and this is {}", other.what()));
+                problems.note(
+                    &other.at,
+                    format!("`{name}` is `true` or `false`, and this is {}", other.what()),
+                );
                 default
             }
             None => default,
@@ -154,8 +170,11 @@ impl<'t> Fields<'t> {
         let found = words.iter().find(|word| **word == given).copied();
         if found.is_none() {
             let near = nearest(given, words.iter().copied());
-            let hint =
-                if near.is_some() { did_you_mean(near) } else { format!("; it is one of `{}`", words.join("`, `")) };
+            let hint = if near.is_some() {
+                did_you_mean(near)
+            } else {
+                format!("; it is one of `{}`", words.join("`, `"))
+            };
             problems.note(&tree.at, format!("`{name}` of {} cannot be `{given}`{hint}", self.what));
         }
         found
@@ -176,7 +195,11 @@ impl<'t> Fields<'t> {
     }
 
     /// Reads a required, non-empty text.
-    pub(super) fn need_text(&mut self, name: &'static str, problems: &mut Problems) -> Option<(&'t str, &'t Tree)> {
+    pub(super) fn need_text(
+        &mut self,
+        name: &'static str,
+        problems: &mut Problems,
+    ) -> Option<(&'t str, &'t Tree)> {
         let tree = self.need(name).filter(|tree| is_text(tree, name, problems))?;
         let text = tree.text()?;
         if text.trim().is_empty() {
@@ -191,7 +214,8 @@ impl<'t> Fields<'t> {
         match self.get(name) {
             Some(Tree { datum: Datum::List(items), .. }) => items,
             Some(other) => {
-                problems.note(&other.at, format!("`{name}` is a list, and this is {}", other.what()));
+                problems
+                    .note(&other.at, format!("`{name}` is a list, and this is {}", other.what()));
                 &[]
             }
             None => &[],
@@ -199,13 +223,24 @@ impl<'t> Fields<'t> {
     }
 
     /// Reads a list of strings. A missing field gives an empty list.
-    pub(super) fn texts(&mut self, name: &'static str, problems: &mut Problems) -> Vec<(&'t str, &'t Tree)> {
+    pub(super) fn texts(
+        &mut self,
+        name: &'static str,
+        problems: &mut Problems,
+    ) -> Vec<(&'t str, &'t Tree)> {
         let items = self.list(name, problems).iter();
-        items.filter(|item| is_text(item, name, problems)).filter_map(|item| Some((item.text()?, item))).collect()
+        items
+            .filter(|item| is_text(item, name, problems))
+            .filter_map(|item| Some((item.text()?, item)))
+            .collect()
     }
 
     /// Reads a value of a type that implements `Deserialize`.
-    pub(super) fn read<T: DeserializeOwned>(&mut self, name: &'static str, problems: &mut Problems) -> Option<T> {
+    pub(super) fn read<T: DeserializeOwned>(
+        &mut self,
+        name: &'static str,
+        problems: &mut Problems,
+    ) -> Option<T> {
         self.get(name).and_then(|tree| read(tree, problems))
     }
 
@@ -228,12 +263,17 @@ impl<'t> Fields<'t> {
                 let first = self.fields.iter().find(|other| self.is_named(other, name));
                 if first.is_some_and(|first| first.at != field.at) {
                     let first = first.map_or("", |first| &first.name);
-                    problems.note(&field.at, format!("`{first}` and `{}` are one field; keep one", field.name));
+                    problems.note(
+                        &field.at,
+                        format!("`{first}` and `{}` are one field; keep one", field.name),
+                    );
                 }
             } else {
                 // `nodes` is also similar to `nodes_per_run`: a name can be the beginning of a
                 // longer one.
-                let begins = |name: &&str| name.strip_prefix(&*field.name).is_some_and(|rest| rest.starts_with('_'));
+                let begins = |name: &&str| {
+                    name.strip_prefix(&*field.name).is_some_and(|rest| rest.starts_with('_'))
+                };
                 let near = nearest(&field.name, self.asked.iter().copied());
                 let near = near.or_else(|| self.asked.iter().copied().find(begins));
                 missing.retain(|name| Some(*name) != near);
@@ -252,11 +292,18 @@ impl<'t> Fields<'t> {
 
     /// Returns the description of the object with its name, such as ``the agent `reader` ``.
     fn what_is_named(&self) -> String {
-        let kind = self.what.strip_prefix("a ").or_else(|| self.what.strip_prefix("an ")).unwrap_or(self.what);
+        let kind = self
+            .what
+            .strip_prefix("a ")
+            .or_else(|| self.what.strip_prefix("an "))
+            .unwrap_or(self.what);
         let field = self.asked.iter().find(|name| OWN_NAMES.contains(name));
-        let named = field.and_then(|name| self.fields.iter().find(|field| self.is_named(field, name)));
+        let named =
+            field.and_then(|name| self.fields.iter().find(|field| self.is_named(field, name)));
         match named.and_then(|field| field.value.text()).filter(|name| !name.trim().is_empty()) {
-            Some(name) if matches!(kind, "agent" | "node" | "step") => format!("the {kind} `{name}`"),
+            Some(name) if matches!(kind, "agent" | "node" | "step") => {
+                format!("the {kind} `{name}`")
+            }
             _ => self.what.to_owned(),
         }
     }
@@ -300,13 +347,20 @@ pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) ->
         };
         let message = error.inner().to_string();
         // A field that was removed here, or misspelled, is reported by serde as missing.
-        let missing = left_out.iter().chain(&meant).any(|name| message.starts_with(&format!("missing field `{name}`")));
-        let path: Vec<&Segment> = error.path().iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
+        let missing = left_out
+            .iter()
+            .chain(&meant)
+            .any(|name| message.starts_with(&format!("missing field `{name}`")));
+        let path: Vec<&Segment> =
+            error.path().iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
         let (at, name) = place(tree, &path, &message);
         if !missing {
             let said = for_a_reader(&in_words(&message));
             meant.extend(
-                said.split("did you mean `").nth(1).and_then(|near| near.strip_suffix("`?")).map(ToOwned::to_owned),
+                said.split("did you mean `")
+                    .nth(1)
+                    .and_then(|near| near.strip_suffix("`?"))
+                    .map(ToOwned::to_owned),
             );
             problems.note(&at, said);
         }
@@ -330,7 +384,9 @@ fn for_a_reader(sentence: &str) -> String {
         ("i8 i16 i32 i64 isize", "a whole number"),
         ("f32 f64", "a number"),
     ] {
-        if let Some((problem, _)) = rust.split(' ').find_map(|rust| sentence.split_once(&format!("expected {rust}"))) {
+        if let Some((problem, _)) =
+            rust.split(' ').find_map(|rust| sentence.split_once(&format!("expected {rust}")))
+        {
             return format!("{problem}expected {words}");
         }
     }
@@ -360,7 +416,10 @@ fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option
     }
     // For enums, and for types that are parsed from strings, the path of serde ends before the
     // wrong word.
-    let word = message.split('`').nth(1).filter(|_| message.starts_with("unknown ") || message.starts_with('`'));
+    let word = message
+        .split('`')
+        .nth(1)
+        .filter(|_| message.starts_with("unknown ") || message.starts_with('`'));
     let place = word.and_then(|word| here.place_of(word));
     (place.unwrap_or(at), name)
 }

@@ -26,8 +26,14 @@ const OTHER_TYPES: [(&str, &str); 6] = [
         "expr",
         "the form `tree` has `value` and `transform`, and a node `condition` of the form `tools` computes an expression",
     ),
-    ("sequential", "`orchestration` has this type, and a `sequence` of the form `tree` is a part of others"),
-    ("parallel", "`orchestration` has this type, and a `parallel` of the form `tree` is a part of others"),
+    (
+        "sequential",
+        "`orchestration` has this type, and a `sequence` of the form `tree` is a part of others",
+    ),
+    (
+        "parallel",
+        "`orchestration` has this type, and a `parallel` of the form `tree` is a part of others",
+    ),
     ("loop", "`orchestration` has this type, and a `loop` of the form `tree` is a part of others"),
 ];
 
@@ -35,8 +41,14 @@ const OTHER_TYPES: [(&str, &str); 6] = [
 const OTHER_ORCHESTRATIONS: [(&str, &str); 4] = [
     ("react", "an agent with `tools` works so by itself, so write `sequential` with one agent"),
     ("dag", "the forms `tools` and `edges` have dependencies between nodes"),
-    ("llm_routed", "the form `tree` has `route`, and a `decider` is an agent that is asked before each node"),
-    ("router", "the form `tree` has `route`, and a `decider` is an agent that is asked before each node"),
+    (
+        "llm_routed",
+        "the form `tree` has `route`, and a `decider` is an agent that is asked before each node",
+    ),
+    (
+        "router",
+        "the form `tree` has `route`, and a `decider` is an agent that is asked before each node",
+    ),
 ];
 
 /// An agent of the document.
@@ -59,10 +71,14 @@ impl<'t> OrchestratedAgent<'t> {
     pub(super) fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
         let mut fields = Fields::of(tree, "an agent", problems)?;
         let name = fields.need_text("name", problems).map(|(name, _)| name);
-        if let Some(kind) = fields.text("type", problems).filter(|kind| kind.text() != Some("llm")) {
+        if let Some(kind) = fields.text("type", problems).filter(|kind| kind.text() != Some("llm"))
+        {
             let instead = OTHER_TYPES.iter().find(|(name, _)| Some(*name) == kind.text());
             let hint = instead.map(|(_, instead)| format!("; {instead}")).unwrap_or_default();
-            problems.note(&kind.at, format!("the type of an agent is `llm`, and this is {}{hint}", kind.what()));
+            problems.note(
+                &kind.at,
+                format!("the type of an agent is `llm`, and this is {}{hint}", kind.what()),
+            );
         }
         let model = fields.need_text("model", problems).map(|(model, at)| {
             if let Err(error) = model.parse::<ModelRef>() {
@@ -73,14 +89,18 @@ impl<'t> OrchestratedAgent<'t> {
         let description = fields.text("description", problems).and_then(Tree::text);
         let instruction = fields.text("instruction", problems);
         let tools = fields.texts("tools", problems).into_iter().map(|(tool, _)| tool).collect();
-        let output_key = fields.text("output_key", problems).and_then(|key| Some((key.text()?, key)));
+        let output_key =
+            fields.text("output_key", problems).and_then(|key| Some((key.text()?, key)));
         fields.text("description", problems);
         let settings = settings(&mut fields, problems);
         let schema = fields.get("output_schema");
         if let Some(schema) = schema.filter(|schema| !matches!(schema.datum, Datum::Object(_))) {
             problems.note(
                 &schema.at,
-                format!("`output_schema` is a JSON Schema, an object, and this is {}", schema.what()),
+                format!(
+                    "`output_schema` is a JSON Schema, an object, and this is {}",
+                    schema.what()
+                ),
             );
         }
         schema.into_iter().for_each(|schema| check_keywords(schema, problems));
@@ -97,12 +117,19 @@ impl<'t> OrchestratedAgent<'t> {
             let text = with_literal_json(written);
             for paragraph in paragraphs(&text) {
                 match paragraph.parse::<Template>() {
-                    Ok(template) if template.placeholders().next().is_some() => asks.push((template, before)),
-                    Ok(template) => instructions.push(template.as_str().replace("{{", "{").replace("}}", "}")),
+                    Ok(template) if template.placeholders().next().is_some() => {
+                        asks.push((template, before));
+                    }
+                    Ok(template) => {
+                        instructions.push(template.as_str().replace("{{", "{").replace("}}", "}"));
+                    }
                     Err(error) => {
                         // If braces were doubled, their numbers do not match the written text.
-                        let number =
-                            if text == written { before + braces(&paragraph[..error.at()]) } else { usize::MAX };
+                        let number = if text == written {
+                            before + braces(&paragraph[..error.at()])
+                        } else {
+                            usize::MAX
+                        };
                         problems.note_at_brace(instruction, number, error.to_string());
                     }
                 }
@@ -151,7 +178,12 @@ impl<'t> OrchestratedAgent<'t> {
     /// Returns the message to the agent: the paragraphs of its instruction with placeholders,
     /// followed by the message of the workflow. Without such paragraphs: the message of the
     /// workflow, and the answers of the agents before it.
-    pub(super) fn asked(&self, before: &[&OrchestratedAgent<'_>], in_round: bool, problems: &mut Problems) -> Mapping {
+    pub(super) fn asked(
+        &self,
+        before: &[&OrchestratedAgent<'_>],
+        in_round: bool,
+        problems: &mut Problems,
+    ) -> Mapping {
         if self.asks.is_empty() {
             let message = (MESSAGE, Mapping::from(MESSAGE));
             let last = in_round.then(|| (LAST, Mapping::from(LAST)));
@@ -161,7 +193,8 @@ impl<'t> OrchestratedAgent<'t> {
                 _ => Mapping::object([message].into_iter().chain(last).chain(answers)),
             };
         }
-        let texts: Vec<String> = self.asks.iter().map(|ask| self.with_nodes(ask, before, in_round, problems)).collect();
+        let texts: Vec<String> =
+            self.asks.iter().map(|ask| self.with_nodes(ask, before, in_round, problems)).collect();
         let whole = format!("{}\n\n{{{MESSAGE}}}", texts.join("\n\n"));
         match whole.parse() {
             Ok(template) => Mapping::Template(template),
@@ -183,9 +216,14 @@ impl<'t> OrchestratedAgent<'t> {
             let Some(root) = placeholder.parts().first() else { continue };
             number += braces(&written[counted..placeholder.at()]);
             counted = placeholder.at();
-            let of_key = before.iter().find(|member| member.output_key.is_some_and(|(key, _)| key == root));
-            let node = of_key.or_else(|| before.iter().find(|member| member.name == root)).map(|member| member.name);
-            let own = [MESSAGE, LAST].into_iter().find(|own| own == root && (in_round || *own == MESSAGE));
+            let of_key =
+                before.iter().find(|member| member.output_key.is_some_and(|(key, _)| key == root));
+            let node = of_key
+                .or_else(|| before.iter().find(|member| member.name == root))
+                .map(|member| member.name);
+            let own = [MESSAGE, LAST]
+                .into_iter()
+                .find(|own| own == root && (in_round || *own == MESSAGE));
             match node.or(own) {
                 Some(name) => {
                     let at = placeholder.at() + 1;
@@ -197,14 +235,19 @@ impl<'t> OrchestratedAgent<'t> {
                 None if root.contains(':') => {}
                 None => {
                     let keys = before.iter().filter_map(|member| Some(member.output_key?.0));
-                    let near = nearest(root, keys.chain(before.iter().map(|member| member.name)).chain([MESSAGE]));
+                    let near = nearest(
+                        root,
+                        keys.chain(before.iter().map(|member| member.name)).chain([MESSAGE]),
+                    );
                     let hint = match near {
                         Some(_) => did_you_mean(near),
                         None => "; a placeholder is the `output_key` or the name of an agent before it, or `message`"
                             .to_owned(),
                     };
-                    let problem =
-                        format!("the agent `{}` is shown `{root}`, and no agent before it gives it{hint}", self.name);
+                    let problem = format!(
+                        "the agent `{}` is shown `{root}`, and no agent before it gives it{hint}",
+                        self.name
+                    );
                     problems.note_at_brace(self.instruction.unwrap_or(self.tree), number, problem);
                 }
             }
@@ -242,7 +285,8 @@ fn settings(fields: &mut Fields<'_>, problems: &mut Problems) -> ModelSettings {
                     settings = settings.extra(field.name.as_str(), field.value.to_json());
                 }
             }
-            _ => problems.note(&config.at, format!("`config` is an object, and this is {}", config.what())),
+            _ => problems
+                .note(&config.at, format!("`config` is an object, and this is {}", config.what())),
         }
     }
     settings
@@ -322,7 +366,11 @@ pub(super) enum Orchestration {
 }
 
 impl Orchestration {
-    pub(super) fn read(tree: &Tree, members: &[OrchestratedAgent<'_>], problems: &mut Problems) -> Option<Self> {
+    pub(super) fn read(
+        tree: &Tree,
+        members: &[OrchestratedAgent<'_>],
+        problems: &mut Problems,
+    ) -> Option<Self> {
         const KINDS: [&str; 3] = ["sequential", "parallel", "loop"];
         let mut fields = Fields::of(tree, "`orchestration`", problems)?;
         let kind = fields.need_text("type", problems);
@@ -338,13 +386,17 @@ impl Orchestration {
         for (name, at) in &named {
             match members.iter().position(|member| member.name == *name) {
                 Some(member) if agents.contains(&member) => {
-                    problems.note(&at.at, format!("`{name}` is in the order twice; a node has one place"));
+                    problems.note(
+                        &at.at,
+                        format!("`{name}` is in the order twice; a node has one place"),
+                    );
                 }
                 Some(member) => agents.push(member),
                 None => {
                     let near = nearest(name, members.iter().map(|member| member.name));
                     let hint = did_you_mean(near);
-                    problems.note(&at.at, format!("there is no agent `{name}` in this document{hint}"));
+                    problems
+                        .note(&at.at, format!("there is no agent `{name}` in this document{hint}"));
                     // Continue with the suggested name, to find further mistakes.
                     let meant = members.iter().position(|member| Some(member.name) == near);
                     agents.extend(meant.filter(|member| !agents.contains(member)));
@@ -353,7 +405,10 @@ impl Orchestration {
         }
         for (at, member) in members.iter().enumerate() {
             if members[..at].iter().any(|other| other.name == member.name) {
-                problems.note(&member.tree.at, format!("two agents are named `{}`; rename one", member.name));
+                problems.note(
+                    &member.tree.at,
+                    format!("two agents are named `{}`; rename one", member.name),
+                );
             // Only if all names are valid: otherwise a misspelled name may mean this agent.
             } else if !agents.contains(&at) && !named.is_empty() && named.len() == agents.len() {
                 let name = member.name;
@@ -397,7 +452,10 @@ impl Orchestration {
     }
 
     /// Returns the agents in their order.
-    pub(super) fn members<'m, 't>(&self, members: &'m [OrchestratedAgent<'t>]) -> Vec<&'m OrchestratedAgent<'t>> {
+    pub(super) fn members<'m, 't>(
+        &self,
+        members: &'m [OrchestratedAgent<'t>],
+    ) -> Vec<&'m OrchestratedAgent<'t>> {
         let (Self::Sequential(agents) | Self::Parallel(agents) | Self::Loop { agents, .. }) = self;
         agents.iter().filter_map(|at| members.get(*at)).collect()
     }

@@ -73,8 +73,7 @@ pub(super) fn policy() -> Value {
 /// Returns the schema of changes of the state.
 pub(super) fn transform() -> Value {
     let keys = |about: &str| list(json!({"type": "string"}), about);
-    let texts_by_key =
-        |about: &str| json!({"type": "object", "additionalProperties": {"type": "string"}, "description": about});
+    let texts_by_key = |about: &str| json!({"type": "object", "additionalProperties": {"type": "string"}, "description": about});
     let merge = object(
         "several values become one",
         &["sources", "into"],
@@ -113,11 +112,16 @@ fn mapping() -> Value {
         "object": {"type": "object", "additionalProperties": inner(), "description": "an object of mappings"},
         "list": list(inner(), "a list of mappings"),
     });
-    let one: Vec<Value> =
-        fields.as_object().into_iter().flatten().map(|(name, _)| json!({"required": [name]})).collect();
+    let one: Vec<Value> = fields
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| json!({"required": [name]}))
+        .collect();
     let mut schema = object("a value made of outputs, inputs and the state", &[], fields);
     schema["properties"]["at"] = text("of `from` and `state`: a JSON Pointer in it");
-    schema["properties"]["or"] = json!({"description": "of `from` and `state`: the value where it is missing"});
+    schema["properties"]["or"] =
+        json!({"description": "of `from` and `state`: the value where it is missing"});
     schema["properties"]["optional"] =
         json!({"type": "boolean", "description": "of `state`: whether it may be missing"});
     schema["oneOf"] = one.into();
@@ -294,10 +298,16 @@ mod tests {
         assert_eq!(in_schema(&policy), fields_of::<NodePolicy>(no_such()));
         assert_eq!(in_schema(&policy["properties"]["retry"]), fields_of::<RetryPolicy>(no_such()));
         assert_eq!(in_schema(&node), fields_of::<GraphNode>(no_such()));
-        assert_eq!(in_schema(&node["properties"]["edges"]["items"]), fields_of::<GraphEdge>(no_such()));
+        assert_eq!(
+            in_schema(&node["properties"]["edges"]["items"]),
+            fields_of::<GraphEdge>(no_such())
+        );
         assert_eq!(in_schema(&change), fields_of::<StateTransform>(no_such()));
         let does = does()["anyOf"][0].clone();
-        assert_eq!(in_schema(&does), fields_of::<GraphNode>(json!({"name": "a", "does": no_such()})));
+        assert_eq!(
+            in_schema(&does),
+            fields_of::<GraphNode>(json!({"name": "a", "does": no_such()}))
+        );
         assert_eq!(in_schema(&does["properties"]["call"]), fields_of::<Reference>(no_such()));
         for form in [
             json!({"from": "a", "at": "/b", "or": 1}),
@@ -319,7 +329,9 @@ mod tests {
             assert_eq!(jsonschema::is_valid(&super::graph(), &graph), is_read, "{graph}");
         }
         let words = fields_of::<NodePolicy>(json!({"retry": {"retry_on": ["no_such"]}}));
-        let listed = policy["properties"]["retry"]["properties"]["retry_on"]["items"]["enum"].as_array().unwrap();
+        let listed = policy["properties"]["retry"]["properties"]["retry_on"]["items"]["enum"]
+            .as_array()
+            .unwrap();
         assert_eq!(words, listed.iter().map(|word| word.as_str().unwrap().to_owned()).collect());
     }
 }

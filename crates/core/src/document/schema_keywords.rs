@@ -96,7 +96,10 @@ pub(super) fn check_keywords(schema: &Tree, problems: &mut Problems) {
         } else if !OTHERS.contains(&name) && !name.starts_with("x-") {
             let known = SCHEMAS.iter().chain(&NAMED).chain(&OTHERS).copied();
             if let near @ Some(_) = nearest(name, known) {
-                problems.note(&field.at, format!("a JSON Schema has no `{name}`{}", did_you_mean(near)));
+                problems.note(
+                    &field.at,
+                    format!("a JSON Schema has no `{name}`{}", did_you_mean(near)),
+                );
             }
         }
     }

@@ -13,7 +13,9 @@ use super::edges_node::{INPUT, asked, shaped};
 use super::edges_wiring::{free_name, free_name_from};
 use super::object_fields::{Fields, Problems};
 use crate::model::ModelSettings;
-use crate::workflow::{Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference, ResolvedDependency};
+use crate::workflow::{
+    Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference, ResolvedDependency,
+};
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
     let mut fields = Fields::of(tree, "a document of steps", problems)?.or_camel();
@@ -31,11 +33,16 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let mut steps = Vec::new();
     for item in items {
         let step = Step::read(item, problems);
-        let id = item.field("node_id").or_else(|| item.field("nodeId")).and_then(|field| field.value.text());
+        let id = item
+            .field("node_id")
+            .or_else(|| item.field("nodeId"))
+            .and_then(|field| field.value.text());
         if let Some(id) = id.filter(|id| *id == INPUT || !seen.insert(*id)) {
             let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
             let problem = match id == INPUT {
-                true => format!("`{INPUT}` is the name of the workflow's input; give the step another one"),
+                true => format!(
+                    "`{INPUT}` is the name of the workflow's input; give the step another one"
+                ),
                 false => format!("two steps are named `{id}`; rename one"),
             };
             problems.note(&place, problem);
@@ -63,7 +70,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         let all = Mapping::state("");
         let call = match (step.whom, step.tool) {
             (StepTarget::Server(server), Some(tool)) => {
-                Reference::tool(format!("mcp.{server}.{tool}"), all).giving(shaped(json!(tool), Some(server)))
+                Reference::tool(format!("mcp.{server}.{tool}"), all)
+                    .giving(shaped(json!(tool), Some(server)))
             }
             (StepTarget::Server(server), None) => {
                 let agent = format!("{workflow}.{}", step.id);
@@ -81,14 +89,18 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
             (StepTarget::Agent(agent), _) => {
                 let shown = free_name_from(&mut contexts, "context", &|name| !taken.contains(name));
                 let node = GraphNode::new(&shown, GraphBody::Value(all));
-                graph.nodes.push(node.edge(GraphEdge::from(std::mem::replace(&mut before, shown.clone()))));
+                graph.nodes.push(
+                    node.edge(GraphEdge::from(std::mem::replace(&mut before, shown.clone()))),
+                );
                 asked(agent, step.text, &shown)
             }
         };
         // A step reads the whole state instead of the previous step, so the order needs an edge.
         let mut node = GraphNode::new(step.id, GraphBody::Call(call)).save(step.id, "");
         node.dependencies.push(step.binding());
-        graph.nodes.push(node.edge(GraphEdge::from(std::mem::replace(&mut before, step.id.to_owned()))));
+        graph
+            .nodes
+            .push(node.edge(GraphEdge::from(std::mem::replace(&mut before, step.id.to_owned()))));
     }
     graph.output = before;
     Some(DraftedDocument { agents, ..DraftedDocument::new(graph, parts) })
@@ -111,7 +123,8 @@ enum StepTarget<'t> {
 
 impl<'t> Step<'t> {
     fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
-        const TEXTS: [&str; 6] = ["capability", "task", "server_id", "tool_name", "agent_id", "endpoint"];
+        const TEXTS: [&str; 6] =
+            ["capability", "task", "server_id", "tool_name", "agent_id", "endpoint"];
         let mut fields = Fields::of(tree, "a step", problems)?.or_camel();
         let id = fields.need_text("node_id", problems).map(|(id, _)| id);
         let kind = match fields.need("kind") {
@@ -128,20 +141,28 @@ impl<'t> Step<'t> {
             fields.text(name, problems).and_then(|tree| Some((tree.text()?, tree)))
         };
         let all = TEXTS.map(|name| (name, text(name, problems)));
-        let of = |wanted: &str| all.iter().find(|(name, _)| *name == wanted).and_then(|(_, found)| *found);
+        let of = |wanted: &str| {
+            all.iter().find(|(name, _)| *name == wanted).and_then(|(_, found)| *found)
+        };
         fields.end(problems);
         let kind = kind?;
         for (name, (_, at)) in others.iter().filter_map(|name| Some((name, of(name)?))) {
-            problems.note(&at.at, format!("a step of the kind `{kind}` has no `{name}`; it says `{own}`"));
+            problems.note(
+                &at.at,
+                format!("a step of the kind `{kind}` has no `{name}`; it says `{own}`"),
+            );
         }
         let Some((text, at)) = of(own).filter(|(text, _)| !text.trim().is_empty()) else {
             // A value of a different type has already been reported.
-            if tree.field(own).is_none_or(|field| field.value.text().is_some() || field.value.datum == Datum::Null) {
+            if tree.field(own).is_none_or(|field| {
+                field.value.text().is_some() || field.value.datum == Datum::Null
+            }) {
                 problems.note(&tree.at, format!("a step of the kind `{kind}` needs `{own}`"));
             }
             return None;
         };
-        let (given, what) = if kind == "a2a" { ("agent_id", "an agent") } else { ("server_id", "a server") };
+        let (given, what) =
+            if kind == "a2a" { ("agent_id", "an agent") } else { ("server_id", "a server") };
         let whom = match (of(given), of("endpoint")) {
             (Some((name, _)), _) => name,
             (None, Some((endpoint, at))) => match is_address(endpoint) {
@@ -153,7 +174,8 @@ impl<'t> Step<'t> {
             },
             (None, None) if is_name(text) => text,
             (None, None) => {
-                let problem = format!("`{own}` is a text and not the name of {what}; add `{given}`");
+                let problem =
+                    format!("`{own}` is a text and not the name of {what}; add `{given}`");
                 problems.note(&at.at, problem);
                 return None;
             }
@@ -168,7 +190,9 @@ impl<'t> Step<'t> {
         binding.tool_name = self.tool.map(ToOwned::to_owned);
         match self.whom {
             StepTarget::Server(server) => binding.server_id = Some(server.to_owned()),
-            StepTarget::Agent(address) if is_address(address) => binding.endpoint = Some(address.to_owned()),
+            StepTarget::Agent(address) if is_address(address) => {
+                binding.endpoint = Some(address.to_owned());
+            }
             StepTarget::Agent(agent) => binding.agent_id = Some(agent.to_owned()),
         }
         binding
@@ -177,5 +201,8 @@ impl<'t> Step<'t> {
 
 /// Returns `true` if a string can be the name of a server or an agent.
 pub(super) fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.'))
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.'))
 }

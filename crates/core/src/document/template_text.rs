@@ -14,7 +14,8 @@ pub(super) fn mapping(tree: &Tree, roots: &mut Vec<String>, problems: &mut Probl
     match &tree.datum {
         Datum::Text(_) => text(tree, roots, problems),
         Datum::List(items) => {
-            let items: Vec<Mapping> = items.iter().map(|item| mapping(item, roots, problems)).collect();
+            let items: Vec<Mapping> =
+                items.iter().map(|item| mapping(item, roots, problems)).collect();
             match items.iter().map(constant).collect::<Option<Vec<Value>>>() {
                 Some(all) => Mapping::Value(Value::Array(all)),
                 None => Mapping::List(items),
@@ -22,11 +23,15 @@ pub(super) fn mapping(tree: &Tree, roots: &mut Vec<String>, problems: &mut Probl
         }
         Datum::Object(fields) => {
             if let Some(name) = unquoted(tree, fields) {
-                let problem = format!("without quotes YAML reads `{{{name}}}` as an object; write \"{{{name}}}\"");
+                let problem = format!(
+                    "without quotes YAML reads `{{{name}}}` as an object; write \"{{{name}}}\""
+                );
                 problems.note(&tree.at, problem);
                 return Mapping::Value(Value::Null);
             }
-            let fields = fields.iter().map(|field| (field.name.clone(), mapping(&field.value, roots, problems)));
+            let fields = fields
+                .iter()
+                .map(|field| (field.name.clone(), mapping(&field.value, roots, problems)));
             Mapping::Object(fields.collect())
         }
         _ => Mapping::Value(tree.to_json()),
@@ -55,7 +60,9 @@ pub(super) fn text(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems
         Ok(template) => {
             let mut names = template.placeholders().filter_map(|of| of.parts().first()).peekable();
             if names.peek().is_none() {
-                return Mapping::Value(template.as_str().replace("{{", "{").replace("}}", "}").into());
+                return Mapping::Value(
+                    template.as_str().replace("{{", "{").replace("}}", "}").into(),
+                );
             }
             roots.extend(names.cloned());
             Mapping::Template(template)

@@ -9,7 +9,8 @@ use super::DraftedDocument;
 use super::object_fields::{Fields, Problems};
 use super::template_text::mapping;
 use crate::workflow::{
-    CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Reference, RetryPolicy,
+    CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Reference,
+    RetryPolicy,
 };
 
 /// Default number of retries of a node.
@@ -28,7 +29,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     fields.end(problems);
     let calls: Vec<Call<'_>> = items.iter().filter_map(|item| Call::read(item, problems)).collect();
     // Ids of nodes with mistakes are included, since other nodes may depend on them.
-    let ids: BTreeSet<&str> = items.iter().filter_map(|item| item.field("id")?.value.text()).collect();
+    let ids: BTreeSet<&str> =
+        items.iter().filter_map(|item| item.field("id")?.value.text()).collect();
     if items.is_empty() && problems.found.is_empty() {
         problems.note(&tree.at, "a document of tools has at least one node");
         return None;
@@ -39,7 +41,10 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         parts.entry(call.id.to_owned()).or_insert_with(|| call.tree.at.clone());
         for (dependency, at) in call.depends_on.iter().filter(|(name, _)| !ids.contains(name)) {
             let near = did_you_mean(nearest(dependency, ids.iter().copied()));
-            problems.note(&at.at, format!("`{}` depends on `{dependency}`, and there is no such node{near}", call.id));
+            problems.note(
+                &at.at,
+                format!("`{}` depends on `{dependency}`, and there is no such node{near}", call.id),
+            );
         }
         inputs.extend(call.roots.iter().map(String::as_str).filter(|root| !ids.contains(root)));
     }
@@ -47,25 +52,38 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     inputs.dedup();
     let needed: BTreeSet<&str> = calls
         .iter()
-        .flat_map(|call| call.depends_on.iter().map(|(name, _)| *name).chain(call.roots.iter().map(String::as_str)))
+        .flat_map(|call| {
+            call.depends_on
+                .iter()
+                .map(|(name, _)| *name)
+                .chain(call.roots.iter().map(String::as_str))
+        })
         .collect();
-    let last: Vec<&str> = calls.iter().map(|call| call.id).filter(|id| !needed.contains(id)).collect();
+    let last: Vec<&str> =
+        calls.iter().map(|call| call.id).filter(|id| !needed.contains(id)).collect();
     // In a cycle, no node is the last one. Only the cycle is reported then, and not a missing
     // output.
-    let output = last.first().copied().or_else(|| calls.first().map(|call| call.id)).unwrap_or(OUTPUT);
+    let output =
+        last.first().copied().or_else(|| calls.first().map(|call| call.id)).unwrap_or(OUTPUT);
     let mut graph = Graph::new(name?, output);
     graph.description = description.to_owned();
     graph.decider = decider;
     graph.limits = limits;
     graph.concurrency = CONCURRENCY;
-    graph.nodes = inputs.iter().map(|input| GraphNode::input(*input, serde_json::Value::Bool(true))).collect();
+    graph.nodes = inputs
+        .iter()
+        .map(|input| GraphNode::input(*input, serde_json::Value::Bool(true)))
+        .collect();
     graph.nodes.extend(calls.iter().map(Call::node));
     if last.len() > 1 {
         let all = Mapping::object(last.iter().map(|id| (*id, Mapping::from(*id))));
         graph.nodes.push(GraphNode::new(OUTPUT, GraphBody::Value(all)));
         graph.output = OUTPUT.to_owned();
     }
-    Some(DraftedDocument { is_whole: calls.len() == items.len(), ..DraftedDocument::new(graph, parts) })
+    Some(DraftedDocument {
+        is_whole: calls.len() == items.len(),
+        ..DraftedDocument::new(graph, parts)
+    })
 }
 
 /// A node of the document.
@@ -96,14 +114,25 @@ impl<'t> Call<'t> {
         let depends_on = fields.texts("depends_on", problems);
         let retries = fields.read("retry_limit", problems).unwrap_or(RETRIES);
         fields.end(problems);
-        Some(Self { tree, id: id?, tool: tool.unwrap_or_default(), with, roots, depends_on, retries })
+        Some(Self {
+            tree,
+            id: id?,
+            tool: tool.unwrap_or_default(),
+            with,
+            roots,
+            depends_on,
+            retries,
+        })
     }
 
     fn node(&self) -> GraphNode {
-        let node = GraphNode::new(self.id, GraphBody::Call(Reference::tool(self.tool, self.with.clone())));
+        let node =
+            GraphNode::new(self.id, GraphBody::Call(Reference::tool(self.tool, self.with.clone())));
         let policy = NodePolicy::default().retry_policy(RetryPolicy::retries(self.retries));
         // The output is saved in the state, for people and other nodes.
         let node = node.policy(policy).save(self.id, "");
-        self.depends_on.iter().fold(node, |node, (dependency, _)| node.edge(GraphEdge::from(*dependency)))
+        self.depends_on
+            .iter()
+            .fold(node, |node, (dependency, _)| node.edge(GraphEdge::from(*dependency)))
     }
 }

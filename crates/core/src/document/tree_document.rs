@@ -59,8 +59,12 @@ fn word_of_others(word: &str) -> Option<&'static str> {
         "if" | "switch" | "condition" | "choice" | "branch" => {
             "a part that depends on a condition is `route: [{when: .., then: ..}]`"
         }
-        "approval" | "approve" | "confirm" | "ask" | "human" => "a question that a person must agree to is `gate: ..`",
-        "for" | "foreach" | "for_each" | "map" | "each" => "a part for each item of a list is `map_over: {..}`",
+        "approval" | "approve" | "confirm" | "ask" | "human" => {
+            "a question that a person must agree to is `gate: ..`"
+        }
+        "for" | "foreach" | "for_each" | "map" | "each" => {
+            "a part for each item of a list is `map_over: {..}`"
+        }
         "repeat" | "while" => "a part that is repeated is `loop: {..}` with `max` or `until`",
         "steps" => "parts one after another are `sequence: [..]`",
         "set" | "assign" => "a value is `value: ..`, and `save` names a key of the state",
@@ -94,7 +98,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         }
         [Some(root), None] | [None, Some(root)] => root,
         [None, None] => {
-            problems.note(&tree.at, "a tree needs `topology`, the part that the workflow consists of");
+            problems
+                .note(&tree.at, "a tree needs `topology`, the part that the workflow consists of");
             return None;
         }
     };
@@ -111,7 +116,10 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     match pipeline.written_graphs(name?) {
         Ok(mut graphs) => {
             let of = |written: Vec<(String, usize)>| -> Parts {
-                written.into_iter().filter_map(|(node, part)| Some((node, parts.get(part)?.1.at.clone()))).collect()
+                written
+                    .into_iter()
+                    .filter_map(|(node, part)| Some((node, parts.get(part)?.1.at.clone())))
+                    .collect()
             };
             let (mut graph, written) = graphs.pop()?;
             graph.limits = limits;
@@ -161,28 +169,45 @@ impl<'t> Reading<'_, 't> {
             return None;
         };
         let operators = || OPERATORS.into_iter().map(|(name, _)| name);
-        let said: Vec<&str> = operators().filter(|name| of.iter().any(|field| field.name == *name)).collect();
+        let said: Vec<&str> =
+            operators().filter(|name| of.iter().any(|field| field.name == *name)).collect();
         let [operator] = said.as_slice() else {
             match said.as_slice() {
                 [one, other, ..] => {
                     let place = tree.field(other).map_or(&tree.at, |field| &field.at);
-                    self.problems.note(place, format!("a part is either `{one}` or `{other}`; put one in the other"));
+                    self.problems.note(
+                        place,
+                        format!("a part is either `{one}` or `{other}`; put one in the other"),
+                    );
                 }
                 _ => {
-                    let meant = of.iter().find_map(|field| Some((field, word_of_others(&field.name)?)));
-                    let near = of.iter().find_map(|field| Some((field, nearest(&field.name, operators())?)));
+                    let meant =
+                        of.iter().find_map(|field| Some((field, word_of_others(&field.name)?)));
+                    let near = of
+                        .iter()
+                        .find_map(|field| Some((field, nearest(&field.name, operators())?)));
                     let unknown = of.iter().find(|field| !BESIDE.contains(&&*field.name));
                     let (place, problem) = match (meant, near, unknown) {
-                        (Some((field, hint)), _, _) => (&field.at, format!("a part has no `{}`; {hint}", field.name)),
-                        (None, Some((field, near)), _) => {
-                            (&field.at, format!("a part has no `{}`{}", field.name, did_you_mean(Some(near))))
+                        (Some((field, hint)), _, _) => {
+                            (&field.at, format!("a part has no `{}`; {hint}", field.name))
                         }
-                        (None, None, Some(field)) => {
-                            (&field.at, format!("a part has no `{0}`; a tool is called with `tool: {0}`", field.name))
-                        }
+                        (None, Some((field, near)), _) => (
+                            &field.at,
+                            format!("a part has no `{}`{}", field.name, did_you_mean(Some(near))),
+                        ),
+                        (None, None, Some(field)) => (
+                            &field.at,
+                            format!(
+                                "a part has no `{0}`; a tool is called with `tool: {0}`",
+                                field.name
+                            ),
+                        ),
                         (None, None, None) => {
                             let all: Vec<&str> = operators().collect();
-                            (&tree.at, format!("a part says what it is by one of `{}`", all.join("`, `")))
+                            (
+                                &tree.at,
+                                format!("a part says what it is by one of `{}`", all.join("`, `")),
+                            )
                         }
                     };
                     self.problems.note(place, problem);
@@ -202,7 +227,12 @@ impl<'t> Reading<'_, 't> {
     }
 
     /// Reads the operator of a part, without its options.
-    fn operator(&mut self, operator: &str, value: Option<&'t Tree>, fields: &mut Fields<'t>) -> Option<Pipeline> {
+    fn operator(
+        &mut self,
+        operator: &str,
+        value: Option<&'t Tree>,
+        fields: &mut Fields<'t>,
+    ) -> Option<Pipeline> {
         // All fields of an operator are read, even if the operator itself has a mistake, so that
         // they are not reported as unknown.
         match operator {
@@ -211,16 +241,28 @@ impl<'t> Reading<'_, 't> {
                 let condition = fields.text("until", self.problems);
                 let condition = condition.and_then(|tree| self.condition(tree));
                 if most == Some(0) {
-                    let place = fields.tree.field("max").map_or(&fields.tree.at, |field| &field.value.at);
-                    self.problems.note(place, "a `loop` has at least 1 round; give `max` at least 1");
+                    let place =
+                        fields.tree.field("max").map_or(&fields.tree.at, |field| &field.value.at);
+                    self.problems
+                        .note(place, "a `loop` has at least 1 round; give `max` at least 1");
                 }
                 let (body, most) = (self.part(value?)?, most.map(|most| most.max(1)));
                 match (condition, most) {
                     // A mistake in the condition has already been reported.
-                    (None, None) if ["max", "until"].iter().any(|name| fields.tree.field(name).is_some()) => None,
+                    (None, None)
+                        if ["max", "until"]
+                            .iter()
+                            .any(|name| fields.tree.field(name).is_some()) =>
+                    {
+                        None
+                    }
                     (None, None) => {
-                        let place = fields.tree.field("loop").map_or(&fields.tree.at, |field| &field.at);
-                        self.problems.note(place, "a `loop` needs `max`, the most rounds, or `until`, a condition");
+                        let place =
+                            fields.tree.field("loop").map_or(&fields.tree.at, |field| &field.at);
+                        self.problems.note(
+                            place,
+                            "a `loop` needs `max`, the most rounds, or `until`, a condition",
+                        );
                         None
                     }
                     (None, Some(most)) => Some(body * most),
@@ -245,8 +287,11 @@ impl<'t> Reading<'_, 't> {
                 }
             }
             "gate" => {
-                let condition = fields.text("when", self.problems).and_then(|tree| self.condition(tree));
-                let gate = self.text(value?, "gate").filter(|_| value.and_then(|text| self.templates(text)).is_some());
+                let condition =
+                    fields.text("when", self.problems).and_then(|tree| self.condition(tree));
+                let gate = self
+                    .text(value?, "gate")
+                    .filter(|_| value.and_then(|text| self.templates(text)).is_some());
                 let denied = fields.get("otherwise").map(|tree| self.part(tree));
                 let gate = Pipeline::gate(gate?);
                 let gate = match denied {
@@ -254,7 +299,9 @@ impl<'t> Reading<'_, 't> {
                     None => gate,
                 };
                 match condition {
-                    Some(condition) => Some(Pipeline::when(condition, gate).otherwise(Pipeline::value("{input}"))),
+                    Some(condition) => {
+                        Some(Pipeline::when(condition, gate).otherwise(Pipeline::value("{input}")))
+                    }
                     None => Some(gate),
                 }
             }
@@ -263,14 +310,22 @@ impl<'t> Reading<'_, 't> {
                 let body = self.part(value?);
                 let Some(seconds) = seconds else {
                     if fields.tree.field("seconds").is_none() {
-                        let place = fields.tree.field("timeout").map_or(&fields.tree.at, |field| &field.at);
-                        self.problems.note(place, "a `timeout` needs `seconds`, how long the part may take");
+                        let place =
+                            fields.tree.field("timeout").map_or(&fields.tree.at, |field| &field.at);
+                        self.problems
+                            .note(place, "a `timeout` needs `seconds`, how long the part may take");
                     }
                     return None;
                 };
                 let Ok(time) = Duration::try_from_secs_f64(seconds).map_err(|_| ()) else {
-                    let place = fields.tree.field("seconds").map_or(&fields.tree.at, |field| &field.value.at);
-                    self.problems.note(place, format!("`seconds` is a number above 0, and this is {seconds}"));
+                    let place = fields
+                        .tree
+                        .field("seconds")
+                        .map_or(&fields.tree.at, |field| &field.value.at);
+                    self.problems.note(
+                        place,
+                        format!("`seconds` is a number above 0, and this is {seconds}"),
+                    );
                     return None;
                 };
                 Some(body?.timeout(time))
@@ -303,9 +358,16 @@ impl<'t> Reading<'_, 't> {
     }
 
     /// Reads the options of a part.
-    fn described(&mut self, made: Option<Pipeline>, operator: &str, fields: &mut Fields<'_>) -> Option<Pipeline> {
+    fn described(
+        &mut self,
+        made: Option<Pipeline>,
+        operator: &str,
+        fields: &mut Fields<'_>,
+    ) -> Option<Pipeline> {
         let name = fields.text("as", self.problems);
-        if let Some((at, Err(problem))) = name.and_then(|tree| Some((&tree.at, check_name(tree.text()?)))) {
+        if let Some((at, Err(problem))) =
+            name.and_then(|tree| Some((&tree.at, check_name(tree.text()?))))
+        {
             self.problems.note(at, problem);
         }
         let name = name.and_then(Tree::text);
@@ -321,7 +383,8 @@ impl<'t> Reading<'_, 't> {
             check_keywords(tree, self.problems);
             NodeSchema::from(tree.to_json())
         };
-        let (input, output) = (fields.get("input").map(&mut schema), fields.get("output").map(&mut schema));
+        let (input, output) =
+            (fields.get("input").map(&mut schema), fields.get("output").map(&mut schema));
         let mut made = made?;
         // The time limit of a `timeout` part must survive a policy without one.
         if let Some(policy) = policy {
@@ -336,7 +399,10 @@ impl<'t> Reading<'_, 't> {
 
     fn parts_of(&mut self, tree: &'t Tree, operator: &str) -> Option<Vec<Pipeline>> {
         let Datum::List(items) = &tree.datum else {
-            self.problems.note(&tree.at, format!("`{operator}` is a list of parts, and this is {}", tree.what()));
+            self.problems.note(
+                &tree.at,
+                format!("`{operator}` is a list of parts, and this is {}", tree.what()),
+            );
             return None;
         };
         if items.is_empty() {
@@ -348,7 +414,10 @@ impl<'t> Reading<'_, 't> {
 
     fn arms(&mut self, tree: &'t Tree) -> Option<Vec<(String, Pipeline)>> {
         let Datum::List(items) = &tree.datum else {
-            let problem = format!("`route` is a list such as [{{when: .., then: ..}}], and this is {}", tree.what());
+            let problem = format!(
+                "`route` is a list such as [{{when: .., then: ..}}], and this is {}",
+                tree.what()
+            );
             self.problems.note(&tree.at, problem);
             return None;
         };
@@ -359,7 +428,8 @@ impl<'t> Reading<'_, 't> {
         let mut arms = Vec::new();
         for item in items {
             let Some(mut fields) = Fields::of(item, "an arm", self.problems) else { continue };
-            let when = fields.need_text("when", self.problems).and_then(|(_, tree)| self.condition(tree));
+            let when =
+                fields.need_text("when", self.problems).and_then(|(_, tree)| self.condition(tree));
             let then = fields.need("then").and_then(|tree| self.part(tree));
             fields.end(self.problems);
             arms.extend(when.zip(then));
@@ -389,7 +459,8 @@ impl<'t> Reading<'_, 't> {
         match tree.text().filter(|text| !text.trim().is_empty()) {
             Some(text) => Some(text.to_owned()),
             None => {
-                self.problems.note(&tree.at, format!("`{operator}` is a text, and this is {}", tree.what()));
+                self.problems
+                    .note(&tree.at, format!("`{operator}` is a text, and this is {}", tree.what()));
                 None
             }
         }

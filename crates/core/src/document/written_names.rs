@@ -25,9 +25,19 @@ pub(crate) struct NameReference {
 }
 
 impl NameReference {
-    fn from_value(kind: Option<ReferenceKind>, value: &Tree, by: impl Into<String>) -> Option<Self> {
+    fn from_value(
+        kind: Option<ReferenceKind>,
+        value: &Tree,
+        by: impl Into<String>,
+    ) -> Option<Self> {
         let name = value.text().filter(|name| !name.trim().is_empty())?;
-        Some(Self { kind, name: name.to_owned(), by: by.into(), at: value.at.clone(), server_at: None })
+        Some(Self {
+            kind,
+            name: name.to_owned(),
+            by: by.into(),
+            at: value.at.clone(),
+            server_at: None,
+        })
     }
 
     /// Returns the problem, preceded by the description of the referring item.
@@ -50,7 +60,8 @@ pub(super) fn described_by(tree: &Tree) -> Vec<Described> {
 /// Fields that can contain the name of the workflow.
 const OWN: [&str; 4] = ["workflow_id", "workflowId", "id", "name"];
 
-const KINDS: [ReferenceKind; 3] = [ReferenceKind::Tool, ReferenceKind::Agent, ReferenceKind::Workflow];
+const KINDS: [ReferenceKind; 3] =
+    [ReferenceKind::Tool, ReferenceKind::Agent, ReferenceKind::Workflow];
 
 /// Returns the names in a document of a form.
 pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<NameReference> {
@@ -58,33 +69,51 @@ pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<NameReference> {
     match form {
         DocumentForm::Tools => {
             let nodes = items(tree, "nodes").iter();
-            names.extend(nodes.filter_map(|node| called(node, "tool", ReferenceKind::Tool, by(node, &["id"]))));
+            names.extend(
+                nodes.filter_map(|node| {
+                    called(node, "tool", ReferenceKind::Tool, by(node, &["id"]))
+                }),
+            );
         }
         DocumentForm::Agents => {
             for agent in items(tree, "agents") {
-                let by = text(agent, &["name"]).map(|name| format!("the agent `{name}`")).unwrap_or_default();
+                let by = text(agent, &["name"])
+                    .map(|name| format!("the agent `{name}`"))
+                    .unwrap_or_default();
                 names.extend(
-                    items(agent, "tools").iter().filter_map(|tool| NameReference::from_value(None, tool, &*by)),
+                    items(agent, "tools")
+                        .iter()
+                        .filter_map(|tool| NameReference::from_value(None, tool, &*by)),
                 );
             }
         }
         DocumentForm::Edges => {
             for node in items(tree, "nodes") {
                 for dependency in items(node, "dependencies") {
-                    let pool = ["pool_refs", "poolRefs"].into_iter().flat_map(|list| items(dependency, list));
-                    let references = value(dependency, &["fixed_ref", "fixedRef"]).into_iter().chain(pool);
-                    names.extend(references.filter_map(|reference| of_server(reference, by(node, &NODE_ID))));
+                    let pool = ["pool_refs", "poolRefs"]
+                        .into_iter()
+                        .flat_map(|list| items(dependency, list));
+                    let references =
+                        value(dependency, &["fixed_ref", "fixedRef"]).into_iter().chain(pool);
+                    names.extend(
+                        references.filter_map(|reference| of_server(reference, by(node, &NODE_ID))),
+                    );
                 }
             }
         }
         DocumentForm::Steps => {
-            let calls = items(tree, "steps").iter().filter(|step| text(step, &["kind"]) == Some("mcp"));
+            let calls =
+                items(tree, "steps").iter().filter(|step| text(step, &["kind"]) == Some("mcp"));
             names.extend(calls.filter_map(|step| of_server(step, by(step, &NODE_ID))));
         }
-        DocumentForm::Tree => value(tree, &TOPOLOGY).into_iter().for_each(|root| of_part(root, &mut names)),
+        DocumentForm::Tree => {
+            value(tree, &TOPOLOGY).into_iter().for_each(|root| of_part(root, &mut names));
+        }
         DocumentForm::Graph => {
             for node in items(tree, "nodes") {
-                value(node, &["does"]).into_iter().for_each(|does| of_body(does, &by(node, &["name"]), &mut names));
+                value(node, &["does"])
+                    .into_iter()
+                    .for_each(|does| of_body(does, &by(node, &["name"]), &mut names));
             }
         }
     }
@@ -110,7 +139,12 @@ fn by(node: &Tree, names: &[&str]) -> String {
     text(node, names).map(|name| format!("the node `{name}`")).unwrap_or_default()
 }
 
-fn called(tree: &Tree, field: &str, kind: ReferenceKind, by: impl Into<String>) -> Option<NameReference> {
+fn called(
+    tree: &Tree,
+    field: &str,
+    kind: ReferenceKind,
+    by: impl Into<String>,
+) -> Option<NameReference> {
     NameReference::from_value(Some(kind), &tree.field(field)?.value, by)
 }
 

@@ -133,7 +133,9 @@ impl Error {
     /// [`Error::Recorded`].
     pub(crate) fn of_recorded(failure: Arc<Failure>) -> Self {
         let data = failure.error.as_ref().and_then(|data| data.decode::<ErrorData>().ok());
-        let Some(error) = data.map(|data| data.into_error(failure.cause())) else { return Self::Recorded(failure) };
+        let Some(error) = data.map(|data| data.into_error(failure.cause())) else {
+            return Self::Recorded(failure);
+        };
         // Middleware may have changed strings of the record, and a newer release may write other
         // data. The rebuilt error is only used if it has the same record.
         let plain = Failure { error: None, value: None, ..Failure::clone(&failure) };

@@ -128,7 +128,9 @@ pub enum Error {
         problem: String,
     },
     /// The agent reached its limit of turns.
-    #[error("the agent took {steps} steps without an answer, which is its limit; raise it with `max_steps`")]
+    #[error(
+        "the agent took {steps} steps without an answer, which is its limit; raise it with `max_steps`"
+    )]
     #[doc(alias = "Max steps reached")]
     MaxStepsReached {
         /// The limit.
@@ -179,7 +181,9 @@ pub enum Error {
         problem: String,
     },
     /// Too many tool calls failed in a row.
-    #[error("{failures} tool calls failed in a row, the last one of `{tool}` ({status}): {message}")]
+    #[error(
+        "{failures} tool calls failed in a row, the last one of `{tool}` ({status}): {message}"
+    )]
     ToolFailures {
         /// Number of failed calls.
         failures: u32,
@@ -326,7 +330,11 @@ pub enum Error {
         problem: String,
     },
     /// The definition of the workflow has changed since the run started.
-    #[error("the workflow `{workflow}` has changed since the run began: {}; {}", run_again(nodes), ACCEPT_ALL)]
+    #[error(
+        "the workflow `{workflow}` has changed since the run began: {}; {}",
+        run_again(nodes),
+        ACCEPT_ALL
+    )]
     DefinitionChanged {
         /// Name of the workflow.
         workflow: Arc<str>,
@@ -336,7 +344,11 @@ pub enum Error {
     /// The run started with a different version of its agent, or of an agent or tool that its
     /// workflow calls, and the runtime does not accept the change
     /// ([`Changes`](crate::runtime::Changes)).
-    #[error("the {what} `{name}` has changed since the run began: {}; {}", listed(differences), ACCEPT_ALL)]
+    #[error(
+        "the {what} `{name}` has changed since the run began: {}; {}",
+        listed(differences),
+        ACCEPT_ALL
+    )]
     #[non_exhaustive]
     PartsChanged {
         /// `agent` or `workflow`.
@@ -405,7 +417,9 @@ pub enum Error {
         problem: String,
     },
     /// A resource that a step requires was not provided.
-    #[error("there is no resource of type {resource}; give the runtime one with `Runtime::builder().resource(value)`")]
+    #[error(
+        "there is no resource of type {resource}; give the runtime one with `Runtime::builder().resource(value)`"
+    )]
     #[non_exhaustive]
     MissingResource {
         /// Type of the resource, and the most similar existing type.
@@ -421,7 +435,9 @@ pub enum Error {
         problem: String,
     },
     /// The runtime is draining, so it does not start or resume runs.
-    #[error("the runtime is being drained, so nothing was started; start the run in another process")]
+    #[error(
+        "the runtime is being drained, so nothing was started; start the run in another process"
+    )]
     Draining,
     /// The control request for a run was refused.
     #[error(transparent)]
@@ -482,12 +498,12 @@ impl Error {
             Self::UnknownWorkflow { .. } => FailureKind::UnknownWorkflow,
             Self::UnknownAgent { .. } => FailureKind::UnknownAgent,
             Self::Input { .. } => FailureKind::Input,
-            Self::DefinitionChanged { .. } | Self::PartsChanged { .. } | Self::WriteForgotten { .. } => {
-                FailureKind::DefinitionChanged
-            }
-            Self::NestedChanged { .. } | Self::NestedAgentChanged { .. } | Self::NestedOther { .. } => {
-                FailureKind::Interrupted
-            }
+            Self::DefinitionChanged { .. }
+            | Self::PartsChanged { .. }
+            | Self::WriteForgotten { .. } => FailureKind::DefinitionChanged,
+            Self::NestedChanged { .. }
+            | Self::NestedAgentChanged { .. }
+            | Self::NestedOther { .. } => FailureKind::Interrupted,
             Self::Value { .. }
             | Self::State { .. }
             | Self::Template(_)
@@ -581,11 +597,16 @@ impl From<&Error> for Failure {
             Error::Model(error) => Self::from(&**error),
             Error::Recorded(failure) => Self::clone(failure),
             // The message of a node's error already contains the causes.
-            Error::Node { failure, .. } => Self { message: error.to_string(), cause: None, ..Self::clone(failure) },
+            Error::Node { failure, .. } => {
+                Self { message: error.to_string(), cause: None, ..Self::clone(failure) }
+            }
             Error::Compensation { error: inner, .. } => {
                 Self { message: error.to_string(), retryable: false, ..Self::from(&**inner) }
             }
-            other => Self { retryable: other.is_retryable(), ..Self::new(other.kind(), other.to_string()) },
+            other => Self {
+                retryable: other.is_retryable(),
+                ..Self::new(other.kind(), other.to_string())
+            },
         }
     }
 }

@@ -54,10 +54,15 @@ mod tests {
         let node: StepPath = "charge".parse().unwrap();
         let errors = [
             Error::Model(Arc::new(busy)),
-            Error::from(ModelError::new(ModelErrorKind::RateLimited, "no quota is left").permanent()),
+            Error::from(
+                ModelError::new(ModelErrorKind::RateLimited, "no quota is left").permanent(),
+            ),
             Error::MaxStepsReached { steps: 3 },
             Error::Timeout { limit: Duration::from_secs(1) },
-            Error::Node { node, failure: Arc::new(Failure::new("card_declined", "the card was declined")) },
+            Error::Node {
+                node,
+                failure: Arc::new(Failure::new("card_declined", "the card was declined")),
+            },
             Error::from(StoreError::new(StoreErrorKind::Busy, "another process writes the run")),
             Error::Recorded(Arc::new(Failure::new("denied", "not today"))),
         ];

@@ -46,7 +46,9 @@ pub enum RegistryError {
         second: String,
     },
     /// Two tools have the same wire name.
-    #[error("a model would call the tools `{first}` and `{second}` by one name, `{wire_name}`; rename one")]
+    #[error(
+        "a model would call the tools `{first}` and `{second}` by one name, `{wire_name}`; rename one"
+    )]
     WireName {
         /// Wire name: the name that a model uses.
         wire_name: Arc<str>,
@@ -129,19 +131,29 @@ pub enum RegistryError {
 
 impl RegistryError {
     /// Creates the error for a name that is not among the known names.
-    pub(crate) fn unknown<'a>(what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn unknown<'a>(
+        what: &'static str,
+        name: &str,
+        known: impl Iterator<Item = &'a str>,
+    ) -> Self {
         let known: Vec<String> = known.map(ToOwned::to_owned).collect();
         let near = nearest(name, known.iter().map(String::as_str)).map(ToOwned::to_owned);
         Self::Unknown { what, name: name.to_owned(), near, known }
     }
 }
 
-fn duplicate(name: &str, first: &Option<SourceLocation>, second: &Option<SourceLocation>) -> String {
+fn duplicate(
+    name: &str,
+    first: &Option<SourceLocation>,
+    second: &Option<SourceLocation>,
+) -> String {
     if first.is_some() && first == second {
         return format!("the tool `{name}` is given twice; name it once");
     }
     let (first, second) = (place(first), place(second));
-    format!("two tools are named `{name}`: at {first} and at {second}; rename one or give it `#[tool(name = \"..\")]`")
+    format!(
+        "two tools are named `{name}`: at {first} and at {second}; rename one or give it `#[tool(name = \"..\")]`"
+    )
 }
 
 fn place(location: &Option<SourceLocation>) -> String {

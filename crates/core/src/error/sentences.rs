@@ -16,7 +16,10 @@ pub(super) fn listed(differences: &[Difference]) -> String {
 /// Describes the effect of a changed workflow on a run.
 pub(super) fn run_again(nodes: &[String]) -> String {
     match nodes {
-        [] => "a policy of its nodes, or what they wait for, is another, and nothing would run again".to_owned(),
+        [] => {
+            "a policy of its nodes, or what they wait for, is another, and nothing would run again"
+                .to_owned()
+        }
         nodes => format!("{} would run again", names(nodes)),
     }
 }
@@ -31,7 +34,12 @@ pub(super) const ACCEPT_ALL: &str = "to continue all the same, accept it with `C
     accept-all`";
 
 /// Describes a missing workflow, or an item of a different kind with this name.
-pub(super) fn no_workflow(name: &str, near: Option<&String>, known: &[String], other: Option<&str>) -> String {
+pub(super) fn no_workflow(
+    name: &str,
+    near: Option<&String>,
+    known: &[String],
+    other: Option<&str>,
+) -> String {
     match other {
         Some("agent") => format!(
             "`{name}` is an agent and not a workflow; start it by `Agent::start`, an `#[agent]` function as in \
@@ -42,7 +50,9 @@ pub(super) fn no_workflow(name: &str, near: Option<&String>, known: &[String], o
                 "`{name}` is a {other} and not a workflow; call it by `Runtime::invoke`, or in a node of a workflow"
             )
         }
-        None => format!("this program has no workflow `{name}`{}", known_names("workflow", near, known)),
+        None => {
+            format!("this program has no workflow `{name}`{}", known_names("workflow", near, known))
+        }
     }
 }
 

@@ -66,9 +66,11 @@ struct Read {
 
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Read { run_id, seq, part, time, path, name, payload } = Read::deserialize(deserializer)?;
+        let Read { run_id, seq, part, time, path, name, payload } =
+            Read::deserialize(deserializer)?;
         let payload = payload.as_deref().map_or("null", RawValue::get);
-        let kind = EventKind::from_parts(&name, payload).map_err(D::Error::custom)?.with_question_id(seq);
+        let kind =
+            EventKind::from_parts(&name, payload).map_err(D::Error::custom)?.with_question_id(seq);
         Ok(Self { run_id, seq, part, time, path, kind })
     }
 }
@@ -149,7 +151,10 @@ impl EventKind {
     }
 
     fn unknown(name: &str, payload: &str) -> Result<Self, serde_json::Error> {
-        Ok(Self::Unknown(Arc::new(UnknownEvent::new(name, Encoded::from_json(payload.to_owned())?))))
+        Ok(Self::Unknown(Arc::new(UnknownEvent::new(
+            name,
+            Encoded::from_json(payload.to_owned())?,
+        ))))
     }
 }
 
@@ -170,7 +175,10 @@ struct Parts<'a> {
 impl<'de> MapAccess<'de> for Parts<'de> {
     type Error = serde_json::Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Self::Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Self::Error> {
         let key = match self.at {
             0 => "name",
             1 => "payload",
@@ -179,7 +187,10 @@ impl<'de> MapAccess<'de> for Parts<'de> {
         seed.deserialize(StrDeserializer::new(key)).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, Self::Error> {
         self.at += 1;
         if self.at == 1 {
             return seed.deserialize(StrDeserializer::new(self.name));

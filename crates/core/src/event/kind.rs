@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::payload::{
-    AgentCompleted, AgentHandoff, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted, Spending,
-    WorkflowCompleted,
+    AgentCompleted, AgentHandoff, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted,
+    Spending, WorkflowCompleted,
 };
 use super::questions::{ApprovalRequest, ToolWaiting};
 use super::run_started::{AgentStarted, RunStarted, WorkflowStarted};
@@ -427,7 +427,9 @@ impl EventKind {
     /// of a node.
     pub fn output_size(&self) -> Option<u64> {
         match self {
-            Self::ToolCompleted { result, .. } | Self::ToolFailed { result, .. } => Some(result.output_size()),
+            Self::ToolCompleted { result, .. } | Self::ToolFailed { result, .. } => {
+                Some(result.output_size())
+            }
             Self::NodeCompleted { output, .. } => u64::try_from(output.as_str().len()).ok(),
             _ => None,
         }
@@ -497,7 +499,13 @@ impl EventKind {
 
     /// Creates the event of a paused run, or of a paused workflow in it, that continues.
     pub(crate) const fn resumed() -> Self {
-        Self::RunResumed { recovered: false, redefined: None, waiting: None, queued: false, by: None }
+        Self::RunResumed {
+            recovered: false,
+            redefined: None,
+            waiting: None,
+            queued: false,
+            by: None,
+        }
     }
 
     /// Adds the id of the definition by parts to `RunStarted`.
@@ -542,7 +550,9 @@ impl EventKind {
     pub(crate) fn is_unrepeatable_start(&self) -> bool {
         match self {
             Self::NodeStarted { repeatable, .. } => !repeatable,
-            Self::ToolStarted { effects, idempotent, .. } => *effects == Effects::Write && !idempotent,
+            Self::ToolStarted { effects, idempotent, .. } => {
+                *effects == Effects::Write && !idempotent
+            }
             Self::ToolContinued { repeatable } => !repeatable,
             _ => false,
         }

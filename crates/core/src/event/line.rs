@@ -34,7 +34,9 @@ impl fmt::Display for Written<'_> {
                 }
             },
             EventKind::AgentStarted(agent) => write!(f, "{}", Began(agent)),
-            EventKind::AgentHandoff(transfer) => write!(f, " from {} to {}", transfer.from, transfer.to),
+            EventKind::AgentHandoff(transfer) => {
+                write!(f, " from {} to {}", transfer.from, transfer.to)
+            }
             EventKind::SessionSummarized(summarized) => match &summarized.text {
                 Some(text) => write!(f, " up to {}: {}", summarized.up_to, TextExcerpt(text)),
                 None => write!(f, " up to {}: no summary", summarized.up_to),
@@ -45,15 +47,23 @@ impl fmt::Display for Written<'_> {
             EventKind::RunStep { step } => write!(f, " {step}"),
             EventKind::RunCompleted(completed) => match &**completed {
                 RunCompleted::Agent(answer) => write!(f, "{}", Answered(answer)),
-                RunCompleted::Workflow(workflow) => write!(f, " {}", TextExcerpt(workflow.output.as_str())),
+                RunCompleted::Workflow(workflow) => {
+                    write!(f, " {}", TextExcerpt(workflow.output.as_str()))
+                }
             },
             EventKind::AgentCompleted(answer) => write!(f, "{}", Answered(answer)),
-            EventKind::WorkflowCompleted(workflow) => write!(f, " {}", TextExcerpt(workflow.output.as_str())),
+            EventKind::WorkflowCompleted(workflow) => {
+                write!(f, " {}", TextExcerpt(workflow.output.as_str()))
+            }
             EventKind::RunFailed { error }
             | EventKind::AgentFailed { error }
             | EventKind::WorkflowFailed { error }
-            | EventKind::ModelFailed { error } => write!(f, " {}: {}", error.kind, TextExcerpt(&error.message)),
-            EventKind::RunCompensating { error, .. } => write!(f, " {}: {}", error.kind, TextExcerpt(&error.message)),
+            | EventKind::ModelFailed { error } => {
+                write!(f, " {}: {}", error.kind, TextExcerpt(&error.message))
+            }
+            EventKind::RunCompensating { error, .. } => {
+                write!(f, " {}: {}", error.kind, TextExcerpt(&error.message))
+            }
             EventKind::RunCompensated { undone, left } => match left.len() {
                 0 => write!(f, " {undone} undone"),
                 left => write!(f, " {undone} undone, {left} not"),
@@ -68,17 +78,32 @@ impl fmt::Display for Written<'_> {
             }
             EventKind::NodeRetrying { attempt, error, delay_ms }
             | EventKind::ToolRetrying { attempt, error, delay_ms } => {
-                write!(f, " attempt {attempt}, again in {delay_ms} ms: {}", TextExcerpt(&error.message))
+                write!(
+                    f,
+                    " attempt {attempt}, again in {delay_ms} ms: {}",
+                    TextExcerpt(&error.message)
+                )
             }
-            EventKind::NodeFailed { error, .. } => write!(f, " {}: {}", error.kind, TextExcerpt(&error.message)),
-            EventKind::StateRead { key, value: Some(value) } => write!(f, " {key}: {}", TextExcerpt(value.as_str())),
+            EventKind::NodeFailed { error, .. } => {
+                write!(f, " {}: {}", error.kind, TextExcerpt(&error.message))
+            }
+            EventKind::StateRead { key, value: Some(value) } => {
+                write!(f, " {key}: {}", TextExcerpt(value.as_str()))
+            }
             EventKind::StateRead { key, value: None } => write!(f, " {key}: no value"),
             EventKind::NodeSkipped { reason } => write!(f, " {reason}"),
             EventKind::NodeReset { by } => write!(f, " by {by}"),
             EventKind::ApprovalRequested(request) => {
-                write!(f, " {}: {}", TextExcerpt(&request.message), TextExcerpt(request.payload.as_str()))
+                write!(
+                    f,
+                    " {}: {}",
+                    TextExcerpt(&request.message),
+                    TextExcerpt(request.payload.as_str())
+                )
             }
-            EventKind::ApprovalResolved { answer, by } => write!(f, " by {by}: {}", TextExcerpt(answer.as_str())),
+            EventKind::ApprovalResolved { answer, by } => {
+                write!(f, " by {by}: {}", TextExcerpt(answer.as_str()))
+            }
             EventKind::RunCancelled { reason, by } => write!(f, " {reason}{}", By(by.as_deref())),
             EventKind::RunClosed { idle: true, .. } => f.write_str(" without a message in time"),
             EventKind::RunClosed { by, .. } => write!(f, "{}", By(by.as_deref())),
@@ -96,7 +121,9 @@ impl fmt::Display for Written<'_> {
             EventKind::ModelDelta(ModelDelta::Text(text) | ModelDelta::Reasoning(text)) => {
                 write!(f, " {}", TextExcerpt(text))
             }
-            EventKind::ModelDelta(ModelDelta::ToolCall(call)) => write!(f, " {}", TextExcerpt(&call.arguments)),
+            EventKind::ModelDelta(ModelDelta::ToolCall(call)) => {
+                write!(f, " {}", TextExcerpt(&call.arguments))
+            }
             EventKind::ModelCompleted(response) => write!(
                 f,
                 " {}, {} + {} tokens",
@@ -109,16 +136,25 @@ impl fmt::Display for Written<'_> {
             EventKind::ToolWaiting(waiting) => match &*waiting.questions {
                 [] => Ok(()),
                 [question] => write!(f, " {}", TextExcerpt(&question.message)),
-                [question, others @ ..] => write!(f, " {}, and {} more", TextExcerpt(&question.message), others.len()),
+                [question, others @ ..] => {
+                    write!(f, " {}, and {} more", TextExcerpt(&question.message), others.len())
+                }
             },
             EventKind::ToolContinued { .. } => Ok(()),
             EventKind::ToolCompleted { result, duration_ms, .. } => {
                 write!(f, " {duration_ms} ms: {}", TextExcerpt(&result.output))
             }
             EventKind::ToolFailed { result, duration_ms, .. } => {
-                write!(f, " {} after {duration_ms} ms: {}", result.status, TextExcerpt(&result.output))
+                write!(
+                    f,
+                    " {} after {duration_ms} ms: {}",
+                    result.status,
+                    TextExcerpt(&result.output)
+                )
             }
-            EventKind::Unknown(unknown) => write!(f, " of a newer release: {}", TextExcerpt(unknown.payload.as_str())),
+            EventKind::Unknown(unknown) => {
+                write!(f, " of a newer release: {}", TextExcerpt(unknown.payload.as_str()))
+            }
         }
     }
 }
@@ -152,7 +188,11 @@ impl fmt::Display for Answered<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AgentCompleted { message, steps, usage, .. } = self.0;
         let (input, output) = (usage.input_tokens, usage.output_tokens);
-        write!(f, " after {steps} steps, {input} + {output} tokens: {}", TextExcerpt(&message.text()))
+        write!(
+            f,
+            " after {steps} steps, {input} + {output} tokens: {}",
+            TextExcerpt(&message.text())
+        )
     }
 }
 

@@ -32,15 +32,19 @@ use serde::{Deserialize, Serialize};
 pub use self::kind::{EventKind, ModelDelta, UnknownEvent};
 pub(crate) use self::payload::{ANSWER_TOOL, EXIT_TOOL, TRANSFER_TOOL, answer_text};
 pub use self::payload::{
-    AgentCompleted, AgentHandoff, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted, Spending,
-    WorkflowCompleted,
+    AgentCompleted, AgentHandoff, NotUndone, PauseReason, Redefined, RunAdvanced, RunCompleted,
+    Spending, WorkflowCompleted,
 };
 #[doc(hidden)]
 pub use self::questions::split_question_id;
 pub use self::questions::{ApprovalRequest, ToolWaiting};
 pub use self::queued_sink::{AsyncEventSink, QueuedSink, WhenFull};
-pub use self::run_started::{AgentStarted, AnswerForm, LiveTerms, RunBody, RunStarted, RunTerms, WorkflowStarted};
-pub use self::session_place::{SessionArtifact, SessionPlace, SessionSummarized, SessionWindow, Summary};
+pub use self::run_started::{
+    AgentStarted, AnswerForm, LiveTerms, RunBody, RunStarted, RunTerms, WorkflowStarted,
+};
+pub use self::session_place::{
+    SessionArtifact, SessionPlace, SessionSummarized, SessionWindow, Summary,
+};
 pub use self::shape::{Edge, Shape, Subject};
 pub use self::sink::{EventSink, JsonlSink, StdoutSink};
 use crate::path::StepPath;

@@ -63,7 +63,12 @@ pub struct AgentCompleted {
 }
 
 impl AgentCompleted {
-    pub(crate) fn new(message: Arc<Message>, stop_reason: StopReason, steps: u32, usage: Usage) -> Self {
+    pub(crate) fn new(
+        message: Arc<Message>,
+        stop_reason: StopReason,
+        steps: u32,
+        usage: Usage,
+    ) -> Self {
         Self { message, stop_reason, steps, usage, answered_by: None, saved: None }
     }
 
@@ -108,7 +113,11 @@ pub struct Redefined {
 }
 
 impl Redefined {
-    pub(crate) fn new(definition: Option<Arc<str>>, forgotten: Vec<StepPath>, parts: Arc<str>) -> Self {
+    pub(crate) fn new(
+        definition: Option<Arc<str>>,
+        forgotten: Vec<StepPath>,
+        parts: Arc<str>,
+    ) -> Self {
         Self { definition, forgotten, parts: Some(parts), places: None }
     }
 
@@ -131,13 +140,18 @@ pub struct NotUndone {
 }
 
 impl NotUndone {
-    pub(crate) fn new(path: StepPath, tool: impl Into<Arc<str>>, problem: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn new(
+        path: StepPath,
+        tool: impl Into<Arc<str>>,
+        problem: impl Into<Arc<str>>,
+    ) -> Self {
         Self { path, tool: tool.into(), problem: problem.into() }
     }
 
     /// Formats the calls and the reasons as a sentence.
     pub(crate) fn list(calls: &[Self]) -> String {
-        let calls: Vec<String> = calls.iter().map(|call| format!("`{}` ({})", call.path, call.problem)).collect();
+        let calls: Vec<String> =
+            calls.iter().map(|call| format!("`{}` ({})", call.path, call.problem)).collect();
         format!("these calls are not undone: {}", calls.join(", "))
     }
 }

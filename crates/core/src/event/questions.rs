@@ -38,7 +38,14 @@ pub struct ApprovalRequest {
 impl ApprovalRequest {
     /// Creates a question without a time limit and without an id.
     pub(crate) fn new(message: String, payload: Encoded, answer: Encoded) -> Self {
-        Self { id: "".into(), message, payload, answer, timeout_ms: None, on_timeout: OnTimeout::Fail }
+        Self {
+            id: "".into(),
+            message,
+            payload,
+            answer,
+            timeout_ms: None,
+            on_timeout: OnTimeout::Fail,
+        }
     }
 
     /// Sets the id from the upper 32 bits of a random number.
@@ -81,7 +88,9 @@ impl ApprovalRequest {
 /// Splits the name of a question into its path and its id, if it has one: `review` or
 /// `review@3f2a91c0`.
 pub fn split_question_id(name: &str) -> (&str, Option<&str>) {
-    let is_id = |id: &str| id.len() == 8 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_id = |id: &str| {
+        id.len() == 8 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
     match name.rsplit_once('@') {
         Some((path, id)) if is_id(id) => (path, Some(id)),
         _ => (name, None),
@@ -124,7 +133,13 @@ mod tests {
     fn a_name_is_a_path_and_may_say_which_asking() {
         assert_eq!(split_question_id("review"), ("review", None));
         assert_eq!(split_question_id("a/review[2]@3f2a91c0"), ("a/review[2]", Some("3f2a91c0")));
-        for path in ["tool#1.mail@example.org", "review@3F2A91C0", "review@3f2a91c", "review@3f2a91c00", "@"] {
+        for path in [
+            "tool#1.mail@example.org",
+            "review@3F2A91C0",
+            "review@3f2a91c",
+            "review@3f2a91c00",
+            "@",
+        ] {
             assert_eq!(split_question_id(path), (path, None));
         }
         let mut question = ApprovalRequest::new("?".into(), Encoded::null(), Encoded::null());

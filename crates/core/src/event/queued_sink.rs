@@ -182,7 +182,10 @@ impl QueuedSink {
             taken: Condvar::new(),
             handed: Notify::new(),
         };
-        Self { door: Arc::new(Door { queue: Arc::new(queue), sink, deltas }), when_full: WhenFull::default() }
+        Self {
+            door: Arc::new(Door { queue: Arc::new(queue), sink, deltas }),
+            when_full: WhenFull::default(),
+        }
     }
 
     /// Sets the behaviour for a recorded event when the queue is full. Default: [`WhenFull::Wait`].
@@ -336,7 +339,10 @@ impl Queue {
                     state.told = state.lost;
                     drop(state);
                     if gap > 0 {
-                        tracing::warn!(lost = gap, "an event sink was too slow; so many events were left out");
+                        tracing::warn!(
+                            lost = gap,
+                            "an event sink was too slow; so many events were left out"
+                        );
                     }
                 }
                 Next::Flush(number) => {
@@ -389,10 +395,18 @@ impl WrappedSink {
     fn take(&self, runtime: &tokio::runtime::Runtime, event: Option<&Event>) {
         let taken = match (self, event) {
             // `emit` runs outside the tokio runtime, because it may block on another runtime.
-            (Self::Quick(sink), Some(event)) => std::panic::catch_unwind(AssertUnwindSafe(|| sink.emit(event))),
-            (Self::Quick(sink), None) => runtime.block_on(AssertUnwindSafe(sink.flush()).catch_unwind()),
-            (Self::Waiting(sink), Some(event)) => runtime.block_on(AssertUnwindSafe(sink.emit(event)).catch_unwind()),
-            (Self::Waiting(sink), None) => runtime.block_on(AssertUnwindSafe(sink.flush()).catch_unwind()),
+            (Self::Quick(sink), Some(event)) => {
+                std::panic::catch_unwind(AssertUnwindSafe(|| sink.emit(event)))
+            }
+            (Self::Quick(sink), None) => {
+                runtime.block_on(AssertUnwindSafe(sink.flush()).catch_unwind())
+            }
+            (Self::Waiting(sink), Some(event)) => {
+                runtime.block_on(AssertUnwindSafe(sink.emit(event)).catch_unwind())
+            }
+            (Self::Waiting(sink), None) => {
+                runtime.block_on(AssertUnwindSafe(sink.flush()).catch_unwind())
+            }
         };
         if let Err(panic) = taken {
             let event = event.map_or("none", Event::name);

@@ -140,7 +140,11 @@ pub struct AgentStarted {
 }
 
 impl AgentStarted {
-    pub(crate) fn new(name: Arc<str>, instructions: Option<Arc<Message>>, input: Conversation) -> Self {
+    pub(crate) fn new(
+        name: Arc<str>,
+        instructions: Option<Arc<Message>>,
+        input: Conversation,
+    ) -> Self {
         Self {
             name,
             instructions,
@@ -174,7 +178,9 @@ impl AgentStarted {
     pub(crate) fn request(&self) -> Conversation {
         match &self.instructions {
             None => self.input.clone(),
-            Some(instructions) => std::iter::once(instructions).chain(self.input.messages()).map(Arc::clone).collect(),
+            Some(instructions) => {
+                std::iter::once(instructions).chain(self.input.messages()).map(Arc::clone).collect()
+            }
         }
     }
 }
@@ -210,7 +216,9 @@ impl AnswerForm {
             Self::Text => Encoded::new(text),
             // Models often wrap JSON in a Markdown code fence.
             Self::Object => Encoded::from_json(unfenced(text).to_owned()),
-            Self::Value => serde_json::from_str(unfenced(text)).map(|wrapped: Wrapped| wrapped.value),
+            Self::Value => {
+                serde_json::from_str(unfenced(text)).map(|wrapped: Wrapped| wrapped.value)
+            }
         }
     }
 }
@@ -321,8 +329,12 @@ mod tests {
         let old = r#"{"version":1,"body":{"workflow":{"name":"w","definition":"d","input":{},"grants":["refunds"]}}}"#;
         let started: RunStarted = serde_json::from_str(old).unwrap();
         assert_eq!((&started.caller, started.tags.len()), (&None, 0));
-        assert_eq!(*started.terms(), RunTerms { scopes: vec!["refunds".into()], ..RunTerms::default() });
-        let old = r#"{"version":1,"body":{"agent":{"name":"a","input":[],"terms":{"timeout_ms":5}}}}"#;
+        assert_eq!(
+            *started.terms(),
+            RunTerms { scopes: vec!["refunds".into()], ..RunTerms::default() }
+        );
+        let old =
+            r#"{"version":1,"body":{"agent":{"name":"a","input":[],"terms":{"timeout_ms":5}}}}"#;
         let started: RunStarted = serde_json::from_str(old).unwrap();
         assert_eq!(*started.terms(), RunTerms { timeout_ms: Some(5), ..RunTerms::default() });
     }
@@ -330,8 +342,12 @@ mod tests {
     #[test]
     fn what_a_run_began_with_is_stored_and_read_back() {
         let mut workflow = WorkflowStarted::new("w".into(), "d".into(), Encoded::null());
-        let plain = serde_json::to_string(&RunStarted::new(RunBody::Workflow(workflow.clone()))).unwrap();
-        assert_eq!(plain, r#"{"version":1,"body":{"workflow":{"name":"w","definition":"d","input":null}}}"#);
+        let plain =
+            serde_json::to_string(&RunStarted::new(RunBody::Workflow(workflow.clone()))).unwrap();
+        assert_eq!(
+            plain,
+            r#"{"version":1,"body":{"workflow":{"name":"w","definition":"d","input":null}}}"#
+        );
         workflow.terms = RunTerms {
             max_steps: None,
             timeout_ms: Some(1000),

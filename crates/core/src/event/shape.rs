@@ -187,11 +187,14 @@ mod tests {
 
     #[test]
     fn what_opens_can_close() {
-        let has = |subject, edge| ALL.iter().any(|shape| shape.subject == subject && shape.edge == edge);
+        let has =
+            |subject, edge| ALL.iter().any(|shape| shape.subject == subject && shape.edge == edge);
         for shape in ALL {
             match shape.edge {
                 Edge::Opens => assert!(has(shape.subject, Edge::Closes), "{}", shape.name),
-                Edge::Closes | Edge::Retries => assert!(has(shape.subject, Edge::Opens), "{}", shape.name),
+                Edge::Closes | Edge::Retries => {
+                    assert!(has(shape.subject, Edge::Opens), "{}", shape.name);
+                }
                 Edge::Marks => {}
             }
         }
@@ -205,7 +208,9 @@ mod tests {
         }
         // serde's error for an unknown name lists all known names.
         let text = r#"{"name":"no.such","payload":null}"#;
-        let error = EventKind::deserialize(&mut serde_json::Deserializer::from_str(text)).unwrap_err().to_string();
+        let error = EventKind::deserialize(&mut serde_json::Deserializer::from_str(text))
+            .unwrap_err()
+            .to_string();
         assert_eq!(error.matches('`').count() / 2, ALL.len() + 1, "{error}");
     }
 }

@@ -103,8 +103,9 @@ impl JsonlSink {
 impl EventSink for JsonlSink {
     fn emit(&self, event: &Event) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = write_json_line(&mut *writer, event)
-            .and_then(|()| if self.deltas || event.kind.ends_run() { writer.flush() } else { Ok(()) });
+        let written = write_json_line(&mut *writer, event).and_then(|()| {
+            if self.deltas || event.kind.ends_run() { writer.flush() } else { Ok(()) }
+        });
         if let Err(error) = written {
             tracing::warn!(%error, "an event could not be written to its file");
         }

@@ -11,7 +11,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Mutex;
 
-use super::{ExecutorError, ExecutorErrorKind, StepAnswer, StepBatch, StepCall, StepDelivery, StepRecorder};
+use super::{
+    ExecutorError, ExecutorErrorKind, StepAnswer, StepBatch, StepCall, StepDelivery, StepRecorder,
+};
 use crate::error::{ControlError, Result};
 use crate::event::{Event, EventKind, EventSink, RunBody, RunId, RunStarted, WorkflowStarted};
 use crate::future::BoxFuture;
@@ -65,8 +67,11 @@ impl RemoteRun {
     /// Fails if a resource of the run cannot be created, or this runtime is being drained.
     pub(crate) fn begin(host: &Arc<Host>, call: &StepCall, delivery: &Delivery) -> Result<Self> {
         let recorder = &delivery.recorder;
-        let mut started =
-            WorkflowStarted::new(Arc::clone(&call.workflow), Arc::clone(&call.definition), Encoded::null());
+        let mut started = WorkflowStarted::new(
+            Arc::clone(&call.workflow),
+            Arc::clone(&call.definition),
+            Encoded::null(),
+        );
         started.terms.compensate = call.compensate;
         let mut started = RunStarted::new(RunBody::Workflow(started));
         started.caller.clone_from(&call.caller);
@@ -92,12 +97,23 @@ impl RemoteRun {
         host.running.begin(&shared)?;
         let run = Self { shared, forwarded };
         let now = run.shared.now();
-        let event = |kind| Event { run_id: call.run.clone(), seq: 0, part: 0, time: now, path: StepPath::root(), kind };
+        let event = |kind| Event {
+            run_id: call.run.clone(),
+            seq: 0,
+            part: 0,
+            time: now,
+            path: StepPath::root(),
+            kind,
+        };
         let mut events = vec![event(EventKind::RunStarted(Arc::new(started)))];
         // The clocks of the two processes differ, so only the age of a record counts.
         let ago = |time: Timestamp| call.at.since(time);
-        let earlier = |time: Timestamp| Timestamp::from_millis(now.as_millis().saturating_sub(millis(ago(time))));
-        events.extend(call.records.iter().cloned().map(|event| Event { time: earlier(event.time), ..event }));
+        let earlier = |time: Timestamp| {
+            Timestamp::from_millis(now.as_millis().saturating_sub(millis(ago(time))))
+        };
+        events.extend(
+            call.records.iter().cloned().map(|event| Event { time: earlier(event.time), ..event }),
+        );
         if !call.spent.is_empty() {
             events.push(event(EventKind::RunSpent(Arc::new(call.spent.clone()))));
         }
@@ -113,7 +129,10 @@ impl RemoteRun {
 
     /// Reports the strongest effect of the calls that wait for the steps above to the process that
     /// owns the run.
-    pub(crate) fn tell_waits(&self, effects: Effects) -> BoxFuture<'static, Result<(), StoreError>> {
+    pub(crate) fn tell_waits(
+        &self,
+        effects: Effects,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
         let forwarded = Arc::clone(&self.forwarded);
         Box::pin(async move { forwarded.send(Vec::new(), Vec::new(), Some(effects)).await })
     }
@@ -172,14 +191,18 @@ impl ForwardingStore {
         }
         let (delivery, number) = (self.delivery.clone(), *sent);
         *sent += 1;
-        let kept = self.recorder.record(StepBatch { delivery, number, events, answers, waits }).await;
+        let kept =
+            self.recorder.record(StepBatch { delivery, number, events, answers, waits }).await;
         kept.map_err(|error| {
             let kind = match error.kind() {
                 // Like a writer that lost its lease: this delivery no longer owns the step.
                 ExecutorErrorKind::Ended | ExecutorErrorKind::Taken => StoreErrorKind::Fenced,
                 _ => StoreErrorKind::Io,
             };
-            let refused = StoreError::new(kind, format!("the run did not keep the records of its step: {error}"));
+            let refused = StoreError::new(
+                kind,
+                format!("the run did not keep the records of its step: {error}"),
+            );
             self.refused.get_or_init(|| refused).clone()
         })
     }
@@ -188,7 +211,10 @@ impl ForwardingStore {
 /// Error of all operations but `append`: the journal serves a single step, so it cannot be opened
 /// or read.
 fn only_appended<T>() -> Result<T, StoreError> {
-    Err(StoreError::new(StoreErrorKind::Unsupported, "the run is kept by the process that handed out its step"))
+    Err(StoreError::new(
+        StoreErrorKind::Unsupported,
+        "the run is kept by the process that handed out its step",
+    ))
 }
 
 #[async_trait]
@@ -208,7 +234,8 @@ impl Store for ForwardingStore {
         let answers: Vec<StepAnswer> = answered
             .into_iter()
             .map(|answered| {
-                let outcome = read_outcome(&answered.outcome).unwrap_or_else(|| Err(ControlError::not_understood()));
+                let outcome = read_outcome(&answered.outcome)
+                    .unwrap_or_else(|| Err(ControlError::not_understood()));
                 StepAnswer::new(answered.message.0, outcome)
             })
             .collect();

@@ -61,7 +61,13 @@ impl StepDelivery {
 
     /// Returns the batch that takes the step.
     pub(crate) fn first(&self) -> StepBatch {
-        StepBatch { delivery: self.clone(), number: 0, events: Vec::new(), answers: Vec::new(), waits: None }
+        StepBatch {
+            delivery: self.clone(),
+            number: 0,
+            events: Vec::new(),
+            answers: Vec::new(),
+            waits: None,
+        }
     }
 }
 

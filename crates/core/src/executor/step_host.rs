@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ExecutorError, ExecutorErrorKind, HiddenCalls, StepAnswer, StepBatch, StepDelivery, StepRecorder, StepSignal,
+    ExecutorError, ExecutorErrorKind, HiddenCalls, StepAnswer, StepBatch, StepDelivery,
+    StepRecorder, StepSignal,
 };
 use crate::event::{Event, EventKind, ModelDelta, PauseReason, Subject};
 use crate::path::StepPath;
@@ -73,7 +74,12 @@ impl State {
     /// # Errors
     /// Fails if another delivery took the step, an earlier batch is missing, or the batch starts a
     /// subject that is already open.
-    fn takes(&mut self, delivery: &StepDelivery, number: u64, events: &[Event]) -> Result<bool, ExecutorError> {
+    fn takes(
+        &mut self,
+        delivery: &StepDelivery,
+        number: u64,
+        events: &[Event],
+    ) -> Result<bool, ExecutorError> {
         let StepDelivery { run, path, attempt, id } = delivery;
         if self.taken.as_ref().is_some_and(|taken| taken != id) {
             let message = format!(
@@ -147,14 +153,20 @@ impl StepHost {
             ControlRequest::Unpause => StepSignal::Unpause,
             ControlRequest::Drain => StepSignal::Drain,
             // Cancellation reaches the step when its host ends.
-            ControlRequest::Cancel { reason } => StepSignal::Stop { reason: reason.as_str().into() },
+            ControlRequest::Cancel { reason } => {
+                StepSignal::Stop { reason: reason.as_str().into() }
+            }
             ControlRequest::Answer { node, question, answer, by } => {
-                let node = question.as_ref().map_or_else(|| node.clone(), |question| format!("{node}@{question}"));
+                let node = question
+                    .as_ref()
+                    .map_or_else(|| node.clone(), |question| format!("{node}@{question}"));
                 StepSignal::Answer { request, node, answer: answer.clone(), by: by.clone() }
             }
             // Steps accept neither messages nor a close.
             ControlRequest::Message { .. } | ControlRequest::Close => return task::Poll::Pending,
-            ControlRequest::Retry { node, by } => StepSignal::Retry { request, node: node.clone(), by: by.clone() },
+            ControlRequest::Retry { node, by } => {
+                StepSignal::Retry { request, node: node.clone(), by: by.clone() }
+            }
         };
         // The step reports an outcome only for answers and retries.
         if asked.request.node().is_some() {
@@ -182,7 +194,9 @@ impl StepHost {
             Subject::Node | Subject::Approval => path != step,
             Subject::Run => match kind {
                 EventKind::RunPaused { reason, .. } => *reason != PauseReason::Operator,
-                EventKind::RunResumed { recovered, redefined, .. } => !recovered && redefined.is_none(),
+                EventKind::RunResumed { recovered, redefined, .. } => {
+                    !recovered && redefined.is_none()
+                }
                 EventKind::RunStep { .. } => true,
                 _ => false,
             },
@@ -222,7 +236,8 @@ impl StepRecorder for StepHost {
             // the end of the step.
             let mut state = locked(state);
             if let Some(reason) = &state.ended {
-                let message = format!("the run `{}` no longer waits for the step `{step}`: {reason}", run.id);
+                let message =
+                    format!("the run `{}` no longer waits for the step `{step}`: {reason}", run.id);
                 return Err(ExecutorError::new(ExecutorErrorKind::Ended, message));
             }
             if state.takes(&delivery, number, &events)? {
@@ -278,7 +293,10 @@ impl StepRecorder for StepHost {
 
 impl fmt::Debug for StepHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StepHost").field("run", &self.0.run.id).field("path", &self.0.path).finish_non_exhaustive()
+        f.debug_struct("StepHost")
+            .field("run", &self.0.run.id)
+            .field("path", &self.0.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -306,7 +324,8 @@ impl HandedOut {
         let first = sender.clone();
         run.listen(path, sender);
         if run.is_held() {
-            let request = if run.is_draining() { ControlRequest::Drain } else { ControlRequest::Pause };
+            let request =
+                if run.is_draining() { ControlRequest::Drain } else { ControlRequest::Pause };
             // Cannot fail, because this function owns the receiver.
             let _ = first.send(Asked { request, by: None, reply: None });
         }

@@ -119,7 +119,8 @@ impl HiddenCalls {
     /// Returns the strongest effect of the waiting calls.
     pub(crate) fn waited_for(&self) -> Effects {
         let state = self.state();
-        let waiting = state.waiting.iter().filter(|call| !call.watches).map(|call| Some(call.effect));
+        let waiting =
+            state.waiting.iter().filter(|call| !call.watches).map(|call| Some(call.effect));
         HiddenEffect::strongest(waiting).map_or(Effects::None, HiddenEffect::as_effects)
     }
 
@@ -127,7 +128,8 @@ impl HiddenCalls {
     pub(crate) fn set_remote_waiting(&self, effects: Effects) {
         let mut state = self.state();
         // Ignores a late report of calls that are allowed by now.
-        state.elsewhere = HiddenEffect::of_effects(effects).filter(|effect| !state.is_open(*effect));
+        state.elsewhere =
+            HiddenEffect::of_effects(effects).filter(|effect| !state.is_open(*effect));
         self.changed.store(true, Ordering::Relaxed);
     }
 
@@ -172,7 +174,8 @@ impl HiddenCalls {
             HiddenEffect::Writes => (state.may_read, state.may_write) = (true, true),
         }
         let waiting = std::mem::take(&mut state.waiting);
-        let (woken, rest): (Vec<Waiting>, _) = waiting.into_iter().partition(|call| state.is_open(call.effect));
+        let (woken, rest): (Vec<Waiting>, _) =
+            waiting.into_iter().partition(|call| state.is_open(call.effect));
         state.waiting = rest;
         state.elsewhere = state.elsewhere.filter(|effect| !state.is_open(*effect));
         drop(state);
@@ -206,14 +209,21 @@ impl HiddenCallWait<'_> {
         if state.is_open(self.effect) {
             return Poll::Ready(());
         }
-        let known = self.number.and_then(|number| state.waiting.iter_mut().find(|call| call.number == number));
+        let known = self
+            .number
+            .and_then(|number| state.waiting.iter_mut().find(|call| call.number == number));
         if let Some(known) = known {
             known.waker.clone_from(cx.waker());
             return Poll::Pending;
         }
         state.begun += 1;
         let number = state.begun;
-        state.waiting.push(Waiting { number, effect: self.effect, waker: cx.waker().clone(), watches: self.watches });
+        state.waiting.push(Waiting {
+            number,
+            effect: self.effect,
+            waker: cx.waker().clone(),
+            watches: self.watches,
+        });
         self.number = Some(number);
         if !self.watches {
             self.turn.changed.store(true, Ordering::Relaxed);
@@ -246,7 +256,9 @@ mod tests {
         let turn = HiddenCalls::new(&Arc::default());
         let mut first = Box::pin(turn.opened(HiddenEffect::Writes));
         let mut second = Box::pin(turn.opened(HiddenEffect::Writes));
-        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        assert!(
+            first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none()
+        );
         drop(first);
         assert!(turn.is_waited_for());
         turn.open(HiddenEffect::Reads);

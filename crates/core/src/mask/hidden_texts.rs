@@ -22,7 +22,8 @@ pub struct SecretMasker(Vec<String>);
 impl SecretMasker {
     /// Creates the set of these strings, without those of fewer than six bytes.
     pub fn new(texts: impl IntoIterator<Item = String>) -> Self {
-        let mut texts: Vec<String> = texts.into_iter().filter(|text| text.len() >= SHORTEST).collect();
+        let mut texts: Vec<String> =
+            texts.into_iter().filter(|text| text.len() >= SHORTEST).collect();
         // Equal secrets must be adjacent for `dedup`, so ties are sorted by text.
         texts.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
         texts.dedup();
@@ -58,7 +59,9 @@ impl SecretMasker {
                 }
                 None => false,
             },
-            Value::Array(items) => items.iter_mut().fold(false, |found, item| self.mask_value(item) | found),
+            Value::Array(items) => {
+                items.iter_mut().fold(false, |found, item| self.mask_value(item) | found)
+            }
             Value::Object(fields) => self.mask_fields(fields),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
@@ -113,7 +116,9 @@ mod tests {
 
     #[test]
     fn a_secret_is_masked_in_every_text_of_a_value() {
-        let hidden = SecretMasker::new(["sk-12345", "Bearer sk-12345", "short", "a\"quoted\""].map(ToOwned::to_owned));
+        let hidden = SecretMasker::new(
+            ["sk-12345", "Bearer sk-12345", "short", "a\"quoted\""].map(ToOwned::to_owned),
+        );
         let inside = json!({"header": "Bearer sk-12345"}).to_string();
         let mut value = json!({
             "text": "your header was Bearer sk-12345, and short", "list": ["sk-12345", 7, null],

@@ -75,10 +75,19 @@ impl Memory for InProcessMemory {
         Ok(())
     }
 
-    async fn search(&self, user: &str, query: &MemoryQuery) -> Result<Vec<MemoryEntry>, StoreError> {
-        let wanted: Option<BTreeSet<String>> = query.get_text().map(|text| words(text).take(MOST_WORDS).collect());
+    async fn search(
+        &self,
+        user: &str,
+        query: &MemoryQuery,
+    ) -> Result<Vec<MemoryEntry>, StoreError> {
+        let wanted: Option<BTreeSet<String>> =
+            query.get_text().map(|text| words(text).take(MOST_WORDS).collect());
         let users = self.users();
-        let entries = users.get(user).into_iter().flat_map(BTreeMap::values).filter(|entry| query.admits(entry));
+        let entries = users
+            .get(user)
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .filter(|entry| query.admits(entry));
         let mut found: Vec<(usize, &MemoryEntry)> = entries
             .filter_map(|entry| match &wanted {
                 None => Some((0, entry)),

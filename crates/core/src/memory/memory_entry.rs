@@ -81,11 +81,17 @@ impl MemoryNote {
         if self.text.trim().is_empty() {
             Some("its text is empty; say what is to be remembered".to_owned())
         } else if size > Self::MAX_TEXT {
-            Some(format!("its text has {size} bytes, more than the {} of one; save it in parts", Self::MAX_TEXT))
+            Some(format!(
+                "its text has {size} bytes, more than the {} of one; save it in parts",
+                Self::MAX_TEXT
+            ))
         } else if self.tags.len() > Self::MAX_TAGS {
             Some(format!("it has {} tags; it may have {} at most", self.tags.len(), Self::MAX_TAGS))
         } else if self.tags.iter().any(|(key, value)| key.is_empty() || long(key) || long(value)) {
-            Some(format!("a tag has no key, or a key or value of more than {} bytes; make it shorter", Self::MAX_TAG))
+            Some(format!(
+                "a tag has no key, or a key or value of more than {} bytes; make it shorter",
+                Self::MAX_TAG
+            ))
         } else {
             None
         }

@@ -66,7 +66,8 @@ pub trait Memory: Send + Sync + 'static {
     ///
     /// # Errors
     /// `locked`, `damaged` or `io` if the storage fails.
-    async fn search(&self, user: &str, query: &MemoryQuery) -> Result<Vec<MemoryEntry>, StoreError>;
+    async fn search(&self, user: &str, query: &MemoryQuery)
+    -> Result<Vec<MemoryEntry>, StoreError>;
 
     /// Removes the user's entry with this id. Returns `true` if it existed.
     ///

@@ -39,7 +39,12 @@ pub(crate) fn derived_id(key: &str, text: &str) -> String {
 }
 
 impl UserMemory {
-    pub(crate) fn new(memory: Arc<dyn Memory>, user: Arc<str>, clock: Arc<dyn Clock>, ids: MemoryIds) -> Self {
+    pub(crate) fn new(
+        memory: Arc<dyn Memory>,
+        user: Arc<str>,
+        clock: Arc<dyn Clock>,
+        ids: MemoryIds,
+    ) -> Self {
         Self { memory, user, clock, ids }
     }
 

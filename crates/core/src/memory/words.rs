@@ -7,13 +7,15 @@ pub const MOST_WORDS: usize = 64;
 /// Returns the words of a string in lower case. In scripts without spaces between words, each
 /// character is a word.
 pub fn words(text: &str) -> impl Iterator<Item = String> {
-    let mut signs = text.chars().filter(|sign| !is_mark(*sign)).flat_map(char::to_lowercase).peekable();
+    let mut signs =
+        text.chars().filter(|sign| !is_mark(*sign)).flat_map(char::to_lowercase).peekable();
     std::iter::from_fn(move || {
         while signs.next_if(|sign| !sign.is_alphanumeric()).is_some() {}
         let first = signs.next()?;
         let mut word = String::from(first);
         while !is_single_char_word(first)
-            && let Some(next) = signs.next_if(|next| next.is_alphanumeric() && !is_single_char_word(*next))
+            && let Some(next) =
+                signs.next_if(|next| next.is_alphanumeric() && !is_single_char_word(*next))
         {
             word.push(next);
         }

@@ -63,7 +63,9 @@ impl<'de> Visitor<'de> for MessagePartVisitor {
                     PartType::Text => Part::Text { text: Text::deserialize(rest)?.text },
                     PartType::Reasoning => Part::Reasoning(Reasoning::deserialize(rest)?),
                     PartType::ToolCall => Part::ToolCall(Arc::new(ToolCall::deserialize(rest)?)),
-                    PartType::ToolResult => Part::ToolResult(Arc::new(ToolResult::deserialize(rest)?)),
+                    PartType::ToolResult => {
+                        Part::ToolResult(Arc::new(ToolResult::deserialize(rest)?))
+                    }
                     PartType::Media => Part::Media(Media::deserialize(rest)?),
                 })
             }
@@ -120,8 +122,11 @@ mod tests {
             let value: Value = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::from_value::<Part>(value.clone()).unwrap(), part);
             let (first, rest) = text.split_once(',').unwrap();
-            let last =
-                format!("{{{},{}}}", rest.trim_end_matches('}').to_owned() + &"}".repeat(braces(rest)), &first[1..]);
+            let last = format!(
+                "{{{},{}}}",
+                rest.trim_end_matches('}').to_owned() + &"}".repeat(braces(rest)),
+                &first[1..]
+            );
             assert_eq!(serde_json::from_str::<Part>(&last).unwrap(), part, "{last}");
         }
     }

@@ -27,7 +27,8 @@ impl ToolContent {
 
     /// Returns the size of the text, files and links in bytes.
     pub(crate) fn size(beside: Option<&Self>) -> u64 {
-        let bytes = beside.map_or(0, |of| of.text.as_ref().map_or(0, String::len) + of.size_of_parts());
+        let bytes =
+            beside.map_or(0, |of| of.text.as_ref().map_or(0, String::len) + of.size_of_parts());
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
@@ -125,7 +126,9 @@ impl ToolResult {
     /// whole answer.
     #[doc(alias = "output_bytes")]
     pub fn output_size(&self) -> u64 {
-        let json = self.whole_bytes.unwrap_or_else(|| u64::try_from(self.output.len()).unwrap_or(u64::MAX));
+        let json = self
+            .whole_bytes
+            .unwrap_or_else(|| u64::try_from(self.output.len()).unwrap_or(u64::MAX));
         json.saturating_add(ToolContent::size(self.content.as_deref()))
     }
 
@@ -150,12 +153,16 @@ impl ToolResult {
             ToolPart::Media(file) if is_sent(file) => None,
             ToolPart::Media(Media { mime_type, url, name }) => {
                 let name = name.as_ref().map(|name| format!(" `{name}`")).unwrap_or_default();
-                let at = if url.starts_with("data:") { String::new() } else { format!(" at {url}") };
+                let at =
+                    if url.starts_with("data:") { String::new() } else { format!(" at {url}") };
                 Some(format!("[{mime_type}{name}{at} left out]"))
             }
             ToolPart::Link(ResourceLink { uri, name, mime_type }) => {
                 let name = name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-                let of = mime_type.as_ref().map(|mime_type| format!(" ({mime_type})")).unwrap_or_default();
+                let of = mime_type
+                    .as_ref()
+                    .map(|mime_type| format!(" ({mime_type})"))
+                    .unwrap_or_default();
                 Some(format!("[{name}{uri}{of}]"))
             }
         });

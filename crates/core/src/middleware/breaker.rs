@@ -30,7 +30,12 @@ use crate::model::{ModelError, ModelErrorKind, ModelInfo, ModelResponse};
 /// # let _ = runtime;
 /// ```
 pub fn circuit_breaker(failures: u32, rest: Duration) -> CircuitBreaker {
-    CircuitBreaker { failures: failures.max(1), rest, of: Limited::Models, circuits: Mutex::default() }
+    CircuitBreaker {
+        failures: failures.max(1),
+        rest,
+        of: Limited::Models,
+        circuits: Mutex::default(),
+    }
 }
 
 /// Refuses calls to a model, or to tools, that fail repeatedly; created by [`circuit_breaker`].
@@ -123,7 +128,9 @@ impl Middleware for CircuitBreaker {
         let Some(key) = self.of.key_of(step) else { return Ok(Flow::Continue) };
         let Some(left) = self.left(key) else { return Ok(Flow::Continue) };
         let name = &step.call().name;
-        let message = format!("`{name}` has failed too often and is left alone for {left:?}; do without it until then");
+        let message = format!(
+            "`{name}` has failed too often and is left alone for {left:?}; do without it until then"
+        );
         Ok(Flow::Return(step.result(ToolStatus::Error, message)))
     }
 
@@ -134,9 +141,16 @@ impl Middleware for CircuitBreaker {
         Ok(())
     }
 
-    async fn on_tool_error(&self, step: &ToolStep, result: &ToolResult) -> Result<Flow<ToolResult>> {
+    async fn on_tool_error(
+        &self,
+        step: &ToolStep,
+        result: &ToolResult,
+    ) -> Result<Flow<ToolResult>> {
         if let Some(key) = self.of.key_of(step)
-            && matches!(result.status, ToolStatus::Error | ToolStatus::Timeout | ToolStatus::Panicked)
+            && matches!(
+                result.status,
+                ToolStatus::Error | ToolStatus::Timeout | ToolStatus::Panicked
+            )
         {
             self.failed(key);
         }
@@ -149,8 +163,11 @@ impl Middleware for CircuitBreaker {
         }
         let Some(left) = self.left(key(step.info())) else { return Ok(Flow::Continue) };
         let ModelInfo { provider, model } = step.info();
-        let message = format!("`{provider}/{model}` has failed too often and is left alone for {left:?}");
-        Err(Error::Model(Arc::new(ModelError::new(ModelErrorKind::Overloaded, message).with_retry_after(left))))
+        let message =
+            format!("`{provider}/{model}` has failed too often and is left alone for {left:?}");
+        Err(Error::Model(Arc::new(
+            ModelError::new(ModelErrorKind::Overloaded, message).with_retry_after(left),
+        )))
     }
 
     async fn after_model(&self, step: &mut ModelStep, _: &mut ModelResponse) -> Result<()> {
@@ -160,7 +177,11 @@ impl Middleware for CircuitBreaker {
         Ok(())
     }
 
-    async fn on_model_error(&self, step: &mut ModelStep, error: &ModelError) -> Result<Flow<Recovery>> {
+    async fn on_model_error(
+        &self,
+        step: &mut ModelStep,
+        error: &ModelError,
+    ) -> Result<Flow<Recovery>> {
         if error.kind().is_retryable() && !self.of.is_for_tools() {
             self.failed(key(step.info()));
         }

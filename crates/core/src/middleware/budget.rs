@@ -44,7 +44,14 @@ use crate::time::Timestamp;
 /// ```
 pub fn token_budget(max_tokens: u64) -> TokenBudget {
     let name = format!("token_budget_{max_tokens}").into();
-    TokenBudget { max_tokens, name, scope: Scope::Run, window: None, fails: false, reservations: Arc::default() }
+    TokenBudget {
+        max_tokens,
+        name,
+        scope: Scope::Run,
+        window: None,
+        fails: false,
+        reservations: Arc::default(),
+    }
 }
 
 /// Scope of a [`TokenBudget`]: the agents or runs whose tokens it counts.
@@ -162,7 +169,10 @@ impl TokenBudget {
         let Some((store, _)) = run.log.store() else {
             let problem = "it counts the tokens of several runs, and there is no store that has them; give the runtime one with \
                            `Runtime::builder().store(..)`";
-            return Err(Error::Middleware { name: Arc::clone(&self.name), problem: problem.to_owned() });
+            return Err(Error::Middleware {
+                name: Arc::clone(&self.name),
+                problem: problem.to_owned(),
+            });
         };
         Ok(usage_of_runs(store, runs, Some(&run.id)).await?.total_tokens())
     }
@@ -180,8 +190,9 @@ impl Middleware for TokenBudget {
 
     async fn before_model(&self, step: &mut ModelStep) -> Result<Flow<ModelResponse>> {
         let before = self.tokens_of_other_runs(step).await?;
-        let refuses =
-            |spent: u64, least: u64| spent >= self.max_tokens || spent.saturating_add(least) > self.max_tokens;
+        let refuses = |spent: u64, least: u64| {
+            spent >= self.max_tokens || spent.saturating_add(least) > self.max_tokens
+        };
         let spent_by = |step: &ModelStep| before.saturating_add(tokens(&step.spent()));
         let (goes, spent) = match self.scope {
             // The calls of one agent are sequential, so they need no reservations.

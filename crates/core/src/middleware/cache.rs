@@ -100,7 +100,12 @@ pub trait CacheStore: Send + Sync {
     ///
     /// # Errors
     /// If it cannot be written.
-    async fn put(&self, key: &str, text: String, expires: Option<Timestamp>) -> Result<(), StoreError>;
+    async fn put(
+        &self,
+        key: &str,
+        text: String,
+        expires: Option<Timestamp>,
+    ) -> Result<(), StoreError>;
 }
 
 /// Stores a limited number of strings in memory, and drops the oldest first. Clones share their
@@ -188,7 +193,10 @@ impl Middleware for Cache {
     async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
         let whole = matches!(response.stop_reason, StopReason::Stop | StopReason::ToolCalls);
         // An answer with `answered_by` came from middleware, not from a model.
-        let Some(request) = step.note(NOTE).filter(|_| whole && response.answered_by.is_none()) else { return Ok(()) };
+        let Some(request) = step.note(NOTE).filter(|_| whole && response.answered_by.is_none())
+        else {
+            return Ok(());
+        };
         let now = step.context().now().as_millis();
         let expires = self.ttl.map(|ttl| {
             let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
@@ -206,8 +214,12 @@ impl Middleware for Cache {
 /// Returns the canonical JSON of all data that the answer depends on.
 fn canonical(step: &ModelStep) -> Option<String> {
     let request = &step.request;
-    let tools: Vec<_> =
-        request.tools.definitions().iter().map(|tool| json!([tool.name, tool.description, tool.parameters])).collect();
+    let tools: Vec<_> = request
+        .tools
+        .definitions()
+        .iter()
+        .map(|tool| json!([tool.name, tool.description, tool.parameters]))
+        .collect();
     let output = request.output.as_ref().map(|output| format!("{output:?}"));
     let info = step.info();
     serde_json::to_string(&json!({

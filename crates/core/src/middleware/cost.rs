@@ -85,7 +85,9 @@ impl Prices {
     /// Returns the cost of rows from [`Runtime::spending`](crate::Runtime::spending) or
     /// [`RunHandle::spending`](crate::RunHandle::spending). A model without a price costs nothing.
     pub fn cost(&self, rows: &[Spending]) -> f64 {
-        rows.iter().filter_map(|row| Some(self.get(&row.provider, &row.model)?.of(&row.usage))).sum()
+        rows.iter()
+            .filter_map(|row| Some(self.get(&row.provider, &row.model)?.of(&row.usage)))
+            .sum()
     }
 }
 
@@ -230,7 +232,8 @@ impl Middleware for CostTracker {
         if let Some(most) = self.max_cost {
             let ask = |step: &ModelStep, others: &[Spending], own: &Spending| {
                 let sum = |rows: &[Spending]| self.prices.cost(rows);
-                let (spent, expected) = (sum(&step.spent()), sum(others) + sum(std::slice::from_ref(own)));
+                let (spent, expected) =
+                    (sum(&step.spent()), sum(others) + sum(std::slice::from_ref(own)));
                 let room = spent < most && spent + sum(&step.at_least()) <= most;
                 // If a price or the limit is NaN, the comparison has no result, and the call is
                 // refused.
@@ -250,16 +253,22 @@ impl Middleware for CostTracker {
 
     async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
         let info = step.info().clone();
-        let cost = self.prices.get(&info.provider, &info.model).map(|price| price.of(&response.usage));
+        let cost =
+            self.prices.get(&info.provider, &info.model).map(|price| price.of(&response.usage));
         let amount = cost.unwrap_or(0.0);
-        *self.totals.lock().unwrap_or_else(PoisonError::into_inner).entry(step.agent().to_owned()).or_default() +=
-            amount;
+        *self
+            .totals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(step.agent().to_owned())
+            .or_default() += amount;
         if self.sinks.is_empty() {
             return Ok(());
         }
         // The journal does not contain this call yet, so its amount is added below.
         let spent = step.spent();
-        let own: Vec<Spending> = spent.iter().filter(|row| *row.agent == *step.agent()).cloned().collect();
+        let own: Vec<Spending> =
+            spent.iter().filter(|row| *row.agent == *step.agent()).cloned().collect();
         let cost = Cost {
             run_id: step.context().run_id().clone(),
             agent: step.agent().into(),

@@ -35,7 +35,9 @@ use crate::model::{Model, ModelError, ModelErrorKind, ModelResponse, ModelSource
 /// # Ok(())
 /// # }
 /// ```
-pub fn fallback_models<M: Into<ModelSource>>(models: impl IntoIterator<Item = M>) -> FallbackModels {
+pub fn fallback_models<M: Into<ModelSource>>(
+    models: impl IntoIterator<Item = M>,
+) -> FallbackModels {
     FallbackModels { models: models.into_iter().map(Into::into).collect(), on: Arc::new(may_pass) }
 }
 
@@ -71,12 +73,15 @@ impl FallbackModels {
     fn next(&self, step: &ModelStep) -> Option<Arc<dyn Model>> {
         let host = step.context().host();
         let tried = |model: &dyn Model| {
-            model.info() == step.info() || step.failed().iter().any(|attempt| attempt.info == *model.info())
+            model.info() == step.info()
+                || step.failed().iter().any(|attempt| attempt.info == *model.info())
         };
         // `output` is only set for a model with native output, so another model must support it as
         // well.
         let fits = |model: &dyn Model| match &step.request.output {
-            Some(schema) => model.output_mode(schema, !step.request.tools.is_empty()) == Ok(OutputMode::Native),
+            Some(schema) => {
+                model.output_mode(schema, !step.request.tools.is_empty()) == Ok(OutputMode::Native)
+            }
             None => true,
         };
         self.models.iter().find_map(|source| match host.open(source) {
@@ -105,7 +110,8 @@ impl Middleware for FallbackModels {
         if let Some(last) = step.failed().last()
             && last.info != *step.info()
             && step.failed().iter().any(|attempt| attempt.info == *step.info())
-            && let Some(source) = self.models.iter().find(|source| source.info().is_ok_and(|info| info == last.info))
+            && let Some(source) =
+                self.models.iter().find(|source| source.info().is_ok_and(|info| info == last.info))
             && let Ok(model) = step.context().host().open(source)
         {
             step.set_model(model);
@@ -113,7 +119,11 @@ impl Middleware for FallbackModels {
         Ok(Flow::Continue)
     }
 
-    async fn on_model_error(&self, step: &mut ModelStep, error: &ModelError) -> Result<Flow<Recovery>> {
+    async fn on_model_error(
+        &self,
+        step: &mut ModelStep,
+        error: &ModelError,
+    ) -> Result<Flow<Recovery>> {
         if !(self.on)(error) {
             return Ok(Flow::Continue);
         }

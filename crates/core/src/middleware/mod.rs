@@ -201,7 +201,11 @@ pub trait Middleware: Send + Sync {
     }
 
     /// Called when a model call has failed.
-    async fn on_model_error(&self, step: &mut ModelStep, error: &ModelError) -> Result<Flow<Recovery>> {
+    async fn on_model_error(
+        &self,
+        step: &mut ModelStep,
+        error: &ModelError,
+    ) -> Result<Flow<Recovery>> {
         Ok(Flow::Continue)
     }
 
@@ -230,7 +234,11 @@ pub trait Middleware: Send + Sync {
 
     /// Called when a tool call ended without a successful result. The hook may return a
     /// replacement.
-    async fn on_tool_error(&self, step: &ToolStep, result: &ToolResult) -> Result<Flow<ToolResult>> {
+    async fn on_tool_error(
+        &self,
+        step: &ToolStep,
+        result: &ToolResult,
+    ) -> Result<Flow<ToolResult>> {
         Ok(Flow::Continue)
     }
 

@@ -26,7 +26,13 @@ use crate::model::{ModelInfo, ModelResponse};
 /// # let _ = runtime;
 /// ```
 pub fn rate_limit(requests: u32, interval: Duration) -> RateLimit {
-    RateLimit { requests: requests.max(1), tokens: None, interval, of: Limited::Models, windows: Mutex::default() }
+    RateLimit {
+        requests: requests.max(1),
+        tokens: None,
+        interval,
+        of: Limited::Models,
+        windows: Mutex::default(),
+    }
 }
 
 /// Delays model calls, or tool calls, to respect a limit; created by [`rate_limit`].
@@ -63,7 +69,8 @@ impl Limited {
     /// Returns the key of the called tool, if the limit applies to it.
     pub(super) fn key_of(&self, step: &ToolStep) -> Option<(String, String)> {
         let Self::Tools(names) = self else { return None };
-        let name = step.definition().map_or(&*step.call().name, |definition| definition.catalogue_name());
+        let name =
+            step.definition().map_or(&*step.call().name, |definition| definition.catalogue_name());
         let is_named = names.contains(name) || names.contains(&step.call().name);
         is_named.then(|| ("tool".to_owned(), name.to_owned()))
     }
@@ -122,7 +129,8 @@ impl RateLimit {
         }
         // The tokens of running calls are unknown, so calls are allowed until the finished calls
         // have reached the limit.
-        let used = window.tokens.iter().fold(0_u64, |used, (_, tokens)| used.saturating_add(*tokens));
+        let used =
+            window.tokens.iter().fold(0_u64, |used, (_, tokens)| used.saturating_add(*tokens));
         if self.tokens.is_some_and(|most| used >= most) {
             return window.tokens.front().map(|(at, _)| *at + self.interval);
         }
@@ -170,7 +178,11 @@ impl Middleware for RateLimit {
     async fn after_model(&self, step: &mut ModelStep, response: &mut ModelResponse) -> Result<()> {
         let tokens = response.usage.total_tokens();
         if self.tokens.is_some() && tokens > 0 && !self.of.is_for_tools() {
-            self.windows().entry(key(step.info())).or_default().tokens.push_back((Instant::now(), tokens));
+            self.windows()
+                .entry(key(step.info()))
+                .or_default()
+                .tokens
+                .push_back((Instant::now(), tokens));
         }
         Ok(())
     }

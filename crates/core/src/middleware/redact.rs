@@ -49,7 +49,12 @@ mod tests {
 
     #[test]
     fn what_is_taken_out_and_what_is_left() {
-        let all = redact().secret("a \"quoted\" secret").emails().cards().social_security_numbers().phone_numbers();
+        let all = redact()
+            .secret("a \"quoted\" secret")
+            .emails()
+            .cards()
+            .social_security_numbers()
+            .phone_numbers();
         let all = all.redactor().unwrap();
         for (text, expected) in [
             ("to ada.l+x@example.org, please.", "to [redacted], please."),
@@ -77,16 +82,27 @@ mod tests {
 
     #[test]
     fn it_looks_into_json_however_deep() {
-        let all = redact().secret("pass-word \"x\"").secret("987654321").emails().cards().redactor().unwrap();
+        let all = redact()
+            .secret("pass-word \"x\"")
+            .secret("987654321")
+            .emails()
+            .cards()
+            .redactor()
+            .unwrap();
         let mut value = serde_json::json!({"a": "pass-word \"x\"", "b": [987_654_321, 4_111_111_111_111_111_u64, 7],
             "c": "Write to ada@example.org, 4111 1111 1111 1111."});
         for depth in 0..6 {
             let text = value.to_string();
             let without = all.text(&text);
             // Read back as deep as it was written.
-            let mut read: serde_json::Value = serde_json::from_str(&without).expect("it stays JSON");
+            let mut read: serde_json::Value =
+                serde_json::from_str(&without).expect("it stays JSON");
             for _ in 0..depth {
-                let text = read.as_array().and_then(|list| list[0].as_str()).expect("a text in a list").to_owned();
+                let text = read
+                    .as_array()
+                    .and_then(|list| list[0].as_str())
+                    .expect("a text in a list")
+                    .to_owned();
                 read = serde_json::from_str(&text).expect("it stays JSON");
             }
             let expected = serde_json::json!({"a": "[redacted]", "b": ["[redacted]", "[redacted]", 7],

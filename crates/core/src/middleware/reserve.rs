@@ -60,7 +60,8 @@ impl Reservations {
         step: &mut ModelStep,
         ask: impl Fn(&ModelStep, &[Spending], &Spending) -> Verdict,
     ) -> bool {
-        let (run, path, estimate) = (step.context().run_id().clone(), step.context().path().clone(), step.estimate());
+        let (run, path, estimate) =
+            (step.context().run_id().clone(), step.context().path().clone(), step.estimate());
         loop {
             // The waiter is registered before the check, so that a reservation that ends in between
             // is not missed.
@@ -80,7 +81,9 @@ impl Reservations {
                     verdict => verdict,
                 };
                 match verdict {
-                    Verdict::Go => calls.push(Call { path: path.clone(), estimate: estimate.clone() }),
+                    Verdict::Go => {
+                        calls.push(Call { path: path.clone(), estimate: estimate.clone() });
+                    }
                     _ if calls.is_empty() => drop(runs.remove(&run)),
                     _ => {}
                 }

@@ -28,7 +28,12 @@ use crate::model::{ModelError, ModelErrorKind};
 /// # }
 /// ```
 pub fn retry(max_retries: u32) -> Retry {
-    Retry { max_retries, base: Duration::from_millis(500), longest: Duration::from_secs(30), kinds: None }
+    Retry {
+        max_retries,
+        base: Duration::from_millis(500),
+        longest: Duration::from_secs(30),
+        kinds: None,
+    }
 }
 
 /// Retries failed model calls; created by [`retry`].
@@ -93,7 +98,11 @@ impl Middleware for Retry {
         true
     }
 
-    async fn on_model_error(&self, step: &mut ModelStep, error: &ModelError) -> Result<Flow<Recovery>> {
+    async fn on_model_error(
+        &self,
+        step: &mut ModelStep,
+        error: &ModelError,
+    ) -> Result<Flow<Recovery>> {
         let again = match &self.kinds {
             Some(kinds) => kinds.contains(&error.kind()),
             None => error.is_retryable(),

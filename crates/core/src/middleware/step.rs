@@ -165,7 +165,8 @@ impl ModelStep {
     /// response of the run, and at least 4,096 tokens.
     pub(super) fn estimate(&self) -> Spending {
         let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
-        let (least, seen) = self.cx.run().log.spent(|ledger| (ledger.least(&base), ledger.longest_answer()));
+        let (least, seen) =
+            self.cx.run().log.spent(|ledger| (ledger.least(&base), ledger.longest_answer()));
         let ModelInfo { provider, model } = self.info().clone();
         let output = match self.request.settings.max_tokens {
             Some(most) => u64::from(most),
@@ -180,7 +181,10 @@ impl ModelStep {
     /// Returns the tokens that this agent has spent, and the minimum input tokens of this call.
     pub(super) fn own_tokens(&self) -> (u64, u64) {
         let base = self.cx.path().parent().unwrap_or_else(crate::path::StepPath::root);
-        self.cx.run().log.spent(|ledger| (ledger.tokens_of(&base), ledger.least(&base).input_tokens))
+        self.cx
+            .run()
+            .log
+            .spent(|ledger| (ledger.tokens_of(&base), ledger.least(&base).input_tokens))
     }
 
     /// Returns a note that a hook before this call has set.
@@ -207,7 +211,9 @@ fn tokens_of(request: &ModelRequest) -> u64 {
     let tools = request.tools.definitions().iter();
     let of_schema = |schema: &serde_json::Value| schema.to_string().len();
     let bytes = parts.map(of_part).sum::<usize>()
-        + tools.map(|tool| tool.name.len() + tool.description.len() + of_schema(&tool.parameters)).sum::<usize>()
+        + tools
+            .map(|tool| tool.name.len() + tool.description.len() + of_schema(&tool.parameters))
+            .sum::<usize>()
         + request.output.as_ref().map_or(0, |output| of_schema(&output.schema));
     u64::try_from(bytes).unwrap_or(u64::MAX).div_ceil(BYTES_PER_TOKEN)
 }

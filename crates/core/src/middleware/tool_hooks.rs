@@ -79,7 +79,10 @@ impl HookedCall {
     /// Returns the call with the arguments that the hooks may have changed.
     pub(crate) fn call(&self) -> Arc<ToolCall> {
         match self.is_changed() {
-            true => Arc::new(ToolCall { arguments: self.step.arguments.clone(), ..ToolCall::clone(&self.step.call) }),
+            true => Arc::new(ToolCall {
+                arguments: self.step.arguments.clone(),
+                ..ToolCall::clone(&self.step.call)
+            }),
             false => Arc::clone(&self.step.call),
         }
     }
@@ -114,7 +117,9 @@ impl HookedCall {
             } else {
                 match hook.on_tool_error(step, &answer.result).await {
                     Ok(Flow::Continue) => continue,
-                    Ok(Flow::Return(result)) => answer.result = Arc::new(of_call(result, &step.call)),
+                    Ok(Flow::Return(result)) => {
+                        answer.result = Arc::new(of_call(result, &step.call));
+                    }
                     Err(error) => {
                         answer.answered_by = Some(hook.name().into());
                         return Err(error);

@@ -147,7 +147,12 @@ impl HttpSettings {
     /// Returns the wait before the next attempt, or `None` if the call is not retried. `made` is
     /// the number of retries so far; `unconnected` is `true` if no connection to the server was
     /// made.
-    pub fn wait_before_retry(&self, made: u32, error: &ModelError, unconnected: bool) -> Option<Duration> {
+    pub fn wait_before_retry(
+        &self,
+        made: u32,
+        error: &ModelError,
+        unconnected: bool,
+    ) -> Option<Duration> {
         let default = if is_away(error, unconnected) { MAX_RETRIES_AWAY } else { MAX_RETRIES };
         if made >= self.max_retries.unwrap_or(default)
             || !error.is_retryable()
@@ -216,12 +221,22 @@ mod tests {
     fn only_what_can_help_is_tried_again() {
         let settings = HttpSettings::default();
         let of = |kind| ModelError::new(kind, "x");
-        for kind in [ModelErrorKind::RateLimited, ModelErrorKind::Overloaded, ModelErrorKind::Transport] {
+        for kind in
+            [ModelErrorKind::RateLimited, ModelErrorKind::Overloaded, ModelErrorKind::Transport]
+        {
             assert!(settings.wait_before_retry(0, &of(kind), false).is_some(), "{kind:?}");
             let most = if kind == ModelErrorKind::Overloaded { 11 } else { 2 };
             assert!(settings.wait_before_retry(most - 1, &of(kind), false).is_some(), "{kind:?}");
-            assert_eq!(settings.wait_before_retry(most, &of(kind), false), None, "{kind:?} {most} times already");
-            assert_eq!(settings.clone().max_retries(1).wait_before_retry(1, &of(kind), false), None, "{kind:?}");
+            assert_eq!(
+                settings.wait_before_retry(most, &of(kind), false),
+                None,
+                "{kind:?} {most} times already"
+            );
+            assert_eq!(
+                settings.clone().max_retries(1).wait_before_retry(1, &of(kind), false),
+                None,
+                "{kind:?}"
+            );
         }
         let minute: Duration = (0..11).map(|made| settings.backoff(made, 0.5)).sum();
         assert!((45..75).contains(&minute.as_secs()), "{minute:?}");
@@ -234,15 +249,23 @@ mod tests {
         ] {
             assert_eq!(settings.wait_before_retry(0, &of(kind), false), None, "{kind:?}");
         }
-        assert_eq!(settings.wait_before_retry(0, &of(ModelErrorKind::RateLimited).permanent(), false), None);
+        assert_eq!(
+            settings.wait_before_retry(0, &of(ModelErrorKind::RateLimited).permanent(), false),
+            None
+        );
     }
 
     #[test]
     fn a_wait_that_is_too_long_is_left_to_the_caller() {
-        let error =
-            |seconds| ModelError::new(ModelErrorKind::RateLimited, "x").with_retry_after(Duration::from_secs(seconds));
+        let error = |seconds| {
+            ModelError::new(ModelErrorKind::RateLimited, "x")
+                .with_retry_after(Duration::from_secs(seconds))
+        };
         let settings = HttpSettings::default();
-        assert_eq!(settings.wait_before_retry(0, &error(120), false), Some(Duration::from_secs(120)));
+        assert_eq!(
+            settings.wait_before_retry(0, &error(120), false),
+            Some(Duration::from_secs(120))
+        );
         assert_eq!(settings.wait_before_retry(0, &error(121), false), None);
     }
 }

@@ -85,7 +85,9 @@ pub(crate) fn built_in<'a>(
     secrets: &Arc<dyn SecretProvider>,
     others: impl Iterator<Item = &'a str>,
 ) -> Result<Arc<dyn Model>, String> {
-    let Some(provider) = providers::named(model.provider()) else { return Err(unknown(model.provider(), others)) };
+    let Some(provider) = providers::named(model.provider()) else {
+        return Err(unknown(model.provider(), others));
+    };
     let Some(adapter) = adapter_of(provider) else { return Err(not_in_build(provider)) };
     let mut server = ServerSettings::new(provider);
     server.secrets = Arc::clone(secrets);
@@ -98,7 +100,10 @@ pub(super) fn not_in_build(Provider { name, format, .. }: &Provider) -> String {
 
 /// Returns an error message if a provider is neither in this build nor among `others`, the host's
 /// providers.
-pub(crate) fn problem_of_provider<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn problem_of_provider<'a>(
+    provider: &str,
+    others: impl Iterator<Item = &'a str>,
+) -> Option<String> {
     let others: Vec<&str> = others.collect();
     if others.contains(&provider) || in_build().any(|known| known.name == provider) {
         return None;

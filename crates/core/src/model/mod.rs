@@ -58,7 +58,9 @@ pub struct ModelStream(Exclusive<BoxStream<'static, Result<ModelEvent, ModelErro
 
 impl ModelStream {
     /// Boxes a stream, such as a stream of `futures_util::stream`.
-    pub fn new(stream: impl Stream<Item = Result<ModelEvent, ModelError>> + Send + 'static) -> Self {
+    pub fn new(
+        stream: impl Stream<Item = Result<ModelEvent, ModelError>> + Send + 'static,
+    ) -> Self {
         Self(Exclusive::new(Box::pin(stream)))
     }
 }

@@ -121,7 +121,12 @@ impl ModelErrorKind {
     pub fn is_retryable(self) -> bool {
         matches!(
             self,
-            Self::RateLimited | Self::Overloaded | Self::Server | Self::Timeout(_) | Self::Truncated | Self::Transport
+            Self::RateLimited
+                | Self::Overloaded
+                | Self::Server
+                | Self::Timeout(_)
+                | Self::Truncated
+                | Self::Transport
         )
     }
 }
@@ -144,7 +149,10 @@ impl ModelError {
 
     /// Creates the error for a stream that ended without the provider's end marker.
     pub fn truncated() -> Self {
-        Self::new(ModelErrorKind::Truncated, "the answer stopped before its end; what came before is incomplete")
+        Self::new(
+            ModelErrorKind::Truncated,
+            "the answer stopped before its end; what came before is incomplete",
+        )
     }
 
     /// Sets the HTTP status.
@@ -239,7 +247,11 @@ impl ModelError {
 
     /// Applies `clean` to every string, including the strings of the sources, and then `cap` to the
     /// strings of the error itself.
-    pub(crate) fn map_texts(mut self, clean: impl Fn(String) -> String, cap: impl Fn(String) -> String) -> Self {
+    pub(crate) fn map_texts(
+        mut self,
+        clean: impl Fn(String) -> String,
+        cap: impl Fn(String) -> String,
+    ) -> Self {
         let inner = &mut *self.0;
         inner.message = cap(clean(std::mem::take(&mut inner.message)));
         for text in [&mut inner.provider_code, &mut inner.request_id, &mut inner.body] {

@@ -47,7 +47,11 @@ impl ModelServer {
     ///
     /// # Errors
     /// If the address or a header cannot be used, or this build has no adapter for the format.
-    pub fn open(&self, model: &str, secrets: &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, ModelError> {
+    pub fn open(
+        &self,
+        model: &str,
+        secrets: &Arc<dyn SecretProvider>,
+    ) -> Result<Arc<dyn Model>, ModelError> {
         (self.adapter()?.open)(model.into(), self.settings(Arc::clone(secrets)))
     }
 

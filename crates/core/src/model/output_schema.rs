@@ -18,8 +18,11 @@ pub struct OutputSchema {
 impl OutputSchema {
     /// Creates a named schema. Characters that are invalid in a name become `_`.
     pub fn new(name: &str, schema: Value) -> Self {
-        let name: String =
-            name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(64).collect();
+        let name: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
+            .take(64)
+            .collect();
         Self { name: if name.is_empty() { "answer".into() } else { name.into() }, schema }
     }
 }

@@ -104,8 +104,13 @@ pub static OPENAI_CHAT: Provider = Provider {
 };
 
 /// OpenAI by the Responses format.
-pub static OPENAI_RESPONSES: Provider =
-    Provider { name: "openai-responses", format: "openai-responses", aliases: &[], prefixes: &[], ..OPENAI_CHAT };
+pub static OPENAI_RESPONSES: Provider = Provider {
+    name: "openai-responses",
+    format: "openai-responses",
+    aliases: &[],
+    prefixes: &[],
+    ..OPENAI_CHAT
+};
 
 static DEEPSEEK: Provider = Provider {
     name: "deepseek",
@@ -153,21 +158,35 @@ pub fn named(name: &str) -> Option<&'static Provider> {
 
 /// Returns the full name for a short name of a provider. Other names are returned unchanged.
 pub fn full_name(name: &str) -> &str {
-    PROVIDERS.iter().find(|provider| provider.aliases.contains(&name)).map_or(name, |provider| provider.name)
+    PROVIDERS
+        .iter()
+        .find(|provider| provider.aliases.contains(&name))
+        .map_or(name, |provider| provider.name)
 }
 
 /// Returns the provider whose models have names with this prefix.
 pub(crate) fn of_model(model: &str) -> Option<&'static Provider> {
-    PROVIDERS.into_iter().find(|provider| provider.prefixes.iter().any(|prefix| model.starts_with(prefix)))
+    PROVIDERS
+        .into_iter()
+        .find(|provider| provider.prefixes.iter().any(|prefix| model.starts_with(prefix)))
 }
 
 /// Returns a similar known prefix for a misspelled model name, such as `deepseek-`.
 pub(crate) fn near_prefix(model: &str) -> Option<&'static str> {
     // Only the word before the first dash is compared, as in `deepsek-chat`.
     let word = model.split_once('-')?.0;
-    let prefixes = || PROVIDERS.into_iter().flat_map(|provider| provider.prefixes).filter_map(|p| p.strip_suffix('-'));
+    let prefixes = || {
+        PROVIDERS
+            .into_iter()
+            .flat_map(|provider| provider.prefixes)
+            .filter_map(|p| p.strip_suffix('-'))
+    };
     let near = nearest(word, prefixes())?;
-    PROVIDERS.into_iter().flat_map(|provider| provider.prefixes).copied().find(|p| p.strip_suffix('-') == Some(near))
+    PROVIDERS
+        .into_iter()
+        .flat_map(|provider| provider.prefixes)
+        .copied()
+        .find(|p| p.strip_suffix('-') == Some(near))
 }
 
 /// Returns `true` if [`of_model`] finds a provider. A `const fn` for checks at compile time.
@@ -212,7 +231,9 @@ mod tests {
 
     #[test]
     fn no_name_means_two_providers() {
-        let names = || PROVIDERS.iter().flat_map(|provider| provider.aliases.iter().chain([&provider.name]));
+        let names = || {
+            PROVIDERS.iter().flat_map(|provider| provider.aliases.iter().chain([&provider.name]))
+        };
         assert_eq!(names().collect::<BTreeSet<_>>().len(), names().count());
         assert!(PROVIDERS.is_sorted_by_key(|provider| provider.name));
     }

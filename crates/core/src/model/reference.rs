@@ -63,7 +63,8 @@ impl FromStr for ModelRef {
             }
             return Ok(Self::new(provider, model));
         }
-        let provider = providers::of_model(text).ok_or_else(|| ModelRefError::unknown_provider(text))?;
+        let provider =
+            providers::of_model(text).ok_or_else(|| ModelRefError::unknown_provider(text))?;
         Ok(Self::new(provider.name, text))
     }
 }
@@ -78,7 +79,10 @@ pub struct ModelRefError {
 
 impl ModelRefError {
     fn unreadable(name: &str) -> Self {
-        Self { name: name.to_owned(), problem: "name its provider too, as in `openai-chat/gpt-5-mini`".to_owned() }
+        Self {
+            name: name.to_owned(),
+            problem: "name its provider too, as in `openai-chat/gpt-5-mini`".to_owned(),
+        }
     }
 
     /// Creates the error for a name without a provider, if no provider follows from its prefix.

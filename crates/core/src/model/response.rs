@@ -96,7 +96,11 @@ impl ModelResponse {
     /// tool calls, otherwise [`StopReason::Stop`].
     pub fn new(message: impl Into<Arc<Message>>) -> Self {
         let message = message.into();
-        let stop_reason = if message.tool_calls().next().is_some() { StopReason::ToolCalls } else { StopReason::Stop };
+        let stop_reason = if message.tool_calls().next().is_some() {
+            StopReason::ToolCalls
+        } else {
+            StopReason::Stop
+        };
         Self {
             message,
             stop_reason,

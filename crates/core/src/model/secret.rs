@@ -41,6 +41,9 @@ pub struct EnvSecrets;
 #[async_trait]
 impl SecretProvider for EnvSecrets {
     async fn secret(&self, name: &str) -> Option<Secret> {
-        std::env::var(name).ok().filter(|key| !key.trim().is_empty()).map(|key| Secret::new(key.trim()))
+        std::env::var(name)
+            .ok()
+            .filter(|key| !key.trim().is_empty())
+            .map(|key| Secret::new(key.trim()))
     }
 }

@@ -71,7 +71,9 @@ fn what_is_within_what() {
 
 #[test]
 fn what_is_no_path() {
-    for text in ["model#x", "tool#1", "tool#.a", "a/tool#x.b", "model#02", "tool#1.a[0]", "tool#1.a%2f"] {
+    for text in
+        ["model#x", "tool#1", "tool#.a", "a/tool#x.b", "model#02", "tool#1.a[0]", "tool#1.a%2f"]
+    {
         assert!(text.parse::<StepPath>().is_err(), "{text}");
     }
 }

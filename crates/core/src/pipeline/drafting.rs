@@ -12,8 +12,8 @@ use super::input_names::{condition, mapping, question};
 use super::operators::Until;
 use super::pipeline_part::{Kind, Part};
 use crate::workflow::{
-    Begins, Condition, Decider, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, NodeSchema, OnError,
-    Question, Reference, Route, Routes,
+    Begins, Condition, Decider, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy,
+    NodeSchema, OnError, Question, Reference, Route, Routes,
 };
 
 /// Name of the input of a generated workflow, and of the input value of a part.
@@ -38,7 +38,14 @@ pub(super) struct GraphGenerator<'n> {
 impl<'n> GraphGenerator<'n> {
     pub(super) fn new(name: &'n str) -> Self {
         let written = Vec::new();
-        Self { name, graphs: Vec::new(), written, names: FreeNames::default(), decider: None, problems: Vec::new() }
+        Self {
+            name,
+            graphs: Vec::new(),
+            written,
+            names: FreeNames::default(),
+            decider: None,
+            problems: Vec::new(),
+        }
     }
 
     /// Returns the graphs, called workflows before their callers, and the problems.
@@ -71,7 +78,8 @@ impl<'n> GraphGenerator<'n> {
     /// value.
     fn inner(&mut self, part: &Part, with: Mapping) -> Reference {
         let name = self.names.name(&format!("{}.{}", self.name, part.label()));
-        let bare = Part { name: part.name.clone(), written: part.written, ..Part::new(part.kind.clone()) };
+        let bare =
+            Part { name: part.name.clone(), written: part.written, ..Part::new(part.kind.clone()) };
         // The arguments of a call are templates over the input of this workflow.
         let bare = Part { with: part.with.clone().filter(|_| part.call().is_some()), ..bare };
         let around = self.decider.clone();
@@ -86,14 +94,17 @@ impl<'n> GraphGenerator<'n> {
     /// Returns a part as a call with its input value.
     fn call(&mut self, part: &Part, given: Mapping) -> Reference {
         match part.call() {
-            Some((kind, name)) => Reference { kind, name: name.to_owned(), with: given, gives: None },
+            Some((kind, name)) => {
+                Reference { kind, name: name.to_owned(), with: given, gives: None }
+            }
             None => self.inner(part, given),
         }
     }
 
     /// Returns a part as a call within a node that has another policy.
     fn branch(&mut self, part: &Part, given: Mapping) -> Reference {
-        let named = Part { name: part.name.clone(), written: part.written, ..Part::new(part.kind.clone()) };
+        let named =
+            Part { name: part.name.clone(), written: part.written, ..Part::new(part.kind.clone()) };
         let is_plain = Part { name: None, ..part.clone() }.is_bare();
         match (is_plain, part.call()) {
             (true, Some(_)) => self.call(part, given),
@@ -105,7 +116,10 @@ impl<'n> GraphGenerator<'n> {
 
     /// Generates a workflow with the part, including its options, as the only node.
     fn within(&mut self, part: &Part, given: Mapping) -> Reference {
-        let only = Part { name: part.name.clone(), ..Part::new(Kind::Sequence(vec![Pipeline(part.clone().into())])) };
+        let only = Part {
+            name: part.name.clone(),
+            ..Part::new(Kind::Sequence(vec![Pipeline(part.clone().into())]))
+        };
         self.inner(&only, given)
     }
 
@@ -148,7 +162,8 @@ impl<'n> GraphGenerator<'n> {
             return self.node(graph, &at, part, GraphBody::Call(call));
         }
         if part.with.is_some() && part.call().is_none() {
-            let problem = "only a call is given something else; put `Pipeline::value(..) >>` before it";
+            let problem =
+                "only a call is given something else; put `Pipeline::value(..) >>` before it";
             self.problems.push(format!("the part `{}`: {problem}", part.label()));
         }
         match &part.kind {
@@ -180,7 +195,9 @@ impl<'n> GraphGenerator<'n> {
                 // name of the sequence.
                 let is_last = place + 1 == parts.len() && next.0.name.is_none();
                 match part.name.clone().filter(|_| is_last) {
-                    Some(name) => self.part(graph, at, &Part { name: Some(name), ..Part::clone(&next.0) }),
+                    Some(name) => {
+                        self.part(graph, at, &Part { name: Some(name), ..Part::clone(&next.0) })
+                    }
                     None => self.part(graph, at, &next.0),
                 }
             }),
@@ -204,8 +221,11 @@ impl<'n> GraphGenerator<'n> {
                 let call = self.branch(&body.0, at.value());
                 // A tap must not affect the run: its failure is skipped, and the next part reads
                 // the value before it.
-                let policy =
-                    NodePolicy { tap: true, on_error: OnError::Skip, ..part.policy.clone().unwrap_or_default() };
+                let policy = NodePolicy {
+                    tap: true,
+                    on_error: OnError::Skip,
+                    ..part.policy.clone().unwrap_or_default()
+                };
                 let part = Part { policy: Some(policy), ..part.clone() };
                 self.node(graph, &at, &part, GraphBody::Call(call));
                 at
@@ -223,7 +243,9 @@ impl<'n> GraphGenerator<'n> {
         if let Some(text) = &mut policy.approve {
             match question(text, &at.given) {
                 Ok(renamed) => *text = renamed,
-                Err(problem) => self.problems.push(format!("the part `{}`: {problem}", part.label())),
+                Err(problem) => {
+                    self.problems.push(format!("the part `{}`: {problem}", part.label()));
+                }
             }
         }
         let node = node.policy(policy).schema(part.output.clone());
@@ -262,7 +284,13 @@ impl<'n> GraphGenerator<'n> {
         self.arms(graph, (at, &Place::behind(gate)), part, routes, &[None, Some(denied)])
     }
 
-    fn parallel(&mut self, graph: &mut GraphDraft, at: &Place, part: &Part, parts: &[Pipeline]) -> Place {
+    fn parallel(
+        &mut self,
+        graph: &mut GraphDraft,
+        at: &Place,
+        part: &Part,
+        parts: &[Pipeline],
+    ) -> Place {
         let mut fields: Vec<(String, Mapping)> = Vec::new();
         let mut seen = HashSet::new();
         for pipeline in parts {
@@ -276,23 +304,37 @@ impl<'n> GraphGenerator<'n> {
             let end = self.part(graph, at.clone(), &pipeline.0);
             let node = graph.node_at(end, &label);
             // A part that may fail has no output then; its field is `null`.
-            let may_miss = pipeline.0.policy.as_ref().is_some_and(|policy| policy.on_error == OnError::Skip);
-            let output = Mapping::From { node, at: String::new(), or: may_miss.then_some(Value::Null) };
+            let may_miss =
+                pipeline.0.policy.as_ref().is_some_and(|policy| policy.on_error == OnError::Skip);
+            let output =
+                Mapping::From { node, at: String::new(), or: may_miss.then_some(Value::Null) };
             fields.push((label, output));
         }
         self.node(graph, at, part, GraphBody::Value(Mapping::object(fields)))
     }
 
-    fn repeat(&mut self, graph: &mut GraphDraft, at: &Place, part: &Part, of: (&Pipeline, &Until)) -> Place {
+    fn repeat(
+        &mut self,
+        graph: &mut GraphDraft,
+        at: &Place,
+        part: &Part,
+        of: (&Pipeline, &Until),
+    ) -> Place {
         let (body, Until { condition: until, most }) = of;
         let call = self.branch(&body.0, Mapping::Item(String::new()));
         let until = until.as_ref().and_then(|text| {
             let found = condition(text, INPUT);
-            found.map_err(|problem| self.problems.push(format!("the part `{}`: {problem}", part.label()))).ok()
+            found
+                .map_err(|problem| {
+                    self.problems.push(format!("the part `{}`: {problem}", part.label()));
+                })
+                .ok()
         });
         if *most == 0 {
             let label = part.label();
-            self.problems.push(format!("the part `{label}` is repeated at most 0 times; give it at least 1"));
+            self.problems.push(format!(
+                "the part `{label}` is repeated at most 0 times; give it at least 1"
+            ));
         }
         let first = at.given.clone();
         self.node(graph, at, part, GraphBody::Repeat { first, call, until, max: *most })
@@ -320,7 +362,8 @@ impl<'n> GraphGenerator<'n> {
                 },
             });
         }
-        let parts: Vec<Option<&Pipeline>> = arms.iter().map(|(_, pipeline)| Some(pipeline)).collect();
+        let parts: Vec<Option<&Pipeline>> =
+            arms.iter().map(|(_, pipeline)| Some(pipeline)).collect();
         self.arms(graph, (at, at), part, routes, &parts)
     }
 
@@ -342,7 +385,8 @@ impl<'n> GraphGenerator<'n> {
         graph.add(chooses_at, GraphNode::new(&router, GraphBody::Route(Routes::first(routes))));
         let mut ends = Vec::new();
         for (arm, pipeline) in names.iter().zip(parts) {
-            let at = Place { given: at.given.clone(), edges: vec![GraphEdge::from(&router).arm(arm)] };
+            let at =
+                Place { given: at.given.clone(), edges: vec![GraphEdge::from(&router).arm(arm)] };
             let end = match pipeline {
                 Some(pipeline) => self.part(graph, at, &pipeline.0),
                 None => at,
@@ -355,7 +399,11 @@ impl<'n> GraphGenerator<'n> {
         let name = graph.name(&label);
         self.note(&name, part);
         let node = GraphNode::new(name, GraphBody::Value(first)).begins(Begins::Barrier(1));
-        let node = part.saves.iter().fold(node, |node, (key, part)| node.save(key, part)).schema(part.output.clone());
+        let node = part
+            .saves
+            .iter()
+            .fold(node, |node, (key, part)| node.save(key, part))
+            .schema(part.output.clone());
         let node = ends.iter().fold(node, |node, end| node.edge(GraphEdge::from(end)));
         graph.add(&Place::behind(INPUT), node)
     }

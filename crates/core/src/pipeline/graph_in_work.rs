@@ -69,7 +69,8 @@ impl GraphDraft {
     /// Adds a node at a position. Returns the position after it.
     pub(super) fn add(&mut self, at: &Place, mut node: GraphNode) -> Place {
         // Nodes that do not read the value need an explicit edge, to keep the order of the parts.
-        let reads = node.reads_by_name(&|name| name == at.given).iter().any(|(read, _)| *read == at.given);
+        let reads =
+            node.reads_by_name(&|name| name == at.given).iter().any(|(read, _)| *read == at.given);
         let is_behind = node.edges.iter().chain(&at.edges).any(|edge| edge.from == at.given);
         if at.given != INPUT && !reads && !is_behind {
             node.edges.push(GraphEdge::from(&at.given));

@@ -16,9 +16,12 @@ use crate::workflow::{Condition, Mapping};
 pub(super) fn mapping(value: &Value, given: &str) -> Result<Mapping, String> {
     Ok(match value {
         Value::String(text) => template(text, given)?,
-        Value::Array(items) => Mapping::List(items.iter().map(|item| mapping(item, given)).collect::<Result<_, _>>()?),
+        Value::Array(items) => {
+            Mapping::List(items.iter().map(|item| mapping(item, given)).collect::<Result<_, _>>()?)
+        }
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| Ok((name.clone(), mapping(value, given)?)));
+            let fields =
+                fields.iter().map(|(name, value)| Ok((name.clone(), mapping(value, given)?)));
             Mapping::Object(fields.collect::<Result<_, String>>()?)
         }
         other => Mapping::Value(other.clone()),
@@ -31,12 +34,15 @@ fn template(text: &str, given: &str) -> Result<Mapping, String> {
     if template.placeholders().next().is_none() {
         return Ok(Mapping::Value(text.replace("{{", "{").replace("}}", "}").into()));
     }
-    let inputs = template.placeholders().filter(|of| of.parts().first().is_some_and(|root| root == INPUT));
+    let inputs =
+        template.placeholders().filter(|of| of.parts().first().is_some_and(|root| root == INPUT));
     // The position of a placeholder is the position of its brace.
     let places: Vec<usize> = inputs.map(|of| of.at() + 1).collect();
     match (template.only(), places.as_slice()) {
         // If the whole text is the placeholder, the value is copied and not converted to text.
-        (Some(only), [_]) if only.parts().len() == 1 && !only.is_optional() => Ok(Mapping::from(given)),
+        (Some(only), [_]) if only.parts().len() == 1 && !only.is_optional() => {
+            Ok(Mapping::from(given))
+        }
         _ => {
             let text = renamed(text, &places, given);
             let renamed: Template = text.parse().map_err(|error| wrong(&error))?;
@@ -52,7 +58,8 @@ fn template(text: &str, given: &str) -> Result<Mapping, String> {
 /// The mistake in the template.
 pub(super) fn question(text: &str, given: &str) -> Result<String, String> {
     let template: Template = text.parse().map_err(|error| format!("the text `{text}`: {error}"))?;
-    let inputs = template.placeholders().filter(|of| of.parts().first().is_some_and(|root| root == INPUT));
+    let inputs =
+        template.placeholders().filter(|of| of.parts().first().is_some_and(|root| root == INPUT));
     let places: Vec<usize> = inputs.map(|of| of.at() + 1).collect();
     Ok(renamed(text, &places, given))
 }
@@ -64,7 +71,10 @@ pub(super) fn question(text: &str, given: &str) -> Result<String, String> {
 pub(super) fn condition(text: &str, given: &str) -> Result<Condition, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("the condition `{text}`: {error}");
     let expression: Expression = text.parse().map_err(|error| wrong(&error))?;
-    let inputs = expression.paths().iter().filter(|path| path.parts.first().is_some_and(|root| root == INPUT));
+    let inputs = expression
+        .paths()
+        .iter()
+        .filter(|path| path.parts.first().is_some_and(|root| root == INPUT));
     let mut places: Vec<usize> = inputs.map(|path| path.at).collect();
     places.sort_unstable();
     places.dedup();
@@ -78,7 +88,12 @@ pub(super) fn condition(text: &str, given: &str) -> Result<Condition, String> {
 /// Replaces `input` at these positions with a different name.
 fn renamed(text: &str, places: &[usize], name: &str) -> String {
     let mut text = text.to_owned();
-    for at in places.iter().rev().filter(|at| text[**at..].trim_start().starts_with(INPUT)).copied().collect::<Vec<_>>()
+    for at in places
+        .iter()
+        .rev()
+        .filter(|at| text[**at..].trim_start().starts_with(INPUT))
+        .copied()
+        .collect::<Vec<_>>()
     {
         let at = at + (text[at..].len() - text[at..].trim_start().len());
         text.replace_range(at..at + INPUT.len(), name);

@@ -232,13 +232,17 @@ impl Pipeline {
     #[must_use]
     #[doc(alias = "TimeoutNode")]
     pub fn timeout(self, timeout: Duration) -> Self {
-        self.changed(|part| part.policy = Some(part.policy.take().unwrap_or_default().timeout(timeout)))
+        self.changed(|part| {
+            part.policy = Some(part.policy.take().unwrap_or_default().timeout(timeout));
+        })
     }
 
     /// Sets the maximum number of retries after a failure.
     #[must_use]
     pub fn retry(self, retries: u32) -> Self {
-        self.changed(|part| part.policy = Some(part.policy.take().unwrap_or_default().retry(retries)))
+        self.changed(|part| {
+            part.policy = Some(part.policy.take().unwrap_or_default().retry(retries));
+        })
     }
 
     /// Sets the whole policy: retries, time limits, approval and the reaction to failures.

@@ -79,10 +79,25 @@ impl Part {
     /// Returns `true` if no options are set.
     pub(super) fn is_bare(&self) -> bool {
         // The pattern names every field, so that a new option must be considered here.
-        let Self { kind: _, name, with, saves, policy, decider, limits: _, input, output, written: _, otherwise: _ } =
-            self;
+        let Self {
+            kind: _,
+            name,
+            with,
+            saves,
+            policy,
+            decider,
+            limits: _,
+            input,
+            output,
+            written: _,
+            otherwise: _,
+        } = self;
         let any = NodeSchema::default();
-        let is_plain = name.is_none() && with.is_none() && saves.is_empty() && policy.is_none() && decider.is_none();
+        let is_plain = name.is_none()
+            && with.is_none()
+            && saves.is_empty()
+            && policy.is_none()
+            && decider.is_none();
         is_plain && *input == any && *output == any
     }
 
@@ -111,21 +126,29 @@ impl Part {
             Kind::Race(_) => "race",
             Kind::Choice(_) => "choice",
             // A combination with the output of one of its parts is named after that part.
-            Kind::Sequence(parts) => return parts.last().map_or_else(|| "sequence".to_owned(), |last| last.0.label()),
+            Kind::Sequence(parts) => {
+                return parts.last().map_or_else(|| "sequence".to_owned(), |last| last.0.label());
+            }
             Kind::Fallback(parts) => {
-                return parts.first().map_or_else(|| "fallback".to_owned(), |first| first.0.label());
+                return parts
+                    .first()
+                    .map_or_else(|| "fallback".to_owned(), |first| first.0.label());
             }
             Kind::Repeat(part, _) | Kind::Map(part) | Kind::Tap(part) => return part.0.label(),
         };
-        label.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
+        label
+            .chars()
+            .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
+            .collect()
     }
 
     /// The nested parts.
     fn parts(&self) -> Vec<&Pipeline> {
         match &self.kind {
-            Kind::Sequence(parts) | Kind::Parallel(parts) | Kind::Fallback(parts) | Kind::Race(parts) => {
-                parts.iter().collect()
-            }
+            Kind::Sequence(parts)
+            | Kind::Parallel(parts)
+            | Kind::Fallback(parts)
+            | Kind::Race(parts) => parts.iter().collect(),
             Kind::Repeat(part, _) | Kind::Map(part) | Kind::Tap(part) => vec![part],
             Kind::Choice(arms) => arms.iter().map(|(_, part)| part).collect(),
             Kind::Gate(_, denied) => denied.iter().collect(),
@@ -171,7 +194,9 @@ impl fmt::Debug for Part {
             },
             Kind::Value(value) => write!(f, "{value}"),
             Kind::Gate(question, None) => write!(f, "gate {question:?}"),
-            Kind::Gate(question, Some(denied)) => write!(f, "gate {question:?} otherwise {denied:?}"),
+            Kind::Gate(question, Some(denied)) => {
+                write!(f, "gate {question:?} otherwise {denied:?}")
+            }
             Kind::Transform(transforms) => write!(f, "transform {transforms:?}"),
             Kind::Sequence(parts) => all(f, parts, " >> "),
             Kind::Parallel(parts) => all(f, parts, " | "),

@@ -107,8 +107,9 @@ pub fn asks_approval(answer: &Encoded) -> bool {
 /// Returns the properties of the granting variant in the schema of an answer.
 fn granted_properties(schema: &mut Value) -> Option<&mut Map<String, Value>> {
     let forms = schema.get_mut("oneOf")?.as_array_mut()?;
-    let granted =
-        forms.iter_mut().find(|form| form.pointer("/properties/decision/const") == Some(&"granted".into()))?;
+    let granted = forms
+        .iter_mut()
+        .find(|form| form.pointer("/properties/decision/const") == Some(&"granted".into()))?;
     granted.get_mut("properties")?.as_object_mut()
 }
 
@@ -125,9 +126,15 @@ mod tests {
         });
         let schema = call_answer_schema(&parameters);
         let granted = granted_properties(&mut schema.clone()).expect("it has this form").clone();
-        assert_eq!(granted["arguments"], json!({"type": "object", "properties": {"to": {"$ref": "#/$defs/Name"}}}));
+        assert_eq!(
+            granted["arguments"],
+            json!({"type": "object", "properties": {"to": {"$ref": "#/$defs/Name"}}})
+        );
         assert_eq!(schema["$defs"], json!({"Name": {"type": "string"}}));
         assert_eq!(arguments_schema(&schema), Some(parameters));
-        assert_eq!(arguments_schema(&serde_json::to_value(<Approval as NodeValue>::schema()).unwrap()), None);
+        assert_eq!(
+            arguments_schema(&serde_json::to_value(<Approval as NodeValue>::schema()).unwrap()),
+            None
+        );
     }
 }

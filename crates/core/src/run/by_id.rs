@@ -25,7 +25,8 @@ use crate::store::{MessageId, RunStatus, Store, StoreError, StoreErrorKind};
 /// Maximum time to wait for the process that executes a run.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Initial and maximum interval for polling another process through the store.
-pub(super) const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+pub(super) const LOOK: (Duration, Duration) =
+    (Duration::from_millis(20), Duration::from_millis(200));
 
 /// Carries out a request on a run, wherever the run is executed. Returns when the effect is stored.
 /// `by` is the operator, unless the request contains one.
@@ -54,7 +55,8 @@ pub(super) async fn control_again(
             Found::Live(live) => {
                 if earlier.may_be_recorded(&request) {
                     let events = read_events(&store, run, 0).await?;
-                    if let Some(then) = done_before(host, &events, &request, by.as_ref(), &earlier) {
+                    if let Some(then) = done_before(host, &events, &request, by.as_ref(), &earlier)
+                    {
                         return follow_up(host, &store, run, then).await;
                     }
                 }
@@ -71,7 +73,16 @@ pub(super) async fn control_again(
             }
             Found::Free(reservation) => reservation,
         };
-        match control_at_rest(host, &store, run, (&request, by.as_ref()), &earlier, &mut events_read).await {
+        match control_at_rest(
+            host,
+            &store,
+            run,
+            (&request, by.as_ref()),
+            &earlier,
+            &mut events_read,
+        )
+        .await
+        {
             // The journal grew meanwhile.
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Fenced => continue,
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::Busy => {
@@ -118,7 +129,9 @@ impl EarlierRequest {
         match request {
             // A message is identified by its id.
             ControlRequest::Message { .. } => true,
-            _ if request.is_known_by_number() => self.granting.is_some_and(|granting| granting.may_include(event)),
+            _ if request.is_known_by_number() => {
+                self.granting.is_some_and(|granting| granting.may_include(event))
+            }
             _ => self.after.is_some_and(|after| event.seq > after),
         }
     }
@@ -134,7 +147,12 @@ enum Then {
     Undoes,
 }
 
-async fn follow_up(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId, then: Then) -> Result<()> {
+async fn follow_up(
+    host: &Arc<Host>,
+    store: &Arc<dyn Store>,
+    run: &RunId,
+    then: Then,
+) -> Result<()> {
     match then {
         Then::Rests => Ok(()),
         Then::Continues => {
@@ -157,12 +175,16 @@ fn done_before(
     let recorded = host.redactor.as_ref().map(|redactor| request.recorded_by(redactor));
     let recorded = recorded.as_ref().unwrap_or(request);
     let is_by_operator = |event: &Event| match &event.kind {
-        EventKind::RunPaused { by: of, .. } | EventKind::RunResumed { by: of, .. } if host.redactor.is_none() => {
+        EventKind::RunPaused { by: of, .. } | EventKind::RunResumed { by: of, .. }
+            if host.redactor.is_none() =>
+        {
             of.as_ref() == by
         }
         _ => true,
     };
-    if !was_done(recorded, events, |event| earlier.may_include(request, event) && is_by_operator(event)) {
+    if !was_done(recorded, events, |event| {
+        earlier.may_include(request, event) && is_by_operator(event)
+    }) {
         return None;
     }
     let state = RunState::from_events(events);
@@ -196,7 +218,11 @@ async fn compensate_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) 
     let problem = match (host.resume)(host, run).await {
         Ok(()) => None,
         Err(owed @ Error::CompensationOwed { .. }) => return Err(owed),
-        Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => None,
+        Err(Error::Store(error))
+            if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) =>
+        {
+            None
+        }
         Err(error) => Some(error.to_string()),
     };
     let problem = match problem {
@@ -219,7 +245,11 @@ async fn compensate_here(host: &Arc<Host>, store: &Arc<dyn Store>, run: &RunId) 
         Some(_) => {
             let undos = CompensationPlan::from_events(&read_events(store, run, 0).await?).undos();
             let open = undos.into_iter().filter(|undo| undo.state.is_open());
-            Err(Error::CompensationOwed { run: run.clone(), calls: open.map(|undo| undo.call.path).collect(), problem })
+            Err(Error::CompensationOwed {
+                run: run.clone(),
+                calls: open.map(|undo| undo.call.path).collect(),
+                problem,
+            })
         }
         None => Err(StoreError::not_found(run).into()),
     }
@@ -264,7 +294,8 @@ async fn control_at_rest(
     let events_of = |new: Vec<(StepPath, EventKind)>, after: u64| -> Vec<Event> {
         let event = |(seq, (path, kind))| {
             let kind = EventKind::with_operator(kind, by);
-            let kind = if let Some(redactor) = &host.redactor { redactor.event(kind) } else { kind };
+            let kind =
+                if let Some(redactor) = &host.redactor { redactor.event(kind) } else { kind };
             Event { run_id: run.clone(), seq, part: 0, time, path, kind }
         };
         (after + 1..).zip(new).map(event).collect()
@@ -320,7 +351,8 @@ async fn control_elsewhere(
     by: Option<&str>,
 ) -> Result<Option<Result<(), ControlError>>> {
     let body = StoredRequest::new(request, by);
-    let body = serde_json::to_string(&body).map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
+    let body = serde_json::to_string(&body)
+        .map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
     let message = match store.send(run, body).await {
         Ok(message) => message,
         // The run has ended meanwhile. The caller looks it up again.
@@ -336,7 +368,10 @@ async fn control_elsewhere(
     match waited {
         Ok(left) => left.map(|()| None).map_err(Error::from),
         // The request was accepted, and its outcome is the end of the run.
-        Err(_) if matches!(request, ControlRequest::Cancel { .. }) && is_compensating(store, run).await? => {
+        Err(_)
+            if matches!(request, ControlRequest::Cancel { .. })
+                && is_compensating(store, run).await? =>
+        {
             let problem = format!(
                 "the process that executes the run `{run}` undoes what the run had done, and has not ended that within \
                  {PATIENCE:?}; the run ends after that: look at it again, or cancel it again to give up the compensation \
@@ -360,19 +395,28 @@ async fn is_compensating(store: &Arc<dyn Store>, run: &RunId) -> Result<bool, St
 
 /// Returns `true` if one of the possible events grants the request. Both are in their recorded,
 /// redacted form.
-fn was_done(request: &ControlRequest, events: &[Event], is_possible: impl Fn(&Event) -> bool) -> bool {
+fn was_done(
+    request: &ControlRequest,
+    events: &[Event],
+    is_possible: impl Fn(&Event) -> bool,
+) -> bool {
     let mut all = events.iter().enumerate();
-    all.any(|(at, event)| is_possible(event) && is_done(request, event) && answers(request, event, &events[..at]))
+    all.any(|(at, event)| {
+        is_possible(event) && is_done(request, event) && answers(request, event, &events[..at])
+    })
 }
 
 /// Returns `true` if an answer refers to the question that the request names: the last question at
 /// the path before the answer.
 fn answers(request: &ControlRequest, answer: &Event, before: &[Event]) -> bool {
     let ControlRequest::Answer { question: Some(named), .. } = request else { return true };
-    let asked = before.iter().rev().filter(|event| event.path == answer.path).find_map(|event| match &event.kind {
-        EventKind::ApprovalRequested(question) => Some(&question.id),
-        _ => None,
-    });
+    let asked =
+        before.iter().rev().filter(|event| event.path == answer.path).find_map(
+            |event| match &event.kind {
+                EventKind::ApprovalRequested(question) => Some(&question.id),
+                _ => None,
+            },
+        );
     asked == Some(named)
 }
 
@@ -380,24 +424,38 @@ fn answers(request: &ControlRequest, answer: &Event, before: &[Event]) -> bool {
 fn is_done(request: &ControlRequest, event: &Event) -> bool {
     let is_of = |node: &str| event.path.to_string() == *node;
     match (request, &event.kind) {
-        (ControlRequest::Pause, EventKind::RunPaused { reason, .. }) => *reason == PauseReason::Operator,
-        (ControlRequest::Unpause, EventKind::RunResumed { recovered: false, .. }) => event.path.is_root(),
+        (ControlRequest::Pause, EventKind::RunPaused { reason, .. }) => {
+            *reason == PauseReason::Operator
+        }
+        (ControlRequest::Unpause, EventKind::RunResumed { recovered: false, .. }) => {
+            event.path.is_root()
+        }
         (
             ControlRequest::Cancel { reason },
-            EventKind::RunCancelled { reason: of, .. } | EventKind::RunCompensating { cancelled: Some(of), .. },
+            EventKind::RunCancelled { reason: of, .. }
+            | EventKind::RunCompensating { cancelled: Some(of), .. },
         ) => **of == **reason,
-        (ControlRequest::Retry { node, by }, EventKind::NodeReset { by: of }) => is_of(node) && **of == **by,
-        (ControlRequest::Answer { node, answer, by, .. }, EventKind::ApprovalResolved { answer: given, by: of }) => {
-            is_of(node) && **of == **by && given == answer
+        (ControlRequest::Retry { node, by }, EventKind::NodeReset { by: of }) => {
+            is_of(node) && **of == **by
         }
-        (ControlRequest::Message { id, .. }, EventKind::MessageReceived { id: of, .. }) => **of == **id,
+        (
+            ControlRequest::Answer { node, answer, by, .. },
+            EventKind::ApprovalResolved { answer: given, by: of },
+        ) => is_of(node) && **of == **by && given == answer,
+        (ControlRequest::Message { id, .. }, EventKind::MessageReceived { id: of, .. }) => {
+            **of == **id
+        }
         (ControlRequest::Close, EventKind::RunClosed { .. }) => true,
         _ => false,
     }
 }
 
 /// Waits for the outcome of a message. Also returns when no process is left to handle it.
-async fn wait_for(store: &Arc<dyn Store>, run: &RunId, message: MessageId) -> Result<(), StoreError> {
+async fn wait_for(
+    store: &Arc<dyn Store>,
+    run: &RunId,
+    message: MessageId,
+) -> Result<(), StoreError> {
     let (mut pause, longest) = LOOK;
     loop {
         tokio::time::sleep(pause).await;
@@ -406,7 +464,8 @@ async fn wait_for(store: &Arc<dyn Store>, run: &RunId, message: MessageId) -> Re
         }
         // Only at the maximum interval, since these queries are more expensive.
         if pause == longest
-            && (store.record(run).await?.is_none_or(|run| run.status.has_ended()) || store.holder(run).await?.is_none())
+            && (store.record(run).await?.is_none_or(|run| run.status.has_ended())
+                || store.holder(run).await?.is_none())
         {
             return Ok(());
         }
@@ -449,18 +508,27 @@ mod tests {
     #[test]
     fn an_answer_counts_for_the_question_that_it_answered() {
         let (yes, ask) = (Encoded::from_json("true".to_owned()).unwrap(), |id: &str| {
-            let mut asked = ApprovalRequest::new("sure?".to_owned(), Encoded::null(), Encoded::null());
+            let mut asked =
+                ApprovalRequest::new("sure?".to_owned(), Encoded::null(), Encoded::null());
             asked.id = id.into();
             EventKind::ApprovalRequested(Arc::new(asked))
         });
         let answered = || EventKind::ApprovalResolved { answer: yes.clone(), by: "ada".into() };
         let kinds = [ask("00000001"), answered(), ask("00000002"), answered(), ask("00000003")];
         let time = crate::time::Timestamp::from_millis(0);
-        let event =
-            |(seq, kind)| Event { run_id: RunId::new("r"), seq, part: 0, time, path: "gate".parse().unwrap(), kind };
+        let event = |(seq, kind)| Event {
+            run_id: RunId::new("r"),
+            seq,
+            part: 0,
+            time,
+            path: "gate".parse().unwrap(),
+            kind,
+        };
         let events: Vec<Event> = (1..).zip(kinds).map(event).collect();
         let done = |named: &str, after| {
-            was_done(&ControlRequest::answer(named, yes.clone(), "ada"), &events, |event| event.seq > after)
+            was_done(&ControlRequest::answer(named, yes.clone(), "ada"), &events, |event| {
+                event.seq > after
+            })
         };
         assert!(done("gate@00000001", 0) && done("gate@00000002", 2) && done("gate", 2));
         assert!(!done("gate@00000001", 2) && !done("gate@00000003", 0) && !done("gate", 4));

@@ -24,8 +24,12 @@ impl CallKeys {
     /// Applies the next event.
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         match kind {
-            EventKind::RunStarted(started) if started.agent().is_some() => drop(self.agents.insert(path.clone())),
-            EventKind::AgentStarted(_) if !self.steps.contains(path) => drop(self.agents.insert(path.clone())),
+            EventKind::RunStarted(started) if started.agent().is_some() => {
+                self.agents.insert(path.clone());
+            }
+            EventKind::AgentStarted(_) if !self.steps.contains(path) => {
+                self.agents.insert(path.clone());
+            }
             EventKind::ToolStarted { .. } => {
                 if let Some(parent) = path.parent().filter(|parent| !self.agents.contains(parent)) {
                     self.steps.insert(parent);

@@ -9,7 +9,9 @@ use crate::error::Result;
 use crate::future::BoxFuture;
 
 /// Sends a request on behalf of an operator.
-type Ask<'a> = Box<dyn FnOnce(ControlRequest, Option<Arc<str>>) -> BoxFuture<'a, Result<()>> + Send + Sync + 'a>;
+type Ask<'a> = Box<
+    dyn FnOnce(ControlRequest, Option<Arc<str>>) -> BoxFuture<'a, Result<()>> + Send + Sync + 'a,
+>;
 
 /// A control request to a run (pause, unpause, cancel, close or a message) that is sent when the
 /// value is awaited. Returned by methods such as [`Runtime::pause`](crate::Runtime::pause) and
@@ -43,7 +45,10 @@ pub struct ControlCall<'a> {
 impl<'a> ControlCall<'a> {
     pub(crate) fn new(
         request: Result<ControlRequest>,
-        ask: impl FnOnce(ControlRequest, Option<Arc<str>>) -> BoxFuture<'a, Result<()>> + Send + Sync + 'a,
+        ask: impl FnOnce(ControlRequest, Option<Arc<str>>) -> BoxFuture<'a, Result<()>>
+        + Send
+        + Sync
+        + 'a,
     ) -> Self {
         Self { request, by: None, ask: Box::new(ask) }
     }
@@ -72,6 +77,9 @@ impl<'a> IntoFuture for ControlCall<'a> {
 impl fmt::Debug for ControlCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let request = self.request.as_ref().map(ControlRequest::done);
-        f.debug_struct("ControlCall").field("request", &request).field("by", &self.by).finish_non_exhaustive()
+        f.debug_struct("ControlCall")
+            .field("request", &request)
+            .field("by", &self.by)
+            .finish_non_exhaustive()
     }
 }

@@ -49,7 +49,9 @@ impl Host {
             ControlRequest::Pause if paused_for == Some(PauseReason::Operator) => {
                 return Err(ControlError::state("paused", "paused already"));
             }
-            ControlRequest::Pause => vec![(StepPath::root(), EventKind::paused(PauseReason::Operator))],
+            ControlRequest::Pause => {
+                vec![(StepPath::root(), EventKind::paused(PauseReason::Operator))]
+            }
             ControlRequest::Unpause if paused_for == Some(PauseReason::Operator) => {
                 vec![resumed(StepPath::root(), state.waits_beside_the_operator(), recorder)]
             }
@@ -77,7 +79,9 @@ impl Host {
                 if matches!(state.status, RunStatus::Success | RunStatus::Cancelled) {
                     return Err(ControlError::over("retried", state.status));
                 }
-                let path = state.failed_node(node).map_err(|error| state.explain_in_compensation(node, error))?;
+                let path = state
+                    .failed_node(node)
+                    .map_err(|error| state.explain_in_compensation(node, error))?;
                 let mut events = match state.status {
                     RunStatus::Failed => vec![resumed(StepPath::root(), None, recorder)],
                     _ => continues(state, &path, recorder),
@@ -89,8 +93,9 @@ impl Host {
                 if state.status.has_ended() {
                     return Err(ControlError::over("answered", state.status));
                 }
-                let (path, request) =
-                    state.asking_node(node).map_err(|error| state.explain_in_compensation(node, error))?;
+                let (path, request) = state
+                    .asking_node(node)
+                    .map_err(|error| state.explain_in_compensation(node, error))?;
                 check_question(&path, request, question.as_deref())?;
                 self.check_answer(state, &path, request, answer)?;
                 answered(state, path, (answer.clone(), by), recorder)
@@ -106,8 +111,15 @@ impl Host {
 
     /// Refuses an answer whose arguments the redactor would change. The call uses the recorded
     /// answer, so it would receive the masked arguments. The error does not contain them.
-    fn keeps_arguments(&self, node: &StepPath, approval: &Approval, answer: &Encoded) -> Result<(), ControlError> {
-        let (Some(redactor), Some(_)) = (&self.redactor, approval.arguments()) else { return Ok(()) };
+    fn keeps_arguments(
+        &self,
+        node: &StepPath,
+        approval: &Approval,
+        answer: &Encoded,
+    ) -> Result<(), ControlError> {
+        let (Some(redactor), Some(_)) = (&self.redactor, approval.arguments()) else {
+            return Ok(());
+        };
         let resolved = EventKind::ApprovalResolved { answer: answer.clone(), by: "".into() };
         match redactor.event(resolved) {
             EventKind::ApprovalResolved { answer: kept, .. } if kept == *answer => Ok(()),
@@ -150,13 +162,17 @@ impl Host {
         answer: &Encoded,
     ) -> Result<(), ControlError> {
         let wrong = |problem: &dyn fmt::Display| {
-            let message = format!("the answer does not fit what `{node}` asks for: {problem}; `{answer}` was given");
+            let message = format!(
+                "the answer does not fit what `{node}` asks for: {problem}; `{answer}` was given"
+            );
             Err(ControlError::new(ControlErrorKind::WrongAnswer, message))
         };
         let fitting_what_was_asked = || {
             let fits = question.answer.decode().and_then(|schema| Ok((schema, answer.decode()?)));
             match fits.map_err(|error| error.to_string()) {
-                Ok((schema, answer)) => fitting_schema(&schema, &answer).or_else(|problem| wrong(&problem)),
+                Ok((schema, answer)) => {
+                    fitting_schema(&schema, &answer).or_else(|problem| wrong(&problem))
+                }
                 Err(error) => wrong(&error),
             }
         };
@@ -176,7 +192,8 @@ impl Host {
         }
         let name = node.to_string();
         let workflow = state.workflow.as_deref().zip(state.definition.as_deref());
-        let checked = workflow.and_then(|workflow| (self.check_answer)(self, workflow, &name, answer));
+        let checked =
+            workflow.and_then(|workflow| (self.check_answer)(self, workflow, &name, answer));
         if let Some(checked) = checked {
             return checked;
         }
@@ -195,7 +212,11 @@ impl Host {
 ///
 /// # Errors
 /// Fails if the answer names a different question.
-pub(crate) fn check_question(path: &StepPath, open: &ApprovalRequest, named: Option<&str>) -> Result<(), ControlError> {
+pub(crate) fn check_question(
+    path: &StepPath,
+    open: &ApprovalRequest,
+    named: Option<&str>,
+) -> Result<(), ControlError> {
     match named.is_none_or(|named| *named == *open.id) {
         true => Ok(()),
         false => {
@@ -211,7 +232,8 @@ pub(crate) fn check_question(path: &StepPath, open: &ApprovalRequest, named: Opt
 }
 
 /// Error for an answer with `arguments` to a question that is not about a tool call.
-pub(crate) const NO_ARGUMENTS: &str = "only the question about the call of a tool takes `arguments`";
+pub(crate) const NO_ARGUMENTS: &str =
+    "only the question about the call of a tool takes `arguments`";
 
 /// Checks the arguments of an answer against the parameters of the tool.
 fn check_arguments(question: &ApprovalRequest, approval: &Approval) -> Result<(), String> {
@@ -225,7 +247,9 @@ fn check_arguments(question: &ApprovalRequest, approval: &Approval) -> Result<()
 fn fitting(question: &ApprovalRequest, arguments: &Value) -> Result<(), String> {
     let schema: Value = question.answer.decode().unwrap_or_default();
     // Questions of earlier releases accept no arguments.
-    let Some(parameters) = super::approval::arguments_schema(&schema) else { return Err(NO_ARGUMENTS.to_owned()) };
+    let Some(parameters) = super::approval::arguments_schema(&schema) else {
+        return Err(NO_ARGUMENTS.to_owned());
+    };
     fitting_schema(&parameters, arguments)
 }
 
@@ -273,7 +297,11 @@ fn continues(state: &RunState, node: &StepPath, recorder: Recorder) -> Vec<(Step
     }
 }
 
-fn resumed(path: StepPath, waiting: Option<PauseReason>, recorder: Recorder) -> (StepPath, EventKind) {
+fn resumed(
+    path: StepPath,
+    waiting: Option<PauseReason>,
+    recorder: Recorder,
+) -> (StepPath, EventKind) {
     let queued = recorder == Recorder::AtRest && waiting.is_none();
     (path, EventKind::RunResumed { recovered: false, redefined: None, waiting, queued, by: None })
 }

@@ -51,18 +51,27 @@ impl ControlRequest {
     /// Creates an answer to the question at a path, or to a question by its id.
     pub(crate) fn answer(named: &str, answer: Encoded, by: &str) -> Self {
         let (node, question) = split_question_id(named);
-        Self::Answer { node: node.to_owned(), question: question.map(Arc::from), answer, by: by.to_owned() }
+        Self::Answer {
+            node: node.to_owned(),
+            question: question.map(Arc::from),
+            answer,
+            by: by.to_owned(),
+        }
     }
 
     /// Returns the request as its record contains it after redaction.
     pub(super) fn recorded_by(&self, redactor: &Redactor) -> Self {
         let recorded = match self {
-            Self::Cancel { reason } => EventKind::RunCancelled { reason: reason.as_str().into(), by: None },
+            Self::Cancel { reason } => {
+                EventKind::RunCancelled { reason: reason.as_str().into(), by: None }
+            }
             Self::Retry { by, .. } => EventKind::NodeReset { by: by.as_str().into() },
             Self::Answer { answer, by, .. } => {
                 EventKind::ApprovalResolved { answer: answer.clone(), by: by.as_str().into() }
             }
-            Self::Pause | Self::Unpause | Self::Drain | Self::Message { .. } | Self::Close => return self.clone(),
+            Self::Pause | Self::Unpause | Self::Drain | Self::Message { .. } | Self::Close => {
+                return self.clone();
+            }
         };
         match (self, redactor.event(recorded)) {
             (Self::Cancel { .. }, EventKind::RunCancelled { reason, .. }) => {
@@ -72,7 +81,12 @@ impl ControlRequest {
                 Self::Retry { node: node.clone(), by: by.to_string() }
             }
             (Self::Answer { node, question, .. }, EventKind::ApprovalResolved { answer, by }) => {
-                Self::Answer { node: node.clone(), question: question.clone(), answer, by: by.to_string() }
+                Self::Answer {
+                    node: node.clone(),
+                    question: question.clone(),
+                    answer,
+                    by: by.to_string(),
+                }
             }
             _ => self.clone(),
         }
@@ -116,9 +130,12 @@ impl ControlRequest {
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Retry { node, .. } | Self::Answer { node, .. } => Some(node),
-            Self::Pause | Self::Unpause | Self::Drain | Self::Cancel { .. } | Self::Message { .. } | Self::Close => {
-                None
-            }
+            Self::Pause
+            | Self::Unpause
+            | Self::Drain
+            | Self::Cancel { .. }
+            | Self::Message { .. }
+            | Self::Close => None,
         }
     }
 }
@@ -184,7 +201,8 @@ pub(crate) struct GrantingEvents {
 impl GrantingEvents {
     /// Returns `true` if an event of the journal may be one of them.
     pub(super) fn may_include(&self, event: &Event) -> bool {
-        (self.first..=self.last).contains(&event.seq) && (event.seq != self.first || event.time == self.time)
+        (self.first..=self.last).contains(&event.seq)
+            && (event.seq != self.first || event.time == self.time)
     }
 }
 
@@ -208,12 +226,20 @@ mod tests {
         let requests = [
             ControlRequest::Pause,
             ControlRequest::Cancel { reason: "too late".to_owned() },
-            ControlRequest::answer("gate", Encoded::from_json(r#"{"a": 1.0}"#.to_owned()).unwrap(), "ada"),
+            ControlRequest::answer(
+                "gate",
+                Encoded::from_json(r#"{"a": 1.0}"#.to_owned()).unwrap(),
+                "ada",
+            ),
         ];
         for request in requests {
             for by in [None, Some("bob")] {
                 let text = serde_json::to_string(&StoredRequest::new(&request, by)).unwrap();
-                assert_eq!(text == serde_json::to_string(&request).unwrap(), by.is_none(), "{text}");
+                assert_eq!(
+                    text == serde_json::to_string(&request).unwrap(),
+                    by.is_none(),
+                    "{text}"
+                );
                 let asked = StoredRequest::read(&text, None).unwrap();
                 assert_eq!((&asked.request, asked.by.as_deref()), (&request, by), "{text}");
             }

@@ -12,7 +12,10 @@ use crate::path::StepPath;
 
 /// Returns the outcome of `work`, or `None` if it executes for longer than `limit`. `base` is the
 /// path at which and below which the work records events.
-#[expect(clippy::manual_async_fn, reason = "an `async fn` has room for what it is given twice, in every run")]
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an `async fn` has room for what it is given twice, in every run"
+)]
 pub(crate) fn within<'r, T>(
     shared: &'r RunShared,
     base: &'r StepPath,
@@ -37,11 +40,13 @@ pub(crate) fn within<'r, T>(
                 }
             }
             // Time in which the run was held does not count.
-            let used = began.elapsed().saturating_sub(shared.held_for().saturating_sub(held_before));
+            let used =
+                began.elapsed().saturating_sub(shared.held_for().saturating_sub(held_before));
             limit = limit.saturating_sub(used);
             // Boxed, so that a run that is never held does not reserve space for this future.
             if !limit.is_zero()
-                && let Some(done) = Box::pin(while_it_stands_still(shared, base, work.as_mut())).await
+                && let Some(done) =
+                    Box::pin(while_it_stands_still(shared, base, work.as_mut())).await
             {
                 return Some(done);
             }

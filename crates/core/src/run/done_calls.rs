@@ -95,7 +95,9 @@ impl CompensationPlan {
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         self.keys.apply(path, kind);
         match kind {
-            EventKind::ToolStarted { .. } | EventKind::ToolCompleted { .. } | EventKind::ToolFailed { .. } => {}
+            EventKind::ToolStarted { .. }
+            | EventKind::ToolCompleted { .. }
+            | EventKind::ToolFailed { .. } => {}
             EventKind::Unknown(unknown) => {
                 let newer = || NewerEvent { path: path.clone(), name: Arc::clone(&unknown.name) };
                 self.newer.get_or_insert_with(newer);
@@ -117,11 +119,13 @@ impl CompensationPlan {
                 // that is not idempotent had a separate effect, so it stays in the list.
                 let key = self.keys.key(path, call).into_owned();
                 let is_same = |done: &mut CompensableCall| {
-                    let had_effect = matches!(done.ended, CompensableCallEnd::Completed(_)) && !idempotent;
+                    let had_effect =
+                        matches!(done.ended, CompensableCallEnd::Completed(_)) && !idempotent;
                     done.path == *path || done.key == key && !had_effect
                 };
                 let same = self.calls.extract_if(.., is_same);
-                let before = same.flat_map(|done| done.before.into_iter().chain([done.path])).collect();
+                let before =
+                    same.flat_map(|done| done.before.into_iter().chain([done.path])).collect();
                 if let Some(by) = compensate {
                     let (call, by) = (Arc::clone(call), Arc::clone(by));
                     self.calls.push(CompensableCall {
@@ -140,13 +144,20 @@ impl CompensationPlan {
             EventKind::ToolFailed { result, answered_by, .. } => {
                 let failed = matches!(
                     result.status,
-                    ToolStatus::Error | ToolStatus::InvalidArguments | ToolStatus::NotFound | ToolStatus::Unauthorized
+                    ToolStatus::Error
+                        | ToolStatus::InvalidArguments
+                        | ToolStatus::NotFound
+                        | ToolStatus::Unauthorized
                 );
                 // If middleware supplied the result, the tool may have had its effect.
                 let failed = failed && answered_by.is_none();
                 self.end(
                     path,
-                    if failed { CompensableCallEnd::Failed } else { CompensableCallEnd::Unknown(result.status) },
+                    if failed {
+                        CompensableCallEnd::Failed
+                    } else {
+                        CompensableCallEnd::Unknown(result.status)
+                    },
                 );
             }
             _ => {}
@@ -155,10 +166,14 @@ impl CompensationPlan {
 
     fn apply_undo(&mut self, path: StepPath, kind: &EventKind) {
         let now = match kind {
-            EventKind::ToolStarted { .. } => Undoing::Begun { repeatable: !kind.is_unrepeatable_start() },
+            EventKind::ToolStarted { .. } => {
+                Undoing::Begun { repeatable: !kind.is_unrepeatable_start() }
+            }
             EventKind::ToolCompleted { .. } => Undoing::Undone,
             // The compensation ran to its end. Its output is not needed.
-            EventKind::ToolFailed { result, .. } if result.status == ToolStatus::OutputTooLarge => Undoing::Undone,
+            EventKind::ToolFailed { result, .. } if result.status == ToolStatus::OutputTooLarge => {
+                Undoing::Undone
+            }
             EventKind::ToolFailed { result, .. } => Undoing::Failed(result.output.as_str().into()),
             _ => return,
         };
@@ -178,15 +193,20 @@ impl CompensationPlan {
     /// call covers them.
     pub(crate) fn undos(self) -> Vec<Undo> {
         let Self { mut calls, mut undoing, .. } = self;
-        let completed = calls.iter().filter(|call| matches!(call.ended, CompensableCallEnd::Completed(_)));
+        let completed =
+            calls.iter().filter(|call| matches!(call.ended, CompensableCallEnd::Completed(_)));
         let completed: HashSet<StepPath> =
             completed.flat_map(|call| call.before.iter().chain([&call.path])).cloned().collect();
         calls.retain(|call| !call.path.parents().any(|above| completed.contains(&above)));
         let undo = |call: CompensableCall| {
             let state = match &call.ended {
                 CompensableCallEnd::Failed => return None,
-                CompensableCallEnd::Open => CompensationState::Left(unknown_effect(ToolStatus::Interrupted)),
-                CompensableCallEnd::Unknown(status) => CompensationState::Left(unknown_effect(*status)),
+                CompensableCallEnd::Open => {
+                    CompensationState::Left(unknown_effect(ToolStatus::Interrupted))
+                }
+                CompensableCallEnd::Unknown(status) => {
+                    CompensationState::Left(unknown_effect(*status))
+                }
                 CompensableCallEnd::Completed(result) => match undoing.remove(&call.undo_path()) {
                     None => CompensationState::Owed { result: Arc::clone(result), begun: false },
                     Some(Undoing::Begun { repeatable: true }) => {
@@ -213,7 +233,8 @@ pub(super) fn enclosing_compensation(path: &StepPath) -> Option<StepPath> {
     if !path.names().contains(UNDO) {
         return None;
     }
-    let of_undo = |path: &StepPath| path.parent().is_some_and(|parent| parent.last_name() == Some(UNDO));
+    let of_undo =
+        |path: &StepPath| path.parent().is_some_and(|parent| parent.last_name() == Some(UNDO));
     // Takes the outermost, because calls within a compensation may have compensations too.
     std::iter::once(path.clone()).chain(path.parents()).filter(of_undo).last()
 }
@@ -247,16 +268,24 @@ impl CompensableCall {
     /// Returns the reason if the arguments cannot be built.
     pub(crate) fn arguments(&self, result: &ToolResult) -> Result<String, String> {
         let given = if self.call.arguments.trim().is_empty() { "{}" } else { &self.call.arguments };
-        let no_json = |error: serde_json::Error| format!("what was recorded of it cannot be read: {error}");
-        let mut arguments: Map<String, Value> = match serde_json::from_str(given).map_err(no_json)? {
-            Value::Object(arguments) => arguments,
-            _ => return Err("its arguments have no JSON form; derive `serde::Serialize` for their types".to_owned()),
-        };
+        let no_json =
+            |error: serde_json::Error| format!("what was recorded of it cannot be read: {error}");
+        let mut arguments: Map<String, Value> =
+            match serde_json::from_str(given).map_err(no_json)? {
+                Value::Object(arguments) => arguments,
+                _ => return Err(
+                    "its arguments have no JSON form; derive `serde::Serialize` for their types"
+                        .to_owned(),
+                ),
+            };
         arguments.insert(OUTPUT.to_owned(), serde_json::from_str(&result.output).map_err(no_json)?);
         let text = Value::Object(arguments).to_string();
         // A compensation with masked arguments would act on wrong data.
         match text.contains(REDACTED) {
-            true => Err("this runtime's middleware removes from its record what its compensation needs".to_owned()),
+            true => {
+                Err("this runtime's middleware removes from its record what its compensation needs"
+                    .to_owned())
+            }
             false => Ok(text),
         }
     }

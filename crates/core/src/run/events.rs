@@ -120,7 +120,8 @@ pub struct FirstEvents(Arc<Mutex<Option<Events>>>);
 
 impl FirstEvents {
     pub(crate) fn begin(&self, run: &Arc<RunShared>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Events::new(Arc::clone(run), 0));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Events::new(Arc::clone(run), 0));
     }
 
     /// Returns the stream; `None` if no run has started.
@@ -150,7 +151,9 @@ impl Waiting<'_> {
         if state.closed {
             return Poll::Ready(());
         }
-        if let Some(subscriber) = state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == self.id) {
+        if let Some(subscriber) =
+            state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == self.id)
+        {
             subscriber.waker = Some(cx.waker().clone());
         }
         Poll::Pending

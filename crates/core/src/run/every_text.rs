@@ -16,7 +16,10 @@ const LEFT: &[(&str, &[&str])] = &[
         "what the host calls its callers, sessions and traces",
         &["run.started/caller", "run.started/session/session", "run.started/trace_id"],
     ),
-    ("the id of a run", &["run.started/artifacts/*/run", "run.started/session/after", "session.summarized/up_to"]),
+    (
+        "the id of a run",
+        &["run.started/artifacts/*/run", "run.started/session/after", "session.summarized/up_to"],
+    ),
     (
         "the id of a call, by which its result is found",
         &[
@@ -63,7 +66,9 @@ fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::String(_) => found.push(at.to_owned()),
         Value::Array(list) => {
-            list.iter().enumerate().for_each(|(number, value)| texts(value, &format!("{at}/{number}"), found));
+            list.iter()
+                .enumerate()
+                .for_each(|(number, value)| texts(value, &format!("{at}/{number}"), found));
         }
         Value::Object(fields) => fields.iter().for_each(|(name, value)| {
             let name = name.replace('~', "~0").replace('/', "~1");
@@ -101,7 +106,8 @@ fn every_text_of_every_kind_of_event() {
                 masked += 1;
                 continue;
             }
-            let place = place.split('/').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
+            let place =
+                place.split('/').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
             left.insert(format!("{name}{}", place.collect::<Vec<_>>().join("/")));
         }
     }

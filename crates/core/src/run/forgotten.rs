@@ -20,7 +20,8 @@ impl<'e> InvalidatedRecords<'e> {
 
     /// Returns `true` if a later change invalidated the record at index `at`.
     pub(crate) fn covers(&self, at: usize, path: &StepPath) -> bool {
-        let forgets = |change: &Redefined| change.forgotten.iter().any(|node| path.belongs_to(node));
+        let forgets =
+            |change: &Redefined| change.forgotten.iter().any(|node| path.belongs_to(node));
         self.changes.iter().any(|(later, change)| *later > at && forgets(change))
     }
 }

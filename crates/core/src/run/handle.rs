@@ -63,7 +63,9 @@ impl Future for Joined {
     type Output = Result<Ended>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll_unpin(cx).map(|ended| ended.unwrap_or_else(|error| Err(Error::Lost { reason: error.to_string() })))
+        self.0.poll_unpin(cx).map(|ended| {
+            ended.unwrap_or_else(|error| Err(Error::Lost { reason: error.to_string() }))
+        })
     }
 }
 
@@ -76,7 +78,10 @@ impl RunShared {
 
 impl Life {
     /// Executes a run on a new task.
-    fn executed(shared: Arc<RunShared>, run: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
+    fn executed(
+        shared: Arc<RunShared>,
+        run: impl Future<Output = Result<Ended>> + Send + 'static,
+    ) -> Self {
         shared.has_handle.store(true, Ordering::Relaxed);
         let task = tokio::spawn(run);
         let abort = task.abort_handle();
@@ -97,7 +102,10 @@ impl Life {
     }
 
     /// Observes a run that another process, or another task of this process, executes.
-    pub(super) fn watched(shared: Arc<RunShared>, ended: impl Future<Output = Result<Ended>> + Send + 'static) -> Self {
+    pub(super) fn watched(
+        shared: Arc<RunShared>,
+        ended: impl Future<Output = Result<Ended>> + Send + 'static,
+    ) -> Self {
         Self { shared, ended: Joined(tokio::spawn(ended)).shared(), task: None }
     }
 }
@@ -130,7 +138,10 @@ impl<T> RunHandle<T> {
     }
 
     /// Creates the handle of an execution.
-    pub(crate) fn from_task(life: Life, decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static) -> Self {
+    pub(crate) fn from_task(
+        life: Life,
+        decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
+    ) -> Self {
         let id = life.shared.id.clone();
         Self { run: Arc::new(Followed { id, life: Mutex::new(life) }), decode: Arc::new(decode) }
     }
@@ -173,7 +184,8 @@ impl<T> RunHandle<T> {
         let decode = move |ended: Ended| {
             let output = ended.encoded()?;
             O::decode(&output).map_err(|error| {
-                let problem = format!("`{}` cannot be read from it: {error}", std::any::type_name::<O>());
+                let problem =
+                    format!("`{}` cannot be read from it: {error}", std::any::type_name::<O>());
                 Error::Output { run: run.clone(), problem }
             })
         };
@@ -262,8 +274,14 @@ impl<T> RunHandle<T> {
     ///
     /// # Cancel safety
     /// If the future is dropped, the request may or may not take effect.
-    pub async fn answer<A: Serialize + Sync + ?Sized>(&self, node: &str, answer: &A, by: &str) -> Result<()> {
-        let answer = Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
+    pub async fn answer<A: Serialize + Sync + ?Sized>(
+        &self,
+        node: &str,
+        answer: &A,
+        by: &str,
+    ) -> Result<()> {
+        let answer =
+            Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
         self.ask(ControlRequest::answer(node, answer, by), None).await
     }
 

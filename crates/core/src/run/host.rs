@@ -32,12 +32,14 @@ use crate::time::{Clock, SystemClock};
 use crate::value::Encoded;
 
 /// Creates a model for a provider that the program registered.
-pub(crate) type ModelFactory =
-    Arc<dyn Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync>;
+pub(crate) type ModelFactory = Arc<
+    dyn Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync,
+>;
 
 /// Checks an answer with the workflow of a name and a definition hash, if the program has that
 /// workflow. The other arguments are the node and the answer.
-pub(crate) type AnswerCheck = fn(&Host, (&str, &str), &str, &Encoded) -> Option<Result<(), ControlError>>;
+pub(crate) type AnswerCheck =
+    fn(&Host, (&str, &str), &str, &Encoded) -> Option<Result<(), ControlError>>;
 
 /// Resumes a run on its own task.
 pub(crate) type ResumeRun = for<'a> fn(&'a Arc<Host>, &'a RunId) -> BoxFuture<'a, Result<()>>;
@@ -177,8 +179,14 @@ impl Host {
 
     /// Returns the differences from the stored definition with the id `began`. The list is empty if
     /// the store does not have it.
-    pub(crate) async fn differences(&self, began: &Arc<str>, now: &Known) -> Result<Vec<Difference>, StoreError> {
-        let Some(store) = self.store.as_ref().filter(|_| **began != *now.id) else { return Ok(Vec::new()) };
+    pub(crate) async fn differences(
+        &self,
+        began: &Arc<str>,
+        now: &Known,
+    ) -> Result<Vec<Difference>, StoreError> {
+        let Some(store) = self.store.as_ref().filter(|_| **began != *now.id) else {
+            return Ok(Vec::new());
+        };
         let stored = store.definition(began).await?;
         let stored = stored.and_then(|json| serde_json::from_str::<Definition>(&json).ok());
         Ok(stored.map(|began| began.differences(&now.definition)).unwrap_or_default())
@@ -210,7 +218,9 @@ impl Host {
     pub(crate) fn model(&self, model: &ModelRef) -> Result<Arc<dyn Model>, ModelRefError> {
         let made = match self.models.get(model.provider()) {
             Some(factory) => factory(model, &self.secrets),
-            None => crate::model::built_in(model, &self.secrets, self.models.keys().map(String::as_str)),
+            None => {
+                crate::model::built_in(model, &self.secrets, self.models.keys().map(String::as_str))
+            }
         };
         made.map_err(|problem| ModelRefError::unusable(model, problem))
     }
@@ -285,8 +295,11 @@ mod tests {
 
     #[test]
     fn ids_and_chance_come_from_the_host() {
-        let host =
-            |bits: u64| Host { clock: Arc::new(Stopped), random_bits: Arc::new(move || bits), ..Host::default() };
+        let host = |bits: u64| Host {
+            clock: Arc::new(Stopped),
+            random_bits: Arc::new(move || bits),
+            ..Host::default()
+        };
         assert_eq!(host(255).new_run_id().as_str(), "0000000003e8-00000000000000ff");
         assert!(host(0).random() == 0.0 && host(1 << 63).random() == 0.5);
         assert!((0.99..1.0).contains(&host(u64::MAX).random()));

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::event::{AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, WorkflowStarted};
+use crate::event::{
+    AgentCompleted, AgentStarted, EventKind, RunBody, RunCompleted, WorkflowStarted,
+};
 use crate::message::{Conversation, Message, Part, ToolResult};
 use crate::state::SavedByStep;
 
@@ -29,9 +31,16 @@ pub(super) fn restore(kind: &mut EventKind, was: &EventKind) {
                 _ => {}
             }
         }
-        (EventKind::AgentStarted(kind), EventKind::AgentStarted(was)) => agent(Arc::make_mut(kind), was),
-        (EventKind::WorkflowStarted(kind), EventKind::WorkflowStarted(was)) => workflow(Arc::make_mut(kind), was),
-        (EventKind::RunResumed { redefined: kind, .. }, EventKind::RunResumed { redefined: was, .. }) => {
+        (EventKind::AgentStarted(kind), EventKind::AgentStarted(was)) => {
+            agent(Arc::make_mut(kind), was);
+        }
+        (EventKind::WorkflowStarted(kind), EventKind::WorkflowStarted(was)) => {
+            workflow(Arc::make_mut(kind), was);
+        }
+        (
+            EventKind::RunResumed { redefined: kind, .. },
+            EventKind::RunResumed { redefined: was, .. },
+        ) => {
             kind.clone_from(was);
         }
         (EventKind::RunAdvanced(kind), EventKind::RunAdvanced(was)) => {
@@ -40,12 +49,17 @@ pub(super) fn restore(kind: &mut EventKind, was: &EventKind) {
             saved(&mut kind.saved, was.saved.as_ref());
         }
         (EventKind::RunCompleted(kind), EventKind::RunCompleted(was)) => {
-            if let (RunCompleted::Agent(kind), RunCompleted::Agent(was)) = (Arc::make_mut(kind), &**was) {
+            if let (RunCompleted::Agent(kind), RunCompleted::Agent(was)) =
+                (Arc::make_mut(kind), &**was)
+            {
                 answer(kind, was);
             }
         }
         (EventKind::AgentCompleted(kind), EventKind::AgentCompleted(was)) => answer(kind, was),
-        (EventKind::MessageReceived { id: kind, .. }, EventKind::MessageReceived { id: was, .. }) => {
+        (
+            EventKind::MessageReceived { id: kind, .. },
+            EventKind::MessageReceived { id: was, .. },
+        ) => {
             kind.clone_from(was);
         }
         (EventKind::SessionSummarized(kind), EventKind::SessionSummarized(was)) => {
@@ -66,14 +80,19 @@ pub(super) fn restore(kind: &mut EventKind, was: &EventKind) {
             result(kind, was);
             saved(kept, had.as_ref());
         }
-        (EventKind::ToolFailed { result: kind, .. }, EventKind::ToolFailed { result: was, .. }) => result(kind, was),
+        (EventKind::ToolFailed { result: kind, .. }, EventKind::ToolFailed { result: was, .. }) => {
+            result(kind, was);
+        }
         (EventKind::ApprovalRequested(kind), EventKind::ApprovalRequested(was)) => {
             Arc::make_mut(kind).id.clone_from(&was.id);
         }
         (EventKind::ToolWaiting(kind), EventKind::ToolWaiting(was)) => {
             Arc::make_mut(kind).state.clone_from(&was.state);
         }
-        (EventKind::NodeCompleted { saved: kind, .. }, EventKind::NodeCompleted { saved: was, .. }) => {
+        (
+            EventKind::NodeCompleted { saved: kind, .. },
+            EventKind::NodeCompleted { saved: was, .. },
+        ) => {
             saved(kind, was.as_ref());
         }
         _ => {}
@@ -109,8 +128,9 @@ fn saved(kind: &mut Option<Arc<SavedByStep>>, was: Option<&Arc<SavedByStep>>) {
 }
 
 fn conversation(kind: &mut Conversation, was: &Conversation) {
-    let has_calls =
-        |message: &Arc<Message>| message.tool_calls().next().is_some() || message.results().next().is_some();
+    let has_calls = |message: &Arc<Message>| {
+        message.tool_calls().next().is_some() || message.results().next().is_some()
+    };
     // Copies the conversation only if it contains ids of calls.
     if was.messages().iter().any(has_calls) {
         let both = kind.messages().iter().zip(was.messages());
@@ -132,7 +152,9 @@ fn message(kind: &mut Arc<Message>, was: &Message) {
     let mut parts = kind.parts().to_vec();
     for (kind, was) in parts.iter_mut().zip(was.parts()) {
         match (kind, was) {
-            (Part::ToolCall(kind), Part::ToolCall(was)) => Arc::make_mut(kind).id.clone_from(&was.id),
+            (Part::ToolCall(kind), Part::ToolCall(was)) => {
+                Arc::make_mut(kind).id.clone_from(&was.id);
+            }
             (Part::ToolResult(kind), Part::ToolResult(was)) => result(kind, was),
             _ => {}
         }

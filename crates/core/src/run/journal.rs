@@ -61,8 +61,15 @@ pub(super) struct Pending {
 impl Journal {
     /// Creates the journal of a run. `epoch` is `None` if the store does not have the run yet.
     pub(crate) fn new(store: Arc<dyn Store>, epoch: Option<Epoch>) -> Self {
-        let shared = Shared { epoch: epoch.map(OnceLock::from).unwrap_or_default(), ..Shared::default() };
-        Self { store, shared: Arc::new(shared), pending: Mutex::default(), durable: true, forwards: false }
+        let shared =
+            Shared { epoch: epoch.map(OnceLock::from).unwrap_or_default(), ..Shared::default() };
+        Self {
+            store,
+            shared: Arc::new(shared),
+            pending: Mutex::default(),
+            durable: true,
+            forwards: false,
+        }
     }
 
     pub(super) fn epoch(&self) -> Option<Epoch> {
@@ -87,7 +94,11 @@ impl Journal {
 
     /// Returns the write of an append. The future owns its data, so it may outlive the committing
     /// task. The write starts when the future is polled.
-    pub(super) fn write(&self, run: &RunId, append: Append) -> BoxFuture<'static, Result<(), StoreError>> {
+    pub(super) fn write(
+        &self,
+        run: &RunId,
+        append: Append,
+    ) -> BoxFuture<'static, Result<(), StoreError>> {
         let (store, run, shared) = (Arc::clone(&self.store), run.clone(), Arc::clone(&self.shared));
         Box::pin(async move {
             match shared.epoch.get() {
@@ -100,7 +111,15 @@ impl Journal {
                     // always empty.
                     match state.is_empty() {
                         true => Ok(()),
-                        false => store.append(&run, epoch, Append::new(after, Vec::new()).with_state(state)).await,
+                        false => {
+                            store
+                                .append(
+                                    &run,
+                                    epoch,
+                                    Append::new(after, Vec::new()).with_state(state),
+                                )
+                                .await
+                        }
                     }
                 }
             }
@@ -111,7 +130,11 @@ impl Journal {
 impl WriteWaiter<'_> {
     /// Polls the write in progress on behalf of all waiting tasks. The lock on `pending` excludes
     /// other polls meanwhile.
-    pub(super) fn poll(&mut self, pending: &mut Pending, cx: &mut Context<'_>) -> Poll<Result<(), StoreError>> {
+    pub(super) fn poll(
+        &mut self,
+        pending: &mut Pending,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), StoreError>> {
         // Reset before the poll, so that a wake during the poll is noticed.
         self.shared.woken.store(false, Ordering::SeqCst);
         let for_all = Waker::from(Arc::clone(self.shared));
@@ -202,7 +225,12 @@ mod tests {
             &self.0
         }
 
-        async fn append(&self, run: &RunId, epoch: Epoch, append: Append) -> Result<(), StoreError> {
+        async fn append(
+            &self,
+            run: &RunId,
+            epoch: Epoch,
+            append: Append,
+        ) -> Result<(), StoreError> {
             for _ in 0..append.events.len() % 3 {
                 // The end of the blocking task wakes the write.
                 drop(tokio::task::spawn_blocking(|| ()).await);
@@ -218,7 +246,11 @@ mod tests {
         let journal = Journal::new(Arc::new(Slow(MemoryStore::new())), None);
         let log = Arc::new(EventLog::new(run, Arc::new([]), Some(journal), None));
         let now = Timestamp::from_millis(0);
-        let started = RunStarted::new(RunBody::Workflow(WorkflowStarted::new("w".into(), "h".into(), Encoded::null())));
+        let started = RunStarted::new(RunBody::Workflow(WorkflowStarted::new(
+            "w".into(),
+            "h".into(),
+            Encoded::null(),
+        )));
         let first = log.first(now, EventKind::RunStarted(Arc::new(started)));
         log.begin(first).await.unwrap();
         let writers = (0..8).map(|writer| {
@@ -244,7 +276,9 @@ mod tests {
             })
         });
         let all = futures_util::future::join_all(writers);
-        let all = tokio::time::timeout(Duration::from_secs(60), all).await.expect("nobody waits for ever");
+        let all = tokio::time::timeout(Duration::from_secs(60), all)
+            .await
+            .expect("nobody waits for ever");
         all.into_iter().for_each(|writer| writer.unwrap());
         assert!(!log.has_uncommitted());
         let (store, _) = log.store().unwrap();

@@ -89,11 +89,15 @@ impl RunShared {
     /// Releases a stopped run in its store, and returns the error for its caller.
     pub(crate) async fn left(&self) -> StoreError {
         // A store that does not answer within five seconds frees the run when this process ends.
-        if let Ok(Err(error)) = tokio::time::timeout(Duration::from_secs(5), self.log.release()).await {
+        if let Ok(Err(error)) =
+            tokio::time::timeout(Duration::from_secs(5), self.log.release()).await
+        {
             tracing::warn!(run = %self.id, %error, "a run that was left could not be closed in its store");
         }
-        let message =
-            format!("the run `{}` has stopped here, since its runtime was drained; it can be resumed", self.id);
+        let message = format!(
+            "the run `{}` has stopped here, since its runtime was drained; it can be resumed",
+            self.id
+        );
         StoreError::new(StoreErrorKind::Fenced, message)
     }
 
@@ -127,8 +131,11 @@ impl RunShared {
     /// for a person. Does not detect other work of a step, such as a background task.
     pub(crate) fn is_quiet_below(&self, path: &StepPath) -> bool {
         let Some(operations) = self.operations.get() else { return false };
-        let mut parked: Vec<StepPath> =
-            locked(&operations.parked).iter().filter(|base| base.is_within(path)).cloned().collect();
+        let mut parked: Vec<StepPath> = locked(&operations.parked)
+            .iter()
+            .filter(|base| base.is_within(path))
+            .cloned()
+            .collect();
         parked.extend(self.log.waiting_below(path));
         // Work that waits for no suspended part is still running.
         if parked.is_empty() {

@@ -78,7 +78,9 @@ impl LiveRuns {
         let Some(identity) = store.identity() else { return new() };
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(_, live)| live.strong_count() > 0);
-        if let Some(live) = all.iter().find(|(of, _)| *of == identity).and_then(|(_, live)| live.upgrade()) {
+        if let Some(live) =
+            all.iter().find(|(of, _)| *of == identity).and_then(|(_, live)| live.upgrade())
+        {
             return live;
         }
         let live = new();
@@ -199,13 +201,16 @@ impl LiveRuns {
     /// Starts the task that polls the store for messages, unless it is running on this tokio
     /// runtime.
     fn watch(self: &Arc<Self>, shared: &Arc<RunShared>) {
-        let Some((store, _)) = shared.log.store().filter(|(store, _)| store.is_shared()) else { return };
+        let Some((store, _)) = shared.log.store().filter(|(store, _)| store.is_shared()) else {
+            return;
+        };
         let on = Handle::current().id();
         if !self.state().watched_on.insert(on) {
             return;
         }
         // Weak references, so that this task does not keep the store open.
-        let (mut watched, store) = (Watched { live: Arc::downgrade(self), on }, Arc::downgrade(store));
+        let (mut watched, store) =
+            (Watched { live: Arc::downgrade(self), on }, Arc::downgrade(store));
         tokio::spawn(async move {
             let mut problems = 0_u32;
             loop {
@@ -315,7 +320,9 @@ impl Drop for Watched {
 impl Reservation {
     /// Registers the run, which this process executes from now on.
     pub(crate) fn becomes(self, shared: &Arc<RunShared>) {
-        self.live.change(|state| state.runs.insert(self.run.clone(), Entry::Live(Arc::downgrade(shared))));
+        self.live.change(|state| {
+            state.runs.insert(self.run.clone(), Entry::Live(Arc::downgrade(shared)))
+        });
         self.live.watch(shared);
     }
 }

@@ -52,7 +52,8 @@ impl EventLog {
         redactor: Option<Redactor>,
     ) -> Self {
         let emitter = (!sinks.is_empty()).then(|| Box::new(Emitter::new(sinks)));
-        let delta_listeners = AtomicUsize::new(emitter.as_ref().map_or(0, |emitter| emitter.delta_sinks()));
+        let delta_listeners =
+            AtomicUsize::new(emitter.as_ref().map_or(0, |emitter| emitter.delta_sinks()));
         Self {
             run_id,
             emitter,
@@ -120,7 +121,10 @@ impl EventLog {
     /// `events` are the later ones.
     pub(crate) fn restore(&self, offset: u64, kept: Vec<Event>, events: Vec<Event>) {
         let records = |events: Vec<Event>| {
-            events.into_iter().map(|Event { time, path, kind, .. }| Record { time, path, kind }).collect::<Vec<_>>()
+            events
+                .into_iter()
+                .map(|Event { time, path, kind, .. }| Record { time, path, kind })
+                .collect::<Vec<_>>()
         };
         let mut state = self.state();
         state.offset = offset;
@@ -167,8 +171,12 @@ impl EventLog {
     pub(crate) fn definition(&self) -> Option<Arc<str>> {
         let state = self.state();
         let definition = |kind: &EventKind| match kind {
-            EventKind::RunStarted(started) => started.workflow().map(|workflow| Arc::clone(&workflow.definition)),
-            EventKind::RunResumed { redefined, .. } => redefined.as_ref().and_then(|new| new.definition.clone()),
+            EventKind::RunStarted(started) => {
+                started.workflow().map(|workflow| Arc::clone(&workflow.definition))
+            }
+            EventKind::RunResumed { redefined, .. } => {
+                redefined.as_ref().and_then(|new| new.definition.clone())
+            }
             _ => None,
         };
         state.all().filter_map(|record| definition(&record.kind)).last()
@@ -183,7 +191,9 @@ impl EventLog {
     pub(crate) fn answer_form(&self) -> AnswerForm {
         let state = self.state();
         match state.all().next().map(|first| &first.kind) {
-            Some(EventKind::RunStarted(started)) => started.agent().map(|agent| agent.answer).unwrap_or_default(),
+            Some(EventKind::RunStarted(started)) => {
+                started.agent().map(|agent| agent.answer).unwrap_or_default()
+            }
             _ => AnswerForm::default(),
         }
     }
@@ -212,7 +222,14 @@ impl EventLog {
 
     /// Creates the first event of the run.
     pub(crate) fn first(&self, time: Timestamp, kind: EventKind) -> Event {
-        Event { run_id: self.run_id.clone(), seq: 1, part: 0, time, path: StepPath::root(), kind: self.redacted(kind) }
+        Event {
+            run_id: self.run_id.clone(),
+            seq: 1,
+            part: 0,
+            time,
+            path: StepPath::root(),
+            kind: self.redacted(kind),
+        }
     }
 
     /// Stores the start of the run, and records it afterwards. If the store refuses it, no event is
@@ -288,7 +305,8 @@ impl EventLog {
             }
             if state.closed {
                 // Records from after the run was dropped are not part of its journal.
-                let message = format!("the run `{}` has stopped here and can be resumed", self.run_id);
+                let message =
+                    format!("the run `{}` has stopped here and can be resumed", self.run_id);
                 return Poll::Ready(Err(StoreError::new(StoreErrorKind::Fenced, message)));
             }
             let events = (state.visible..end).map(|at| state.event(&self.run_id, at)).collect();
@@ -315,7 +333,11 @@ impl EventLog {
 
     /// Returns the paths of the workflows and calls at a path and below it that wait for a person.
     pub(super) fn waiting_below(&self, base: &StepPath) -> Vec<StepPath> {
-        self.state().rare.as_ref().map(|rare| rare.waits.within(base).cloned().collect()).unwrap_or_default()
+        self.state()
+            .rare
+            .as_ref()
+            .map(|rare| rare.waits.within(base).cloned().collect())
+            .unwrap_or_default()
     }
 
     /// Prevents all further commits with this error.
@@ -340,7 +362,8 @@ impl EventLog {
     pub(crate) fn has_uncommitted(&self) -> bool {
         self.journal.is_some() && {
             let state = self.state();
-            state.visible < state.records.len() || !state.answers(state.visible, self.redactor.as_ref()).is_empty()
+            state.visible < state.records.len()
+                || !state.answers(state.visible, self.redactor.as_ref()).is_empty()
         }
     }
 
@@ -384,7 +407,9 @@ impl EventLog {
     ) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
         let void = InvalidatedRecords::from_kinds(state.all().map(|record| &record.kind));
-        let counts = |(at, record): &(usize, &Record)| is_asked_for(&record.path) && !void.covers(*at, &record.path);
+        let counts = |(at, record): &(usize, &Record)| {
+            is_asked_for(&record.path) && !void.covers(*at, &record.path)
+        };
         state.all().enumerate().filter(counts).map(|(_, record)| record.parts()).collect()
     }
 
@@ -417,12 +442,19 @@ impl EventLog {
         let state = self.state();
         let last = state.visible.checked_sub(1)?;
         // An end from before the resume no longer counts.
-        (last >= state.restored()).then(|| &state.records[last].kind).filter(|kind| kind.ends_run()).cloned()
+        (last >= state.restored())
+            .then(|| &state.records[last].kind)
+            .filter(|kind| kind.ends_run())
+            .cloned()
     }
 
     /// Returns the execution time of the agent or workflow at a path: see [`time_spent`].
     pub(crate) fn time_spent(&self, base: &StepPath, now: Timestamp) -> Duration {
-        time_spent(self.state().all().map(|Record { time, path, kind }| (*time, path, kind)), base, now)
+        time_spent(
+            self.state().all().map(|Record { time, path, kind }| (*time, path, kind)),
+            base,
+            now,
+        )
     }
 
     /// Returns `true` if the log is closed.
@@ -468,7 +500,9 @@ impl EventLog {
             kind,
         };
         if let Some(rare) = &mut state.rare {
-            for deltas in rare.subscribers.iter_mut().filter_map(|subscriber| subscriber.deltas.as_mut()) {
+            for deltas in
+                rare.subscribers.iter_mut().filter_map(|subscriber| subscriber.deltas.as_mut())
+            {
                 // A full queue drops its oldest delta.
                 if deltas.len() == DELTA_QUEUE {
                     deltas.pop_front();
@@ -510,12 +544,19 @@ impl EventLog {
 
     /// Returns the next event of a subscriber that has received `delivered` records; `None` if no
     /// more events follow.
-    pub(super) fn next_for(&self, id: u64, delivered: usize, cx: &mut task::Context<'_>) -> Poll<Option<Next>> {
+    pub(super) fn next_for(
+        &self,
+        id: u64,
+        delivered: usize,
+        cx: &mut task::Context<'_>,
+    ) -> Poll<Option<Next>> {
         let mut state = self.state();
         let visible = state.visible;
         let seen = state.offset + delivered as u64;
         let closed = state.closed;
-        let Some(subscriber) = state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == id) else {
+        let Some(subscriber) =
+            state.rare().subscribers.iter_mut().find(|subscriber| subscriber.id == id)
+        else {
             return Poll::Ready(None);
         };
         // A delta follows the record with its sequence number, so it is held back until the

@@ -81,25 +81,35 @@ impl ResourceFactories {
     /// [`Error::RunResource`] with the error of a factory. Values that were created before are
     /// closed.
     pub(super) fn make(&self, began: &RunBeginning, given: Resources) -> Result<OwnResources> {
-        let is_shared = |factory: &&ResourceFactory| began.session().is_some() && factory.keep.is_some();
+        let is_shared =
+            |factory: &&ResourceFactory| began.session().is_some() && factory.keep.is_some();
         let shared: Vec<&ResourceFactory> = self.factories.iter().filter(is_shared).collect();
         let mut all = Resources::default();
         let mut lease = None;
-        if let (Some(session), Some(keep)) = (began.session(), shared.iter().filter_map(|factory| factory.keep).max()) {
+        if let (Some(session), Some(keep)) =
+            (began.session(), shared.iter().filter_map(|factory| factory.keep).max())
+        {
             let make = || self.made(began, &shared, &Resources::default());
-            let leased = SessionResources::lease(&self.sessions, (session, began.caller()), keep, make)?;
+            let leased =
+                SessionResources::lease(&self.sessions, (session, began.caller()), keep, make)?;
             all.extend(leased.resources());
             lease = Some(leased);
         }
         // Given values override the values of the session.
         all.extend(&given);
-        let own: Vec<&ResourceFactory> = self.factories.iter().filter(|factory| !is_shared(factory)).collect();
+        let own: Vec<&ResourceFactory> =
+            self.factories.iter().filter(|factory| !is_shared(factory)).collect();
         let made = self.made(began, &own, &given)?;
         all.extend(&made.resources);
         Ok(OwnResources { all, made, lease })
     }
 
-    fn made(&self, began: &RunBeginning, factories: &[&ResourceFactory], given: &Resources) -> Result<MadeResources> {
+    fn made(
+        &self,
+        began: &RunBeginning,
+        factories: &[&ResourceFactory],
+        given: &Resources,
+    ) -> Result<MadeResources> {
         let mut made = MadeResources {
             resources: Resources::default(),
             closers: self.closers.clone(),
@@ -108,7 +118,10 @@ impl ResourceFactories {
         for factory in factories.iter().filter(|factory| !given.contains(factory.key)) {
             (factory.make)(began, &mut made.resources).map_err(|problem| Error::RunResource {
                 name: began.name().into(),
-                problem: format!("its resource `{}` could not be made: {problem}", factory.key.type_name()),
+                problem: format!(
+                    "its resource `{}` could not be made: {problem}",
+                    factory.key.type_name()
+                ),
             })?;
         }
         Ok(made)
@@ -117,7 +130,9 @@ impl ResourceFactories {
 
 impl fmt::Debug for ResourceFactories {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.factories.iter().map(|factory| factory.key.type_name())).finish()
+        f.debug_list()
+            .entries(self.factories.iter().map(|factory| factory.key.type_name()))
+            .finish()
     }
 }
 
@@ -164,7 +179,8 @@ impl MadeResources {
         }
         let handle = Handle::try_current().ok()?;
         let _in_runtime = handle.enter();
-        let closings: Vec<_> = self.closers.iter().filter_map(|closer| (closer.close)(&resources)).collect();
+        let closings: Vec<_> =
+            self.closers.iter().filter_map(|closer| (closer.close)(&resources)).collect();
         drop(resources);
         if closings.is_empty() {
             return None;

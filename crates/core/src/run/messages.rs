@@ -43,7 +43,8 @@ impl ControlRequest {
     pub(super) fn over(&self, status: RunStatus) -> ControlError {
         match self {
             Self::Message { .. } => {
-                let advice = "start another run, of the same session or with the conversation of this one";
+                let advice =
+                    "start another run, of the same session or with the conversation of this one";
                 ControlError::state(self.done(), format!("over ({status}); {advice}"))
             }
             _ => ControlError::over(self.done(), status),
@@ -52,7 +53,9 @@ impl ControlRequest {
 
     fn is_of_a_workflow(&self) -> ControlError {
         let what = match self {
-            Self::Close => "only the live run of an agent is closed; cancel this one, or answer what it asks",
+            Self::Close => {
+                "only the live run of an agent is closed; cancel this one, or answer what it asks"
+            }
             _ => "only agents take messages; answer what it asks with `answer`",
         };
         ControlError::state(self.done(), format!("one of a workflow: {what}"))
@@ -64,7 +67,10 @@ const NOT_LIVE: &str = "not a live run, and ends with its answer; cancel it to s
 impl RunState {
     /// Returns the event that records a message or a close for a run that no process executes.
     /// Returns `None` if the run is closed already.
-    pub(super) fn mail_event(&self, request: &ControlRequest) -> Result<Option<EventKind>, ControlError> {
+    pub(super) fn mail_event(
+        &self,
+        request: &ControlRequest,
+    ) -> Result<Option<EventKind>, ControlError> {
         if !self.is_agent() {
             return Err(request.is_of_a_workflow());
         }
@@ -93,7 +99,10 @@ impl State {
     /// Returns the end of the run, also before it is committed. An end from before a resume does
     /// not count, since the resume undid it.
     pub(super) fn recorded_end(&self) -> Option<&EventKind> {
-        let last = self.records.last().filter(|last| self.records.len() > self.restored() && last.kind.ends_run());
+        let last = self
+            .records
+            .last()
+            .filter(|last| self.records.len() > self.restored() && last.kind.ends_run());
         last.map(|end| &end.kind)
     }
 
@@ -112,8 +121,7 @@ impl State {
         match request {
             ControlRequest::Message { id, message } => {
                 check(message)?;
-                let is_it =
-                    |kind: &EventKind| matches!(kind, EventKind::MessageReceived { id: of, .. } if **of == **id);
+                let is_it = |kind: &EventKind| matches!(kind, EventKind::MessageReceived { id: of, .. } if **of == **id);
                 if self.all().any(|record| is_it(&record.kind)) {
                     // The sender's request was recorded before the run was resumed, but the sender
                     // received no reply.
@@ -170,8 +178,10 @@ impl EventLog {
                 true => early.push(asked),
                 false => {
                     drop(state);
-                    let error =
-                        ControlError::state(asked.request.done(), "about to begin; ask again when it has begun");
+                    let error = ControlError::state(
+                        asked.request.done(),
+                        "about to begin; ask again when it has begun",
+                    );
                     return self.reply(asked.reply, Err(error));
                 }
             }
@@ -249,7 +259,9 @@ impl EventLog {
             self.recorded(state);
             return Some(now);
         }
-        let waits = |kind: &EventKind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Message, .. });
+        let waits = |kind: &EventKind| {
+            matches!(kind, EventKind::RunPaused { reason: PauseReason::Message, .. })
+        };
         state.all().filter(|record| waits(&record.kind)).map(|record| record.time).last()
     }
 
@@ -311,7 +323,8 @@ impl RunShared {
         // The idle timeout is suspended while an operator holds the run. It counts from the
         // recorded pause, also after a restart.
         let idle = self.log.live_terms().and_then(|terms| terms.idle_timeout_ms).filter(|_| !held);
-        let left = idle.map(|idle| Duration::from_millis(idle).saturating_sub(self.now().since(since)));
+        let left =
+            idle.map(|idle| Duration::from_millis(idle).saturating_sub(self.now().since(since)));
         let idle = async {
             match left {
                 Some(left) => tokio::time::sleep(left).await,

@@ -88,7 +88,9 @@ pub use self::control_call::ControlCall;
 pub(crate) use self::control_events::{NO_ARGUMENTS, check_question};
 pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;
-pub(crate) use self::done_calls::{CompensableCall, CompensationPlan, CompensationState, OUTPUT, Undo, is_of_undo};
+pub(crate) use self::done_calls::{
+    CompensableCall, CompensationPlan, CompensationState, OUTPUT, Undo, is_of_undo,
+};
 pub use self::events::Events;
 #[doc(hidden)]
 pub use self::events::FirstEvents;
@@ -110,9 +112,12 @@ pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;
 pub use self::result::RunResult;
 pub(crate) use self::run_artifacts::artifact_gone;
-pub(crate) use self::saved_values::{artifacts_from_events, artifacts_up_to, session_artifacts, state_of};
+pub(crate) use self::saved_values::{
+    artifacts_from_events, artifacts_up_to, session_artifacts, state_of,
+};
 pub(crate) use self::segment::{
-    InSegment, Segment, SegmentKind, unless_cancelled, unless_failed_as_cancelled, was_dropped, was_dropped_with_step,
+    InSegment, Segment, SegmentKind, unless_cancelled, unless_failed_as_cancelled, was_dropped,
+    was_dropped_with_step,
 };
 pub(crate) use self::shared::RunShared;
 pub(crate) use self::slots::Slot;

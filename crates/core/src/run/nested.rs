@@ -35,7 +35,10 @@ pub(super) struct NestedCallRegistry {
 impl NestedCallRegistry {
     /// Resets an attempt that starts again.
     pub(super) fn forget(&self, attempt: &StepPath) {
-        self.continued.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| of != attempt);
+        self.continued
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(of, _)| of != attempt);
         self.nested.lock().unwrap_or_else(PoisonError::into_inner).remove(attempt);
     }
 }
@@ -64,8 +67,12 @@ impl NestedCall {
     /// agent and the definition of a workflow may have changed since.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Agent(one), Self::Agent(other)) => one.name == other.name && one.same_input(other),
-            (Self::Workflow(one), Self::Workflow(other)) => one.name == other.name && one.input == other.input,
+            (Self::Agent(one), Self::Agent(other)) => {
+                one.name == other.name && one.same_input(other)
+            }
+            (Self::Workflow(one), Self::Workflow(other)) => {
+                one.name == other.name && one.input == other.input
+            }
             _ => false,
         }
     }
@@ -77,11 +84,20 @@ impl fmt::Display for NestedCall {
         const SHOWN: usize = 200;
         match self {
             Self::Agent(agent) => {
-                let asked = agent.input.last().map(|message| message.text().into_owned()).unwrap_or_default();
+                let asked = agent
+                    .input
+                    .last()
+                    .map(|message| message.text().into_owned())
+                    .unwrap_or_default();
                 write!(f, "the agent `{}` with {:?}", agent.name, head(&asked, SHOWN))
             }
             Self::Workflow(workflow) => {
-                write!(f, "the workflow `{}` with {}", workflow.name, head(workflow.input.as_str(), SHOWN))
+                write!(
+                    f,
+                    "the workflow `{}` with {}",
+                    workflow.name,
+                    head(workflow.input.as_str(), SHOWN)
+                )
             }
         }
     }
@@ -144,14 +160,20 @@ impl PathClaims {
     /// may have had an effect was not repeated. Calls without an effect are checked by
     /// [`left_over`](Self::left_over) at the end of the step: concurrent calls may start in a
     /// different order.
-    pub(super) fn claim(&mut self, scope: &StepPath, called: impl FnOnce() -> NestedCall) -> Result<StepPath> {
+    pub(super) fn claim(
+        &mut self,
+        scope: &StepPath,
+        called: impl FnOnce() -> NestedCall,
+    ) -> Result<StepPath> {
         let Some(earlier) = &mut self.earlier else { return Ok(self.next(scope)) };
         // All recorded calls were repeated, so this call is new.
         if earlier.calls.iter().all(|call| call.claimed) {
             return Ok(self.next(scope));
         }
         let called = called();
-        if let Some(same) = earlier.calls.iter_mut().find(|call| !call.claimed && call.call.is(&called)) {
+        if let Some(same) =
+            earlier.calls.iter_mut().find(|call| !call.claimed && call.call.is(&called))
+        {
             same.claimed = true;
             return Ok(same.path.clone());
         }
@@ -213,11 +235,15 @@ impl EarlierCall {
         self.wrote |= writes(kind);
         match kind {
             // A completed call contains no interrupted work.
-            EventKind::AgentCompleted(_) | EventKind::WorkflowCompleted(_) if is_base => self.open.clear(),
+            EventKind::AgentCompleted(_) | EventKind::WorkflowCompleted(_) if is_base => {
+                self.open.clear();
+            }
             kind if kind.is_unrepeatable_start() => {
                 self.open.insert(path.clone());
             }
-            EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } | EventKind::ToolWaiting(_) => {
+            EventKind::NodeCompleted { .. }
+            | EventKind::ToolCompleted { .. }
+            | EventKind::ToolWaiting(_) => {
                 self.open.remove(path);
             }
             EventKind::ToolFailed { result, .. } if result.status.is_outcome() => {
@@ -232,7 +258,8 @@ impl EarlierCall {
 
     /// Returns the question to an operator if the call had interrupted work and was not repeated.
     fn stopped(&self) -> Option<Failure> {
-        let stopped: Vec<String> = outermost(&self.open).iter().map(|path| format!("`{path}`")).collect();
+        let stopped: Vec<String> =
+            outermost(&self.open).iter().map(|path| format!("`{path}`")).collect();
         let message = format!(
             "the program stopped in the middle of {}, in {}, which this step had begun and, run again, did not call; \
              whether that had its effect is unknown: find out, then retry the node or cancel the run",

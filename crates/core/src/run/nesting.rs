@@ -84,7 +84,11 @@ impl Around {
             around.exceeded.get_or_insert_default();
             around.clone()
         };
-        AROUND.try_with(|around| around.borrow_mut().as_mut().map(shared)).ok().flatten().unwrap_or_default()
+        AROUND
+            .try_with(|around| around.borrow_mut().as_mut().map(shared))
+            .ok()
+            .flatten()
+            .unwrap_or_default()
     }
 
     /// Returns the number of agents and workflows that contain the caller.
@@ -144,7 +148,10 @@ impl Around {
     /// All levels share one stack, and a stack frame reserves space for each future that it
     /// creates. The caller therefore boxes an agent or a workflow beforehand, in a function that
     /// returns.
-    pub(crate) fn scope<'f, T: 'f>(self, inside: BoxFuture<'f, T>) -> impl Future<Output = T> + Send + 'f {
+    pub(crate) fn scope<'f, T: 'f>(
+        self,
+        inside: BoxFuture<'f, T>,
+    ) -> impl Future<Output = T> + Send + 'f {
         self.within(inside)
     }
 
@@ -170,7 +177,10 @@ impl Around {
 
     /// Polls a pinned tool call in a new scope. Also returns `true` if the limit refused a call
     /// within it.
-    pub(crate) async fn tool_call<F: Future>(depth: u32, call: Pin<&mut Option<F>>) -> (F::Output, bool) {
+    pub(crate) async fn tool_call<F: Future>(
+        depth: u32,
+        call: Pin<&mut Option<F>>,
+    ) -> (F::Output, bool) {
         let mut within = Within { around: Self::with_depth(depth).into_slot(), inside: call };
         let outcome = std::future::poll_fn(|cx| within.poll(cx)).await;
         let exceeded = within.around.0.as_ref().and_then(|around| around.exceeded.as_ref());

@@ -10,7 +10,9 @@ use crate::error::{Error, Result};
 use crate::event::{LiveTerms, RunId, RunStarted, RunTerms};
 use crate::memory::Memory;
 use crate::resource::{ResourceKey, Resources};
-use crate::state::{MOST_SAVED, SavedByStep, StateKey, StateOwner, StateValue, StateValues, too_much_in_session};
+use crate::state::{
+    MOST_SAVED, SavedByStep, StateKey, StateOwner, StateValue, StateValues, too_much_in_session,
+};
 use crate::value::Encoded;
 
 /// The settings of a run, common to workflows and agents.
@@ -77,7 +79,9 @@ impl RunOptions {
         }
         match saved.size() {
             0 => Ok(None),
-            size if size > MOST_SAVED => Err(Error::State { key: last, problem: too_much_in_session(size) }),
+            size if size > MOST_SAVED => {
+                Err(Error::State { key: last, problem: too_much_in_session(size) })
+            }
             _ => {
                 let mut values = StateValues::default();
                 values.apply(&saved);
@@ -90,7 +94,9 @@ impl RunOptions {
     pub(crate) fn terms(&self) -> RunTerms {
         RunTerms {
             max_steps: None,
-            timeout_ms: self.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+            timeout_ms: self
+                .timeout
+                .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
             max_llm_calls: self.max_llm_calls,
             scopes: self.grants.clone(),
             compensate: self.compensate,
@@ -115,7 +121,12 @@ impl RunOptions {
         let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
         let state = self.take_state()?;
         // Most runs need none of these and no allocation.
-        if !said && state.is_none() && self.session.is_none() && self.resources.is_empty() && factories.is_empty() {
+        if !said
+            && state.is_none()
+            && self.session.is_none()
+            && self.resources.is_empty()
+            && factories.is_empty()
+        {
             return Ok(None);
         }
         let began = RunBeginning {
@@ -208,8 +219,13 @@ impl RunData {
     ///
     /// # Errors
     /// Returns the error of a factory.
-    pub(crate) fn resumed(factories: &ResourceFactories, run: &RunId, started: &RunStarted) -> Result<Box<Self>> {
-        Self::new(factories, RunBeginning::recorded(run, started), Resources::default()).map(Box::new)
+    pub(crate) fn resumed(
+        factories: &ResourceFactories,
+        run: &RunId,
+        started: &RunStarted,
+    ) -> Result<Box<Self>> {
+        Self::new(factories, RunBeginning::recorded(run, started), Resources::default())
+            .map(Box::new)
     }
 
     fn held(&self) -> MutexGuard<'_, Option<OwnResources>> {
@@ -240,8 +256,9 @@ pub(crate) fn check_resources<'n>(
     let missing = needs.into_iter().filter(|(key, _)| !resources.contains(*key));
     let memory = ResourceKey::of::<dyn Memory>();
     let by = |key| if key == memory { ", which `Runtime::builder().memory(..)` gives" } else { "" };
-    let mut missing: Vec<String> =
-        missing.map(|(key, of)| format!("{} for {of}{}", resources.missing(key), by(key))).collect();
+    let mut missing: Vec<String> = missing
+        .map(|(key, of)| format!("{} for {of}{}", resources.missing(key), by(key)))
+        .collect();
     missing.sort_unstable();
     missing.dedup();
     match missing.is_empty() {

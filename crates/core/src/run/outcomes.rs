@@ -14,7 +14,8 @@ type Recorded = (Timestamp, StepPath, EventKind);
 
 /// Returns `true` if the work that starts with this event may have side effects outside the run.
 pub(crate) fn writes(kind: &EventKind) -> bool {
-    kind.is_unrepeatable_start() || matches!(kind, EventKind::ToolStarted { effects: Effects::Write, .. })
+    kind.is_unrepeatable_start()
+        || matches!(kind, EventKind::ToolStarted { effects: Effects::Write, .. })
 }
 
 /// Returns the paths that are not below another path of the set. A step and the tool call in it are
@@ -27,7 +28,8 @@ pub(crate) fn outermost(paths: &BTreeSet<StepPath>) -> Vec<String> {
 /// Returns `true` if a tool with side effects was started at the path or below it.
 pub(crate) fn has_written(recorded: &[Recorded], base: &StepPath) -> bool {
     recorded.iter().any(|(_, path, kind)| {
-        matches!(kind, EventKind::ToolStarted { effects: Effects::Write, .. }) && path.is_within(base)
+        matches!(kind, EventKind::ToolStarted { effects: Effects::Write, .. })
+            && path.is_within(base)
     })
 }
 
@@ -35,7 +37,9 @@ pub(crate) fn has_written(recorded: &[Recorded], base: &StepPath) -> bool {
 /// may end differently.
 pub(crate) fn is_own_failure(kind: &EventKind) -> bool {
     match kind {
-        EventKind::NodeRetrying { error, .. } | EventKind::NodeFailed { error, .. } => !was_stopped(&error.kind),
+        EventKind::NodeRetrying { error, .. } | EventKind::NodeFailed { error, .. } => {
+            !was_stopped(&error.kind)
+        }
         _ => false,
     }
 }

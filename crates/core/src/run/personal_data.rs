@@ -20,7 +20,8 @@ pub(super) fn without(text: &str, mut parts: Vec<Range<usize>>, mark: &str) -> O
 }
 
 /// Separators between the digit groups of a card number.
-const IN_CARDS: [char; 10] = [' ', '-', '.', '_', '\t', '\u{a0}', '\u{2009}', '\u{202f}', '\u{2011}', '\u{2013}'];
+const IN_CARDS: [char; 10] =
+    [' ', '-', '.', '_', '\t', '\u{a0}', '\u{2009}', '\u{202f}', '\u{2011}', '\u{2013}'];
 /// Maximum number of separators between two groups.
 const MOST_BETWEEN: usize = 3;
 
@@ -46,7 +47,8 @@ pub(super) fn cards(text: &str) -> Vec<Range<usize>> {
 }
 
 fn is_between(text: &str) -> bool {
-    text.chars().take(MOST_BETWEEN + 1).count() <= MOST_BETWEEN && text.chars().all(|c| IN_CARDS.contains(&c))
+    text.chars().take(MOST_BETWEEN + 1).count() <= MOST_BETWEEN
+        && text.chars().all(|c| IN_CARDS.contains(&c))
 }
 
 fn groups_of_digits(text: &str) -> Vec<Range<usize>> {
@@ -76,7 +78,11 @@ fn cards_in_row(text: &str, row: &[Range<usize>], found: &mut Vec<Range<usize>>)
             }
             let groups = &row[begin..=end];
             let may_be = || may_be_card(text, groups, groups.len() == row.len());
-            if length >= 13 && may_be() && checks(text, groups) && !is_in_hash(text, row[begin].start, row[end].end) {
+            if length >= 13
+                && may_be()
+                && checks(text, groups)
+                && !is_in_hash(text, row[begin].start, row[end].end)
+            {
                 found.push(row[begin].start..row[end].end);
             }
         }
@@ -143,8 +149,11 @@ fn checks(text: &str, groups: &[Range<usize>]) -> bool {
 /// Finds telephone numbers in the international form (ITU-T E.164): a `+` and 8 to 15 digits.
 pub(super) fn phones(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    for (begin, plus) in text.match_indices(['+', '%']).map(|(at, sign)| (at, if sign == "+" { 1 } else { 3 })) {
-        if plus == 3 && !text[begin..].get(..3).is_some_and(|sign| sign.eq_ignore_ascii_case("%2b")) {
+    for (begin, plus) in
+        text.match_indices(['+', '%']).map(|(at, sign)| (at, if sign == "+" { 1 } else { 3 }))
+    {
+        if plus == 3 && !text[begin..].get(..3).is_some_and(|sign| sign.eq_ignore_ascii_case("%2b"))
+        {
             continue;
         }
         // Part of a formula or a word, such as `1+2`.
@@ -168,9 +177,17 @@ pub(super) fn phones(text: &str) -> Vec<Range<usize>> {
             }
         }
         if !inside {
-            let before = text[begin..end].rfind(|c: char| !c.is_ascii_digit()).map_or(begin, |at| begin + at);
-            end = text[..before].rfind(|c: char| c.is_ascii_digit()).map_or(begin, |at| at + 1).max(begin);
-            digits = text[begin + plus..end.max(begin + plus)].bytes().filter(u8::is_ascii_digit).count();
+            let before = text[begin..end]
+                .rfind(|c: char| !c.is_ascii_digit())
+                .map_or(begin, |at| begin + at);
+            end = text[..before]
+                .rfind(|c: char| c.is_ascii_digit())
+                .map_or(begin, |at| at + 1)
+                .max(begin);
+            digits = text[begin + plus..end.max(begin + plus)]
+                .bytes()
+                .filter(u8::is_ascii_digit)
+                .count();
         }
         if digits >= 8 {
             found.push(begin..end);
@@ -200,9 +217,12 @@ pub(super) fn emails(text: &str) -> Vec<Range<usize>> {
             continue;
         }
         let is_name = |c: char| c.is_alphanumeric() || "._%+-'\u{2019}!#$&*=?^~".contains(c);
-        let from = (from.max(at.saturating_sub(LONGEST_NAME))..at).find(|at| text.is_char_boundary(*at)).unwrap_or(at);
-        let begin =
-            text[from..at].rfind(|c| !is_name(c)).map_or(from, |not| from + not + not_length(&text[from + not..]));
+        let from = (from.max(at.saturating_sub(LONGEST_NAME))..at)
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(at);
+        let begin = text[from..at]
+            .rfind(|c| !is_name(c))
+            .map_or(from, |not| from + not + not_length(&text[from + not..]));
         // An address starts with a letter or digit.
         let begin = begin + text[begin..at].find(char::is_alphanumeric).unwrap_or(at - begin);
         let host = &text[at + sign..];
@@ -229,7 +249,8 @@ fn escaped_at(text: &str) -> Option<usize> {
 /// Returns the length of a host name at the start of a string: labels separated by dots, where the
 /// last label has at least two letters and no other characters.
 fn host_length(text: &str) -> Option<usize> {
-    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '-' || c == '.')).unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !(c.is_alphanumeric() || c == '-' || c == '.')).unwrap_or(text.len());
     let mut longest = None;
     let mut at = 0;
     for (number, label) in text[..end].split('.').enumerate() {
@@ -257,7 +278,9 @@ pub(super) fn social_security_numbers(text: &str) -> Vec<Range<usize>> {
     };
     let is_number = |three: &&[Range<usize>]| match three {
         [area, group, serial] => {
-            [area.len(), group.len(), serial.len()] == [3, 2, 4] && joined(area, group) && joined(group, serial)
+            [area.len(), group.len(), serial.len()] == [3, 2, 4]
+                && joined(area, group)
+                && joined(group, serial)
         }
         _ => false,
     };
@@ -300,11 +323,17 @@ mod tests {
                     "3.141592653589793 0.8414709848078965 2.718281828459045",
                     "3.141592653589793 0.8414709848078965 2.718281828459045",
                 ),
-                ("2019 2020 2021 2022 2023 2024 2025 2026", "2019 2020 2021 2022 2023 2024 2025 2026"),
+                (
+                    "2019 2020 2021 2022 2023 2024 2025 2026",
+                    "2019 2020 2021 2022 2023 2024 2025 2026",
+                ),
                 ("03 17 22 31 40 44 07 11 18 23 34 39", "03 17 22 31 40 44 07 11 18 23 34 39"),
                 ("0 1 2 3 4 5 6 7 8 9 10 11 12 13 14", "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14"),
                 ("at 1763766000000", "at 1763766000000"),
-                ("sha256:9f86da4111111111111111d15d6c15b0f00a08", "sha256:9f86da4111111111111111d15d6c15b0f00a08"),
+                (
+                    "sha256:9f86da4111111111111111d15d6c15b0f00a08",
+                    "sha256:9f86da4111111111111111d15d6c15b0f00a08",
+                ),
                 ("123e4567-e89b-12d3-4111-411111111111", "123e4567-e89b-12d3-4111-411111111111"),
                 ("", ""),
             ],
@@ -383,11 +412,19 @@ mod tests {
     fn card() -> impl Strategy<Value = String> {
         let begin = proptest::sample::select(&[4_u8, 5, 6][..]);
         let rest = proptest::collection::vec(0..10_u8, 11..=17);
-        (begin, rest, 3..=6_usize, proptest::sample::select(&["", " ", "-", ".", "\u{a0}", " - "][..])).prop_map(
-            |(begin, rest, size, between)| {
+        (
+            begin,
+            rest,
+            3..=6_usize,
+            proptest::sample::select(&["", " ", "-", ".", "\u{a0}", " - "][..]),
+        )
+            .prop_map(|(begin, rest, size, between)| {
                 let digits = with_check_digit([&[begin], &rest[..]].concat());
-                let mut groups: Vec<String> =
-                    digits.as_bytes().chunks(size).map(|group| String::from_utf8(group.to_vec()).unwrap()).collect();
+                let mut groups: Vec<String> = digits
+                    .as_bytes()
+                    .chunks(size)
+                    .map(|group| String::from_utf8(group.to_vec()).unwrap())
+                    .collect();
                 // Merges a last group that is shorter than the groups of a card.
                 if groups.last().is_some_and(|last| last.len() < 3) {
                     let last = groups.pop().unwrap();
@@ -398,13 +435,17 @@ mod tests {
                     true => digits,
                     false => groups.join(between),
                 }
-            },
-        )
+            })
     }
 
     fn around() -> impl Strategy<Value = String> {
-        let word =
-            prop_oneof!["[a-z]{1,8}", "[0-9]{1,4}", "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}/[0-9]{2}", "[.,:;!?]"];
+        let word = prop_oneof![
+            "[a-z]{1,8}",
+            "[0-9]{1,4}",
+            "[0-9]{4}-[0-9]{2}-[0-9]{2}",
+            "[0-9]{2}/[0-9]{2}",
+            "[.,:;!?]"
+        ];
         proptest::collection::vec(word, 0..6).prop_map(|words| words.join(" "))
     }
 

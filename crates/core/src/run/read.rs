@@ -20,7 +20,11 @@ pub(crate) struct RunJournal {
 }
 
 /// Reads all events of a run after a sequence number.
-pub(crate) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64) -> Result<Vec<Event>, StoreError> {
+pub(crate) async fn read_events(
+    store: &Arc<dyn Store>,
+    run: &RunId,
+    after: u64,
+) -> Result<Vec<Event>, StoreError> {
     let mut events = store.read(run, after, PAGE).await?;
     // A page that is not full is the last one.
     while !events.is_empty() && events.len() % PAGE == 0 {
@@ -34,12 +38,16 @@ pub(crate) async fn read_events(store: &Arc<dyn Store>, run: &RunId, after: u64)
 }
 
 /// Reads the journal of a run, as needed to resume it.
-pub(crate) async fn read_journal(store: &Arc<dyn Store>, run: &RunId) -> Result<RunJournal, StoreError> {
+pub(crate) async fn read_journal(
+    store: &Arc<dyn Store>,
+    run: &RunId,
+) -> Result<RunJournal, StoreError> {
     let snapshot = store.snapshot(run).await?;
     // Ignores a snapshot of a newer release. The journal contains the same facts in individual
     // events.
-    let is_known =
-        |snapshot: &Snapshot| !snapshot.events.iter().any(|event| matches!(event.kind, EventKind::Unknown(_)));
+    let is_known = |snapshot: &Snapshot| {
+        !snapshot.events.iter().any(|event| matches!(event.kind, EventKind::Unknown(_)))
+    };
     let Snapshot { seq: offset, events: kept } =
         snapshot.filter(is_known).unwrap_or_else(|| Snapshot::new(0, Vec::new()));
     let events = read_events(store, run, offset).await?;
@@ -84,9 +92,11 @@ impl RunJournal {
 
     /// Returns the start of the run, without checking later events.
     pub(crate) fn beginning(&self, run: &RunId) -> Result<&RunStarted> {
-        let Some(EventKind::RunStarted(started)) = self.all().next().map(|event| &event.kind) else {
-            let message =
-                format!("the journal of the run `{run}` does not begin with its start; restore it from a copy");
+        let Some(EventKind::RunStarted(started)) = self.all().next().map(|event| &event.kind)
+        else {
+            let message = format!(
+                "the journal of the run `{run}` does not begin with its start; restore it from a copy"
+            );
             return Err(StoreError::new(StoreErrorKind::Damaged, message).into());
         };
         if started.version > RunStarted::VERSION {

@@ -149,7 +149,9 @@ impl State {
         match &mut self.rare {
             Some(rare) => rare.waits.apply(path, kind),
             // The waits are empty until a pause is recorded.
-            None if matches!(kind, EventKind::RunPaused { .. }) => self.rare().waits.apply(path, kind),
+            None if matches!(kind, EventKind::RunPaused { .. }) => {
+                self.rare().waits.apply(path, kind);
+            }
             None => {}
         }
         match kind {
@@ -157,13 +159,16 @@ impl State {
             EventKind::ModelCompleted(response) if response.answered_by.is_some() => {
                 self.model_calls = self.model_calls.saturating_sub(1);
             }
-            EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) => self.nested = self.nested.saturating_add(1),
+            EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) => {
+                self.nested = self.nested.saturating_add(1);
+            }
             EventKind::AgentCompleted(_)
             | EventKind::AgentFailed { .. }
             | EventKind::WorkflowCompleted(_)
             | EventKind::WorkflowFailed { .. } => self.nested = self.nested.saturating_sub(1),
             EventKind::RunSpent(rows) => {
-                self.model_calls = rows.iter().fold(0, |calls: u32, row| calls.saturating_add(row.calls));
+                self.model_calls =
+                    rows.iter().fold(0, |calls: u32, row| calls.saturating_add(row.calls));
             }
             EventKind::MessageReceived { .. }
             | EventKind::MessageDelivered { .. }
@@ -175,7 +180,8 @@ impl State {
 
     /// Counts the records that exist already.
     pub(super) fn count_all(&mut self) {
-        let (kept, records) = (std::mem::take(&mut self.rare().kept), std::mem::take(&mut self.records));
+        let (kept, records) =
+            (std::mem::take(&mut self.rare().kept), std::mem::take(&mut self.records));
         kept.iter().chain(&records).for_each(|record| self.count(&record.path, &record.kind));
         self.rare().kept = kept;
         self.records = records;
@@ -185,7 +191,9 @@ impl State {
         let Self { rare, records, ledger, .. } = self;
         let (read, ledger) = &mut **ledger.get_or_insert_with(|| {
             let mut ledger = Ledger::default();
-            rare.iter().flat_map(|rare| &rare.kept).for_each(|record| ledger.apply(&record.path, &record.kind));
+            rare.iter()
+                .flat_map(|rare| &rare.kept)
+                .for_each(|record| ledger.apply(&record.path, &record.kind));
             Box::new((0, ledger))
         });
         records[*read..].iter().for_each(|record| ledger.apply(&record.path, &record.kind));
@@ -225,8 +233,20 @@ impl State {
     }
 
     #[expect(clippy::unused_self, reason = "an event is one of this log's")]
-    pub(super) fn event_of(&self, run_id: &RunId, seq: u64, Record { time, path, kind }: &Record) -> Event {
-        Event { run_id: run_id.clone(), seq, part: 0, time: *time, path: path.clone(), kind: kind.clone() }
+    pub(super) fn event_of(
+        &self,
+        run_id: &RunId,
+        seq: u64,
+        Record { time, path, kind }: &Record,
+    ) -> Event {
+        Event {
+            run_id: run_id.clone(),
+            seq,
+            part: 0,
+            time: *time,
+            path: path.clone(),
+            kind: kind.clone(),
+        }
     }
 }
 

@@ -77,8 +77,8 @@ const WORDS: &[&str] = &[
 
 /// Enumerated values of the event format that are shorter than a secret.
 const SHORT_WORDS: &[&str] = &[
-    "user", "tool", "text", "stop", "none", "read", "write", "error", "media", "link", "value", "agent", "other",
-    "cache", "auto", "auth", "idle", "total", "any", "deny", "fail", "skip",
+    "user", "tool", "text", "stop", "none", "read", "write", "error", "media", "link", "value",
+    "agent", "other", "cache", "auto", "auth", "idle", "total", "any", "deny", "fail", "skip",
 ];
 
 /// Rules that mask secrets and personal data in events. Created by
@@ -281,7 +281,8 @@ impl Redactor {
                 let blank = Redact { rules: Vec::new(), secrets: Vec::new() };
                 let blank = Self::from(blank.rule(|_| Some(REDACTED.to_owned())));
                 let json = blank.json(&json, Place::Event).unwrap_or_default();
-                Self::read(&json, &kind).unwrap_or(EventKind::RunCancelled { reason: REDACTED.into(), by: None })
+                Self::read(&json, &kind)
+                    .unwrap_or(EventKind::RunCancelled { reason: REDACTED.into(), by: None })
             }
         }
     }
@@ -302,7 +303,8 @@ impl Redactor {
     /// Masks the values of the program's own types, in which numbers are checked too.
     fn values(&self, kind: &mut EventKind) {
         let redact = |value: &mut Encoded| {
-            if let Some(without) = self.json(value.as_str(), Place::Content).map(Encoded::from_json) {
+            if let Some(without) = self.json(value.as_str(), Place::Content).map(Encoded::from_json)
+            {
                 *value = without.unwrap_or_else(|_| Encoded::null());
             }
         };
@@ -359,7 +361,8 @@ impl Redactor {
         let bytes = json.as_bytes();
         while at < bytes.len() {
             if place == Place::Content && (bytes[at] == b'-' || bytes[at].is_ascii_digit()) {
-                let length = json[at..].find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
+                let length = json[at..]
+                    .find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
                 let end = length.map_or(bytes.len(), |length| at + length);
                 if self.finds_number(&json[at..end]) {
                     out.push_str(&json[copied..at]);
@@ -381,7 +384,9 @@ impl Redactor {
             at = (at + 1).min(bytes.len());
             let literal = &json[begin..at];
             let Ok(text) = serde_json::from_str::<String>(literal) else { continue };
-            if text.len() < self.least() || place == Place::Event && is_of_format(&text, &json[at..]) {
+            if text.len() < self.least()
+                || place == Place::Event && is_of_format(&text, &json[at..])
+            {
                 continue;
             }
             // A custom rule could rename a field of the event, so it does not receive field names.
@@ -408,10 +413,18 @@ impl Redactor {
     /// Returns `true` if a number must be masked. A number such as `4.1e15` is also checked by its
     /// digits.
     fn finds_number(&self, literal: &str) -> bool {
-        let found = |digits: &str| digits.len() >= self.least() && matches!(self.text(digits), Cow::Owned(_));
-        let whole = || literal.parse::<f64>().ok().filter(|number| number.fract() == 0.0 && number.abs() < 1e20);
+        let found = |digits: &str| {
+            digits.len() >= self.least() && matches!(self.text(digits), Cow::Owned(_))
+        };
+        let whole = || {
+            literal
+                .parse::<f64>()
+                .ok()
+                .filter(|number| number.fract() == 0.0 && number.abs() < 1e20)
+        };
         found(literal)
-            || literal.contains(['.', 'e', 'E']) && whole().is_some_and(|number| found(&format!("{number:.0}")))
+            || literal.contains(['.', 'e', 'E'])
+                && whole().is_some_and(|number| found(&format!("{number:.0}")))
     }
 }
 
@@ -426,7 +439,8 @@ enum Place {
 
 /// Returns `true` if a string is a JSON array, object or string.
 fn is_json(text: &str) -> bool {
-    text.trim_ascii_start().starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
+    text.trim_ascii_start().starts_with(['{', '[', '"'])
+        && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// Returns `true` if a string of an event belongs to the format: an enumerated value, the name of
@@ -439,7 +453,9 @@ fn is_of_format(text: &str, rest: &str) -> bool {
 /// Returns `true` if a string of an event may be a field name, given the JSON that follows it.
 fn is_field(text: &str, rest: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    rest.starts_with(':') && text.starts_with(|c: char| c.is_ascii_lowercase()) && text.bytes().all(is_letter)
+    rest.starts_with(':')
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(is_letter)
 }
 
 /// Returns `true` if a string is the name of an event.
@@ -475,7 +491,11 @@ fn keys(text: &str) -> Option<String> {
     words(
         text,
         |c| c.is_ascii_alphanumeric() || "-_.".contains(c),
-        |word| KEYS.iter().any(|(prefix, least)| word.strip_prefix(prefix).is_some_and(|rest| rest.len() >= *least)),
+        |word| {
+            KEYS.iter().any(|(prefix, least)| {
+                word.strip_prefix(prefix).is_some_and(|rest| rest.len() >= *least)
+            })
+        },
     )
 }
 
@@ -508,11 +528,14 @@ mod tests {
     #[test]
     fn a_rule_sees_short_texts_and_numbers() {
         let redactor = Redactor::from(
-            Redact::with_known_keys().rule(|text| text.contains("Ada").then(|| text.replace("Ada", "#"))),
+            Redact::with_known_keys()
+                .rule(|text| text.contains("Ada").then(|| text.replace("Ada", "#"))),
         );
         assert_eq!(redactor.text("Ada"), "#");
         assert_eq!(redactor.text(r#"{"Ada": ["Ada", 7]}"#), r##"{"#": ["#", 7]}"##);
-        let pin = Redactor::from(Redact::with_known_keys().rule(|text| (text == "1234").then(|| "#".to_owned())));
+        let pin = Redactor::from(
+            Redact::with_known_keys().rule(|text| (text == "1234").then(|| "#".to_owned())),
+        );
         assert_eq!(pin.text("[1234, 12345]"), "[\"[redacted]\", 12345]");
         // No provider's key is that short.
         assert_eq!(Redactor::from(Redact::with_known_keys()).text("[1234]"), "[1234]");

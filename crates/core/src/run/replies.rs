@@ -33,7 +33,12 @@ struct Waiting {
 
 impl Replies {
     /// Adds an outcome to be sent when `records` records are stored. Returns its id.
-    pub(super) fn add(&mut self, records: usize, reply: Reply, outcome: Result<(), ControlError>) -> u64 {
+    pub(super) fn add(
+        &mut self,
+        records: usize,
+        reply: Reply,
+        outcome: Result<(), ControlError>,
+    ) -> u64 {
         let id = self.next;
         self.next += 1;
         self.waiting.push(Waiting { id, records, outcome, reply });
@@ -64,7 +69,9 @@ impl Replies {
         if self.waiting.is_empty() {
             return;
         }
-        for Waiting { id: name, records: needed, outcome, reply } in std::mem::take(&mut self.waiting) {
+        for Waiting { id: name, records: needed, outcome, reply } in
+            std::mem::take(&mut self.waiting)
+        {
             match reply {
                 // Fails if the caller no longer waits, which is allowed.
                 Reply::Caller(caller, _) if needed <= records => drop(caller.send(outcome)),
@@ -107,7 +114,12 @@ impl State {
 
     /// Sends an outcome once the first `records` records are committed. A closed log commits no
     /// more: it drops the reply, and the caller looks up the run again.
-    fn add_reply(&mut self, records: usize, reply: Reply, outcome: Result<(), ControlError>) -> u64 {
+    fn add_reply(
+        &mut self,
+        records: usize,
+        reply: Reply,
+        outcome: Result<(), ControlError>,
+    ) -> u64 {
         match self.closed {
             true => u64::MAX,
             false => self.replies().add(records, reply, outcome),
@@ -191,7 +203,11 @@ impl EventLog {
     /// Executes a control request on the run's own task. Sends its outcome once its effect is
     /// committed. An outcome for another process is stored in the same commit. The records of `act`
     /// precede all others.
-    pub(crate) fn replying(&self, reply: Option<Reply>, act: impl FnOnce() -> Result<(), ControlError>) {
+    pub(crate) fn replying(
+        &self,
+        reply: Option<Reply>,
+        act: impl FnOnce() -> Result<(), ControlError>,
+    ) {
         let Some(reply) = reply else {
             // No caller waits for the outcome.
             let _ = act();
@@ -227,9 +243,9 @@ impl EventLog {
 
 /// Serializes an outcome for the process that waits for it.
 fn outcome_text(outcome: &Result<(), ControlError>, redactor: Option<&Redactor>) -> String {
-    let without = redactor
-        .zip(outcome.as_ref().err())
-        .map(|(redactor, error)| Err(ControlError::new(error.kind(), redactor.text(&error.to_string()))));
+    let without = redactor.zip(outcome.as_ref().err()).map(|(redactor, error)| {
+        Err(ControlError::new(error.kind(), redactor.text(&error.to_string())))
+    });
     // Cannot fail, because an outcome consists of strings.
     serde_json::to_string(without.as_ref().unwrap_or(outcome)).unwrap_or_default()
 }

@@ -33,9 +33,15 @@ pub(super) struct Listeners {
 
 impl Listeners {
     /// Returns the innermost workflow around a node, among those below `above`.
-    fn innermost(&self, node: &StepPath, above: Option<&StepPath>) -> Option<&mpsc::UnboundedSender<Asked>> {
+    fn innermost(
+        &self,
+        node: &StepPath,
+        above: Option<&StepPath>,
+    ) -> Option<&mpsc::UnboundedSender<Asked>> {
         let takes = |base: &StepPath| {
-            node != base && node.is_within(base) && above.is_none_or(|above| base != above && base.is_within(above))
+            node != base
+                && node.is_within(base)
+                && above.is_none_or(|above| base != above && base.is_within(above))
         };
         let around = self.workflows.iter().filter(|(base, _)| takes(base));
         around.max_by_key(|(base, _)| base.depth()).map(|(_, sender)| sender)
@@ -133,7 +139,13 @@ impl RunShared {
         self.route(self.listeners(), now, Some(above), asked);
     }
 
-    fn route(&self, mut listeners: MutexGuard<'_, Listeners>, now: Timestamp, above: Option<&StepPath>, asked: Asked) {
+    fn route(
+        &self,
+        mut listeners: MutexGuard<'_, Listeners>,
+        now: Timestamp,
+        above: Option<&StepPath>,
+        asked: Asked,
+    ) {
         if listeners.beginning > 0 {
             return listeners.waiting.push(asked);
         }
@@ -149,14 +161,22 @@ impl RunShared {
     }
 
     /// Decides a request by the journal.
-    fn decide(&self, listeners: MutexGuard<'_, Listeners>, now: Timestamp, Asked { request, by, reply }: Asked) {
+    fn decide(
+        &self,
+        listeners: MutexGuard<'_, Listeners>,
+        now: Timestamp,
+        Asked { request, by, reply }: Asked,
+    ) {
         let events = match request {
             // Pausing does not depend on the state of the nodes.
             ControlRequest::Pause | ControlRequest::Unpause => self.hold_events(&request),
             _ => self.events_by_journal(&request),
         };
         let events: Vec<_> = match events {
-            Ok(events) => events.into_iter().map(|(path, kind)| (path, kind.with_operator(by.as_ref()))).collect(),
+            Ok(events) => events
+                .into_iter()
+                .map(|(path, kind)| (path, kind.with_operator(by.as_ref())))
+                .collect(),
             Err(error) => {
                 drop(listeners);
                 return self.log.reply(reply, Err(error));
@@ -188,7 +208,9 @@ impl RunShared {
         let now = self.now();
         let listeners = self.listeners();
         let events = events(&self.log.open_questions())?;
-        if !self.log.record_decision(now, events, None, |end| ControlError::over("answered", status_of(end))) {
+        if !self.log.record_decision(now, events, None, |end| {
+            ControlError::over("answered", status_of(end))
+        }) {
             return Err(ControlError::state("answered", "over"));
         }
         drop(listeners);
@@ -198,7 +220,10 @@ impl RunShared {
     }
 
     /// Returns the events that pause the run of an agent or continue it.
-    fn hold_events(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+    fn hold_events(
+        &self,
+        request: &ControlRequest,
+    ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         if let Some(end) = self.log.end() {
             return Err(ControlError::over(request.done(), status_of(&end)));
         }
@@ -214,9 +239,13 @@ impl RunShared {
         Ok(vec![(StepPath::root(), kind)])
     }
 
-    fn events_by_journal(&self, request: &ControlRequest) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
+    fn events_by_journal(
+        &self,
+        request: &ControlRequest,
+    ) -> Result<Vec<(StepPath, EventKind)>, ControlError> {
         if matches!(request, ControlRequest::Answer { .. })
-            && let Ok(events) = self.host.events_for(&self.log.open_questions(), request, Recorder::Live)
+            && let Ok(events) =
+                self.host.events_for(&self.log.open_questions(), request, Recorder::Live)
         {
             return Ok(events);
         }
@@ -236,7 +265,11 @@ impl RunShared {
         by: Option<Arc<str>>,
     ) -> Result<Result<(), ControlError>, Option<GrantingEvents>> {
         let ((reply, outcome), granting) = (oneshot::channel(), Arc::new(OnceLock::new()));
-        self.request(Asked { request, by, reply: Some(Reply::Caller(reply, Arc::clone(&granting))) });
+        self.request(Asked {
+            request,
+            by,
+            reply: Some(Reply::Caller(reply, Arc::clone(&granting))),
+        });
         if self.log.has_uncommitted() && (self.log.is_agent() || self.is_undoing()) {
             // Commits here, because an agent that waits for its model or a tool would commit later,
             // and so would a compensation that waits for a person. The run itself reports a failure
@@ -266,7 +299,8 @@ impl RunShared {
                 false => *total += since.take().map(|since| since.elapsed()).unwrap_or_default(),
             }
         }
-        listeners.notify(if held { &ControlRequest::Pause } else { &ControlRequest::Unpause }, true);
+        listeners
+            .notify(if held { &ControlRequest::Pause } else { &ControlRequest::Unpause }, true);
         self.operations().released.notify_waiters();
     }
 }

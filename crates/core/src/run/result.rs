@@ -122,7 +122,9 @@ impl<O> RunResult<O> {
     /// # }
     /// ```
     pub fn conversation(&self) -> &Conversation {
-        self.end.conversation.get_or_init(|| Conversation::from_events(&self.end.shared.log.events()))
+        self.end
+            .conversation
+            .get_or_init(|| Conversation::from_events(&self.end.shared.log.events()))
     }
 
     /// Returns the journal of the run: all recorded events, in order.

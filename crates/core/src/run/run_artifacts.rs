@@ -14,7 +14,9 @@ impl RunShared {
     }
 
     async fn artifact(&self, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
-        let is_it = |of: &ArtifactRef| *of.name == *name && version.is_none_or(|version| of.version == version);
+        let is_it = |of: &ArtifactRef| {
+            *of.name == *name && version.is_none_or(|version| of.version == version)
+        };
         let Some(artifact) = self.artifacts().into_iter().rfind(is_it) else { return Ok(None) };
         let in_memory = self.states().and_then(|states| states.bytes(&artifact.sha256));
         let bytes = match (in_memory, &self.host.store) {
@@ -69,6 +71,7 @@ impl<O> RunResult<O> {
 
 /// Creates the error for a recorded artifact whose bytes are not stored.
 pub(crate) fn artifact_gone(artifact: &ArtifactRef) -> Error {
-    let problem = format!("the store does not have the bytes of version {}; save it anew", artifact.version);
+    let problem =
+        format!("the store does not have the bytes of version {}; save it anew", artifact.version);
     Error::Artifact { name: artifact.name.to_string(), problem }
 }

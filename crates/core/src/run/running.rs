@@ -88,6 +88,9 @@ impl Running {
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
-        f.debug_struct("Running").field("runs", &state.runs.len()).field("draining", &state.draining).finish()
+        f.debug_struct("Running")
+            .field("runs", &state.runs.len())
+            .field("draining", &state.draining)
+            .finish()
     }
 }

@@ -42,9 +42,14 @@ pub(crate) fn session_artifacts(run: &RunId, events: &[Event]) -> Vec<SessionArt
         EventKind::RunStarted(started) => Some(started.artifacts.to_vec()),
         _ => None,
     });
-    let own = artifacts_from_events(events).into_iter().map(|artifact| SessionArtifact::new(run.clone(), artifact));
+    let own = artifacts_from_events(events)
+        .into_iter()
+        .map(|artifact| SessionArtifact::new(run.clone(), artifact));
     let all = began.unwrap_or_default().into_iter().chain(own);
-    all.map(|of| (Arc::clone(&of.artifact.name), of)).collect::<BTreeMap<_, _>>().into_values().collect()
+    all.map(|of| (Arc::clone(&of.artifact.name), of))
+        .collect::<BTreeMap<_, _>>()
+        .into_values()
+        .collect()
 }
 
 /// Returns the matching artifacts in the session history that ends with the run `last`, newest run
@@ -61,7 +66,9 @@ pub(crate) async fn artifacts_up_to(
         let own = artifacts_from_events(&events).into_iter().rev().filter(&is_it);
         found.extend(own.map(|artifact| SessionArtifact::new(run.clone(), artifact)));
         next = events.into_iter().find_map(|event| match event.kind {
-            EventKind::RunStarted(started) => started.session.as_ref().and_then(|place| place.after.clone()),
+            EventKind::RunStarted(started) => {
+                started.session.as_ref().and_then(|place| place.after.clone())
+            }
             _ => None,
         });
         if !all && !found.is_empty() {

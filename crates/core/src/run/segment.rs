@@ -169,7 +169,11 @@ pub(crate) trait InSegment {
         }
         // The failure of a step keeps the data of the error, so that its caller receives the same
         // error after a restart.
-        let error = Arc::new(if is_run { Failure::from(error) } else { Failure::from_error_with_data(error) });
+        let error = Arc::new(if is_run {
+            Failure::from(error)
+        } else {
+            Failure::from_error_with_data(error)
+        });
         self.record_own(match is_run {
             true => EventKind::RunFailed { error },
             false => Self::Kind::failed(error),

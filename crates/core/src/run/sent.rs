@@ -46,7 +46,10 @@ impl Sent {
     pub(super) fn next(&self) -> Result<u32, ControlError> {
         let waiting = self.received.saturating_sub(self.delivered);
         if self.closed {
-            return Err(ControlError::state(SENT, "closed; start another run, of the same session if it has one"));
+            return Err(ControlError::state(
+                SENT,
+                "closed; start another run, of the same session if it has one",
+            ));
         }
         if waiting >= MAX_WAITING {
             let message = format!(
@@ -76,9 +79,13 @@ pub(super) fn check(message: &Message) -> Result<(), ControlError> {
     let wrong = |problem: String| Err(ControlError::new(ControlErrorKind::WrongMessage, problem));
     let is_content = |part: &Part| matches!(part, Part::Text { .. } | Part::Media(_));
     if message.role() != Role::User || !message.parts().iter().all(is_content) {
-        return wrong("only a message of the user, of texts and files, can be sent to a run".to_owned());
+        return wrong(
+            "only a message of the user, of texts and files, can be sent to a run".to_owned(),
+        );
     }
-    if message.text().trim().is_empty() && !message.parts().iter().any(|part| matches!(part, Part::Media(_))) {
+    if message.text().trim().is_empty()
+        && !message.parts().iter().any(|part| matches!(part, Part::Media(_)))
+    {
         return wrong("the message is empty; send a text or a file".to_owned());
     }
     let bytes = serde_json::to_string(message).map_or(0, |json| json.len());

@@ -54,7 +54,12 @@ impl SessionResources {
         make: impl FnOnce() -> Result<MadeResources>,
     ) -> Result<SessionLease> {
         let key: SessionKey = (session.into(), caller.map(Into::into));
-        let lease = |resources| SessionLease { sessions: Arc::clone(this), key: key.clone(), keep, resources };
+        let lease = |resources| SessionLease {
+            sessions: Arc::clone(this),
+            key: key.clone(),
+            keep,
+            resources,
+        };
         if let Some(resources) = this.state().begin_use(&key, None) {
             return Ok(lease(resources));
         }
@@ -73,7 +78,8 @@ impl SessionResources {
         let is_idle = |(key, held): &(&SessionKey, &HeldSession)| {
             held.runs == 0 && session.is_none_or(|session| *key.0 == *session)
         };
-        let keys: Vec<SessionKey> = state.held.iter().filter(is_idle).map(|(key, _)| key.clone()).collect();
+        let keys: Vec<SessionKey> =
+            state.held.iter().filter(is_idle).map(|(key, _)| key.clone()).collect();
         for key in keys {
             idle.extend(state.held.remove(&key));
         }
@@ -130,7 +136,8 @@ impl State {
     }
 
     fn remove_unused_since(&mut self, key: &SessionKey, last_use: u64) -> Option<HeldSession> {
-        let is_unused = self.held.get(key).is_some_and(|held| held.runs == 0 && held.last_use == last_use);
+        let is_unused =
+            self.held.get(key).is_some_and(|held| held.runs == 0 && held.last_use == last_use);
         if is_unused { self.held.remove(key) } else { None }
     }
 

@@ -119,7 +119,8 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl RunShared {
     pub(crate) fn new(id: RunId, host: &Arc<Host>, journal: Option<Journal>) -> Self {
-        let log = EventLog::new(id.clone(), Arc::clone(&host.sinks), journal, host.redactor.clone());
+        let log =
+            EventLog::new(id.clone(), Arc::clone(&host.sinks), journal, host.redactor.clone());
         Self::with_log(id, host, log)
     }
 
@@ -130,7 +131,12 @@ impl RunShared {
     }
 
     /// Creates the run of a remote step. Its records are sent to the process that owns the run.
-    pub(crate) fn of_step(id: RunId, host: &Arc<Host>, journal: Journal, sinks: Arc<[Arc<dyn EventSink>]>) -> Self {
+    pub(crate) fn of_step(
+        id: RunId,
+        host: &Arc<Host>,
+        journal: Journal,
+        sinks: Arc<[Arc<dyn EventSink>]>,
+    ) -> Self {
         let log = EventLog::new(id.clone(), sinks, Some(journal), host.redactor.clone());
         Self::with_log(id, host, log)
     }
@@ -332,7 +338,12 @@ impl RunShared {
         tracing::info!(run = self.id.as_str(), name = ?name, error.type = error.kind().as_str(), error = ?sentence, "a run failed");
     }
 
-    pub(super) fn request_cancel(&self, reason: String, by: Option<Arc<str>>, reply: Option<Reply>) {
+    pub(super) fn request_cancel(
+        &self,
+        reason: String,
+        by: Option<Arc<str>>,
+        reply: Option<Reply>,
+    ) {
         if !self.await_cancelled(reply) {
             return;
         }
@@ -447,7 +458,11 @@ impl RunShared {
     /// # Errors
     /// [`Error::NestedOther`] if the attempt made a different call before, which may have had an
     /// effect.
-    pub(crate) fn claim(&self, scope: StepPath, called: impl FnOnce() -> NestedCall) -> Result<StepPath> {
+    pub(crate) fn claim(
+        &self,
+        scope: StepPath,
+        called: impl FnOnce() -> NestedCall,
+    ) -> Result<StepPath> {
         let redactor = self.host.redactor.as_ref();
         self.with_claims(scope, |claims, scope| claims.claim(scope, || called().redacted(redactor)))
     }
@@ -458,7 +473,11 @@ impl RunShared {
         self.with_claims(scope, |claims, scope| claims.claim_base(scope, known))
     }
 
-    fn with_claims<T>(&self, scope: StepPath, claim: impl FnOnce(&mut PathClaims, &StepPath) -> T) -> T {
+    fn with_claims<T>(
+        &self,
+        scope: StepPath,
+        claim: impl FnOnce(&mut PathClaims, &StepPath) -> T,
+    ) -> T {
         let mut nested = locked(&self.begun_by_steps().nested);
         // Only a resumed run can have records below a new attempt.
         let claims = nested.entry(scope.clone()).or_insert_with(|| match self.log.is_restored() {

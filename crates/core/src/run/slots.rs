@@ -24,7 +24,11 @@ impl Slots {
     pub(crate) async fn take(&self, name: &Arc<str>, most: u32) -> Option<Slot> {
         let semaphore = {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let made = || Arc::new(Semaphore::new(usize::try_from(most.max(1)).unwrap_or(Semaphore::MAX_PERMITS)));
+            let made = || {
+                Arc::new(Semaphore::new(
+                    usize::try_from(most.max(1)).unwrap_or(Semaphore::MAX_PERMITS),
+                ))
+            };
             Arc::clone(all.entry((Arc::clone(name), most)).or_insert_with(made))
         };
         // The semaphore is never closed, so `acquire_owned` cannot fail.

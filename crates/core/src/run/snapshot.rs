@@ -23,10 +23,9 @@ impl EventLog {
         self.store().is_some() && {
             let state = self.state();
             state.visible >= EVERY
-                && state
-                    .rare
-                    .as_ref()
-                    .is_none_or(|rare| state.visible.saturating_sub(rare.snapshot_at) >= EVERY.max(rare.snapshot_size))
+                && state.rare.as_ref().is_none_or(|rare| {
+                    state.visible.saturating_sub(rare.snapshot_at) >= EVERY.max(rare.snapshot_size)
+                })
         }
     }
 
@@ -43,7 +42,8 @@ impl EventLog {
             // Set even if `compact` declines, so that the next attempt waits for more events.
             state.rare().snapshot_at = visible;
             let kept = state.kept().iter().map(|record| state.event_of(&self.run_id, 0, record));
-            let events: Vec<Event> = kept.chain((0..visible).map(|at| state.event(&self.run_id, at))).collect();
+            let events: Vec<Event> =
+                kept.chain((0..visible).map(|at| state.event(&self.run_id, at))).collect();
             (state.offset + visible as u64, events)
         };
         let last = events.last()?.clone();

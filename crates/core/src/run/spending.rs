@@ -26,7 +26,10 @@ pub(crate) async fn usage_of_runs(
         }
         match run.usage {
             Some(usage) => sum.add(&usage),
-            None => spending_of_run(store, &run.run_id).await?.iter().for_each(|row| sum.add(&row.usage)),
+            None => spending_of_run(store, &run.run_id)
+                .await?
+                .iter()
+                .for_each(|row| sum.add(&row.usage)),
         }
     }
     Ok(sum)
@@ -37,7 +40,10 @@ pub(crate) async fn usage_of_runs(
 ///
 /// # Errors
 /// Fails if the runs cannot be listed, or a journal cannot be read.
-pub(crate) async fn spending_of_runs(store: &Arc<dyn Store>, filter: RunFilter) -> Result<Vec<Spending>, StoreError> {
+pub(crate) async fn spending_of_runs(
+    store: &Arc<dyn Store>,
+    filter: RunFilter,
+) -> Result<Vec<Spending>, StoreError> {
     let mut sum = Ledger::default();
     for run in store.list(filter).await? {
         for spent in spending_of_run(store, &run.run_id).await? {
@@ -135,7 +141,9 @@ impl Ledger {
 
     /// Returns the row of a call, adding it if needed.
     fn row(&mut self, call: &Spending) -> &mut Spending {
-        let same = |row: &Spending| row.agent == call.agent && row.provider == call.provider && row.model == call.model;
+        let same = |row: &Spending| {
+            row.agent == call.agent && row.provider == call.provider && row.model == call.model
+        };
         let at = self.rows.iter().position(same).unwrap_or_else(|| {
             self.rows.push(Spending { calls: 0, usage: Usage::default(), ..call.clone() });
             self.rows.len() - 1

@@ -77,7 +77,8 @@ impl OpenSteps {
     /// earlier entry.
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         let Shape { subject, edge, .. } = kind.shape();
-        let same = |(open, of): &(StepPath, EventKind)| open == path && of.shape().subject == subject;
+        let same =
+            |(open, of): &(StepPath, EventKind)| open == path && of.shape().subject == subject;
         match edge {
             Edge::Opens if subject.runs() => {
                 self.0.retain(|one| !same(one));
@@ -96,7 +97,8 @@ impl OpenSteps {
     /// event starts a subject that is already open.
     pub(crate) fn begins(&mut self, path: &StepPath, kind: &EventKind) -> bool {
         let Shape { subject, edge, .. } = kind.shape();
-        let same = |(open, of): &(StepPath, EventKind)| open == path && of.shape().subject == subject;
+        let same =
+            |(open, of): &(StepPath, EventKind)| open == path && of.shape().subject == subject;
         if edge == Edge::Opens && subject.runs() && self.0.iter().any(same) {
             return false;
         }
@@ -142,8 +144,11 @@ impl RunState {
     }
 
     /// Returns the open questions of a run and the state that an answer needs. Omits other nodes.
-    pub(crate) fn from_open_questions<'e>(events: impl Iterator<Item = (&'e StepPath, &'e EventKind)>) -> Self {
-        let mut state = Self { nodes: KnownNodes::only_asking(), only_questions: true, ..Self::new() };
+    pub(crate) fn from_open_questions<'e>(
+        events: impl Iterator<Item = (&'e StepPath, &'e EventKind)>,
+    ) -> Self {
+        let mut state =
+            Self { nodes: KnownNodes::only_asking(), only_questions: true, ..Self::new() };
         events.for_each(|(path, kind)| state.apply(path, kind));
         state
     }
@@ -179,12 +184,15 @@ impl RunState {
             }
             // A run resumed from its journal keeps its state, and subjects that its process left
             // open stay open.
-            EventKind::RunResumed { recovered: false, .. } if self.status != RunStatus::Compensating => {
+            EventKind::RunResumed { recovered: false, .. }
+                if self.status != RunStatus::Compensating =>
+            {
                 self.status = RunStatus::Running;
                 self.failure = None;
             }
             EventKind::RunResumed { redefined: Some(redefined), .. } => {
-                let forgotten = |path: &StepPath| redefined.forgotten.iter().any(|node| path.belongs_to(node));
+                let forgotten =
+                    |path: &StepPath| redefined.forgotten.iter().any(|node| path.belongs_to(node));
                 self.nodes.forget(forgotten);
                 self.definition = redefined.definition.clone().or_else(|| self.definition.take());
             }
@@ -199,10 +207,14 @@ impl RunState {
             }
             EventKind::NodeCompleted { .. } => self.node(path, NodeState::Done),
             EventKind::NodeRetrying { .. } => self.node(path, NodeState::Waiting),
-            EventKind::NodeFailed { error, .. } => self.node(path, NodeState::Failed(Arc::clone(error))),
+            EventKind::NodeFailed { error, .. } => {
+                self.node(path, NodeState::Failed(Arc::clone(error)));
+            }
             EventKind::NodeSkipped { .. } => self.node(path, NodeState::Skipped),
             EventKind::NodeReset { .. } => self.node(path, NodeState::Reset),
-            EventKind::ApprovalRequested(request) => self.node(path, NodeState::Asking(Arc::clone(request))),
+            EventKind::ApprovalRequested(request) => {
+                self.node(path, NodeState::Asking(Arc::clone(request)));
+            }
             EventKind::ApprovalResolved { .. } => self.node(path, NodeState::Answered),
             // A call may be repeated while it waits for answers. After that, the setting of
             // `tool.continued` applies.
@@ -212,7 +224,9 @@ impl RunState {
                 }
             }
             // Model and tool calls are nodes only in the run of an agent.
-            kind if self.is_agent() && path.is_step_of(&StepPath::root()) => self.apply_agent_step(path, kind),
+            kind if self.is_agent() && path.is_step_of(&StepPath::root()) => {
+                self.apply_agent_step(path, kind);
+            }
             _ => {}
         }
         if let EventKind::RunFailed { error } = kind {
@@ -241,8 +255,12 @@ impl RunState {
                 self.node(path, NodeState::Running { repeatable: !kind.is_unrepeatable_start() });
             }
             EventKind::ModelRetrying { .. } => self.node(path, NodeState::Waiting),
-            EventKind::ModelFailed { error } => self.node(path, NodeState::Failed(Arc::clone(error))),
-            EventKind::ModelCompleted(_) | EventKind::ToolCompleted { .. } => self.node(path, NodeState::Done),
+            EventKind::ModelFailed { error } => {
+                self.node(path, NodeState::Failed(Arc::clone(error)));
+            }
+            EventKind::ModelCompleted(_) | EventKind::ToolCompleted { .. } => {
+                self.node(path, NodeState::Done);
+            }
             EventKind::ToolFailed { result, .. } => {
                 let kind = match result.status {
                     ToolStatus::Cancelled => FailureKind::Cancelled,
@@ -282,12 +300,18 @@ impl RunState {
     /// innermost first.
     pub(crate) fn strays(&self, message: &str) -> Vec<(StepPath, EventKind)> {
         let is_nested = |subject| matches!(subject, Subject::Agent | Subject::Workflow);
-        let open = self.open.0.iter().filter(|(path, kind)| !path.is_root() && is_nested(kind.shape().subject));
+        let open = self
+            .open
+            .0
+            .iter()
+            .filter(|(path, kind)| !path.is_root() && is_nested(kind.shape().subject));
         let bases: Vec<&StepPath> = open.map(|(path, _)| path).collect();
         let mut ends = self.ends(message);
         // The workflow or agent that contains a step ends the step itself.
         ends.retain(|(path, kind)| {
-            let of = |base: &&StepPath| path.is_within(base) && (path != *base || is_nested(kind.shape().subject));
+            let of = |base: &&StepPath| {
+                path.is_within(base) && (path != *base || is_nested(kind.shape().subject))
+            };
             bases.iter().any(of)
         });
         ends
@@ -322,7 +346,9 @@ impl RunState {
             ));
         }
         if self.workflow_of(path).is_some_and(|(_, ended)| ended) {
-            return wrong(format!("the node `{node}` cannot be retried: the workflow that it belongs to has ended"));
+            return wrong(format!(
+                "the node `{node}` cannot be retried: the workflow that it belongs to has ended"
+            ));
         }
         if self.is_agent() && path.is_step_of(&StepPath::root()) {
             return self.failed_model_call(path, known);
@@ -345,12 +371,20 @@ impl RunState {
 
     /// Checks that a step of an agent run can be retried. Only the model call that ended the run
     /// can: the model handles failed tool calls, and a limit would be reached again.
-    fn failed_model_call(&self, path: &StepPath, state: &NodeState) -> Result<StepPath, ControlError> {
+    fn failed_model_call(
+        &self,
+        path: &StepPath,
+        state: &NodeState,
+    ) -> Result<StepPath, ControlError> {
         let problem = match (state, &self.failure) {
-            (NodeState::Failed(failure), Some(of_run)) if !path.is_tool_call() && failure.kind == *of_run => {
+            (NodeState::Failed(failure), Some(of_run))
+                if !path.is_tool_call() && failure.kind == *of_run =>
+            {
                 return Ok(path.clone());
             }
-            (_, None) => format!("the run of an agent is retried when it has failed; it is {}", self.status),
+            (_, None) => {
+                format!("the run of an agent is retried when it has failed; it is {}", self.status)
+            }
             (_, Some(of_run)) => format!(
                 "the step `{path}` of the agent cannot be retried: the run failed as `{}`, and only a failed model call \
                  is retried; begin a new run with the conversation of this one",
@@ -363,7 +397,8 @@ impl RunState {
     /// Returns the nested workflow that contains a node, and whether it has ended; `None` if the
     /// node belongs to the run itself.
     fn workflow_of(&self, node: &StepPath) -> Option<(StepPath, bool)> {
-        node.parents().find_map(|above| self.nested.get(&above).map(|ended| (above.clone(), *ended)))
+        node.parents()
+            .find_map(|above| self.nested.get(&above).map(|ended| (above.clone(), *ended)))
     }
 
     /// Returns the path of the workflow around a node, if that workflow waits. A tool call in a
@@ -378,16 +413,19 @@ impl RunState {
 
     /// Returns the node of a workflow in a step that waits for an operator's decision.
     pub(crate) fn waiting_in(&self, step: &StepPath) -> Option<&StepPath> {
-        let waits =
-            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
-        let inner = self.nodes.iter().filter(|(path, node)| *path != step && path.belongs_to(step) && waits(node));
+        let waits = |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
+        let inner = self
+            .nodes
+            .iter()
+            .filter(|(path, node)| *path != step && path.belongs_to(step) && waits(node));
         inner.map(|(path, _)| path).min()
     }
 
     /// Returns the outermost failed step that contains a node.
     fn failed_above(&self, node: &StepPath) -> Option<StepPath> {
-        let failed =
-            |above: &StepPath| matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }));
+        let failed = |above: &StepPath| {
+            matches!(self.nodes.get(above), Some(NodeInfo { state: NodeState::Failed(_), .. }))
+        };
         node.parents().filter(failed).last()
     }
 
@@ -398,13 +436,16 @@ impl RunState {
 
     /// Returns the reason for which the run would still wait after an operator unpauses it.
     pub(crate) fn waits_beside_the_operator(&self) -> Option<PauseReason> {
-        let interrupted =
-            |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
+        let interrupted = |node: &NodeInfo| matches!(&node.state, NodeState::Failed(error) if error.kind == FailureKind::Interrupted);
         match self.waits.of_workflows() {
-            Some(PauseReason::Interrupted) if self.nodes.iter().any(|(_, node)| interrupted(node)) => {
+            Some(PauseReason::Interrupted)
+                if self.nodes.iter().any(|(_, node)| interrupted(node)) =>
+            {
                 Some(PauseReason::Interrupted)
             }
-            Some(PauseReason::Message) if !self.sent.are_waiting() && !self.sent.closed => Some(PauseReason::Message),
+            Some(PauseReason::Message) if !self.sent.are_waiting() && !self.sent.closed => {
+                Some(PauseReason::Message)
+            }
             // The question may have been answered since the pause.
             _ => self.asks().then_some(PauseReason::Approval),
         }
@@ -416,7 +457,10 @@ impl RunState {
     }
 
     /// Returns the path of a node that asks, and its question.
-    pub(crate) fn asking_node(&self, node: &str) -> Result<(StepPath, &Arc<ApprovalRequest>), ControlError> {
+    pub(crate) fn asking_node(
+        &self,
+        node: &str,
+    ) -> Result<(StepPath, &Arc<ApprovalRequest>), ControlError> {
         match self.known(node)? {
             (path, NodeState::Asking(request)) => Ok((path.clone(), request)),
             (_, state) => Err(ControlError::new(
@@ -429,8 +473,10 @@ impl RunState {
     /// Returns the path of an open question of a compensation: of `undo`, or of any if `undo` is
     /// `None`.
     pub(crate) fn asking_in_undo(&self, undo: Option<&StepPath>) -> Option<&StepPath> {
-        let mut in_undo =
-            self.nodes.asking().filter_map(|(path, _)| enclosing_compensation(path).map(|around| (path, around)));
+        let mut in_undo = self
+            .nodes
+            .asking()
+            .filter_map(|(path, _)| enclosing_compensation(path).map(|around| (path, around)));
         in_undo.find(|(_, around)| undo.is_none_or(|undo| around == undo)).map(|(path, _)| path)
     }
 
@@ -448,7 +494,10 @@ impl RunState {
             ControlErrorKind::UnknownNode => format!("`{node}` has not begun"),
             _ => error.to_string(),
         };
-        ControlError::new(error.kind(), format!("{what}; the run undoes one call after the other, and {now}"))
+        ControlError::new(
+            error.kind(),
+            format!("{what}; the run undoes one call after the other, and {now}"),
+        )
     }
 
     /// Returns the node that an item or a branch belongs to.
@@ -456,7 +505,9 @@ impl RunState {
         let is_known = |whole: &StepPath| self.nodes.get(whole).is_some();
         let of_item = node.item().map(|(whole, _)| whole).filter(is_known);
         // A path below a node is a branch of it, unless the node is a workflow.
-        of_item.or_else(|| node.parent().filter(|above| is_known(above) && !self.nested.contains_key(above)))
+        of_item.or_else(|| {
+            node.parent().filter(|above| is_known(above) && !self.nested.contains_key(above))
+        })
     }
 
     fn known(&self, node: &str) -> Result<(&StepPath, &NodeState), ControlError> {
@@ -465,17 +516,29 @@ impl RunState {
         found.map(|(path, node)| (path, &node.state)).ok_or_else(|| {
             // Suggests a node in a branch or in a nested workflow.
             let names = self.nodes.names();
-            let near = path.and_then(|path| names.iter().find(|name| name.ends_below(&path)).map(ToString::to_string));
+            let near = path.and_then(|path| {
+                names.iter().find(|name| name.ends_below(&path)).map(ToString::to_string)
+            });
             let names: Vec<String> = names.into_iter().map(ToString::to_string).collect();
-            let near = near.or_else(|| nearest(node, names.iter().map(String::as_str)).map(ToOwned::to_owned));
+            let near = near
+                .or_else(|| nearest(node, names.iter().map(String::as_str)).map(ToOwned::to_owned));
             let hint = did_you_mean(near);
-            let asking: Vec<String> =
-                self.nodes.asking().take(MOST_ASKING).map(|(path, _)| format!("`{path}`")).collect();
-            let asks =
-                if asking.is_empty() { String::new() } else { format!("; open questions: {}", asking.join(", ")) };
+            let asking: Vec<String> = self
+                .nodes
+                .asking()
+                .take(MOST_ASKING)
+                .map(|(path, _)| format!("`{path}`"))
+                .collect();
+            let asks = if asking.is_empty() {
+                String::new()
+            } else {
+                format!("; open questions: {}", asking.join(", "))
+            };
             ControlError::new(
                 ControlErrorKind::UnknownNode,
-                format!("the run has no node `{node}` that has begun, asks or was skipped{hint}{asks}"),
+                format!(
+                    "the run has no node `{node}` that has begun, asks or was skipped{hint}{asks}"
+                ),
             )
         })
     }

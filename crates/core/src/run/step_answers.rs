@@ -34,7 +34,9 @@ impl RunShared {
     /// Returns the answer to the question at a path and the person who answered, if it is answered.
     pub(crate) fn answered_at(&self, path: &StepPath) -> Option<(Encoded, Arc<str>)> {
         self.log.find_last(|of, kind| match kind {
-            EventKind::ApprovalResolved { answer, by } if of == path => Some(Some((answer.clone(), Arc::clone(by)))),
+            EventKind::ApprovalResolved { answer, by } if of == path => {
+                Some(Some((answer.clone(), Arc::clone(by))))
+            }
             // The question was asked again after the last answer.
             EventKind::ApprovalRequested(_) if of == path => Some(None),
             _ => None,
@@ -58,7 +60,8 @@ impl EventLog {
         let (kept, records) = (state.kept(), &state.records);
         let newest_first = records.iter().rev().chain(kept.iter().rev());
         let places = (0..kept.len() + records.len()).rev();
-        let mut counts = places.zip(newest_first).filter(|(at, record)| !void.covers(*at, &record.path));
+        let mut counts =
+            places.zip(newest_first).filter(|(at, record)| !void.covers(*at, &record.path));
         counts.find_map(|(_, record)| find(&record.path, &record.kind))
     }
 

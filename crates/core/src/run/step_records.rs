@@ -19,7 +19,11 @@ impl EventLog {
     }
 
     /// Returns the records at a path and below it, without the first `position` records.
-    pub(crate) fn records_since(&self, position: usize, base: &StepPath) -> Vec<(Timestamp, StepPath, EventKind)> {
+    pub(crate) fn records_since(
+        &self,
+        position: usize,
+        base: &StepPath,
+    ) -> Vec<(Timestamp, StepPath, EventKind)> {
         let state = self.state();
         let since = state.records.iter().skip(position);
         since.filter(|record| record.path.is_within(base)).map(Record::parts).collect()
@@ -30,7 +34,8 @@ impl EventLog {
     /// in which the run was not executed.
     pub(crate) fn records_for(&self, step: &StepPath, after: usize) -> Vec<Event> {
         let state = self.state();
-        let all = || state.kept().iter().filter(|_| after == 0).chain(state.records.iter().skip(after));
+        let all =
+            || state.kept().iter().filter(|_| after == 0).chain(state.records.iter().skip(after));
         let void = InvalidatedRecords::from_kinds(all().map(|record| &record.kind));
         let matters = |Record { path, kind, .. }: &Record| match kind {
             // Pauses and resumes determine the execution time of the step.
@@ -42,7 +47,12 @@ impl EventLog {
             | EventKind::NodeReset { .. } => step.belongs_to(path) || path.is_within(step),
             _ => path.is_within(step),
         };
-        let counts = |(at, record): &(usize, &Record)| matters(record) && !void.covers(*at, &record.path);
-        all().enumerate().filter(counts).map(|(_, record)| state.event_of(&self.run_id, 0, record)).collect()
+        let counts =
+            |(at, record): &(usize, &Record)| matters(record) && !void.covers(*at, &record.path);
+        all()
+            .enumerate()
+            .filter(counts)
+            .map(|(_, record)| state.event_of(&self.run_id, 0, record))
+            .collect()
     }
 }

@@ -110,7 +110,9 @@ impl StepStates {
     pub(crate) fn open(&mut self, step: &StepPath, sees: Option<Seen>) {
         self.done.remove(step);
         match sees {
-            Some(_) => drop(self.open.insert(step.clone(), OpenState { sees, wrote: Written::default() })),
+            Some(_) => {
+                self.open.insert(step.clone(), OpenState { sees, wrote: Written::default() });
+            }
             None => drop(self.open.remove(step)),
         }
     }
@@ -122,7 +124,8 @@ impl StepStates {
 
     /// Returns `true` if a step must not change state.
     pub(crate) fn is_in_tap(&self, step: &StepPath) -> bool {
-        !self.taps.is_empty() && std::iter::once(step.clone()).chain(step.parents()).any(|at| self.taps.contains(&at))
+        !self.taps.is_empty()
+            && std::iter::once(step.clone()).chain(step.parents()).any(|at| self.taps.contains(&at))
     }
 
     /// Starts another attempt at a step.
@@ -145,7 +148,11 @@ impl StepStates {
     }
 
     /// Adds an artifact, and assigns the next version of its name.
-    pub(crate) fn add_artifact(&mut self, step: &StepPath, mut artifact: ArtifactRef) -> ArtifactRef {
+    pub(crate) fn add_artifact(
+        &mut self,
+        step: &StepPath,
+        mut artifact: ArtifactRef,
+    ) -> ArtifactRef {
         let version = self.versions.entry(Arc::clone(&artifact.name)).or_default();
         *version += 1;
         artifact.version = *version;
@@ -172,7 +179,10 @@ impl StepStates {
     /// Returns the earlier run of the session that saved an artifact; `None` if it belongs to this
     /// run.
     pub(crate) fn run_of(&self, artifact: &ArtifactRef) -> Option<RunId> {
-        self.earlier.iter().find(|earlier| earlier.artifact == *artifact).map(|earlier| earlier.run.clone())
+        self.earlier
+            .iter()
+            .find(|earlier| earlier.artifact == *artifact)
+            .map(|earlier| earlier.run.clone())
     }
 
     /// Returns `true` if an artifact with this name may be saved: the name is known, or the number
@@ -284,7 +294,9 @@ impl StepStates {
     pub(super) fn is_in(kind: &EventKind) -> bool {
         match kind {
             EventKind::StateRead { .. } => true,
-            EventKind::RunStarted(started) => started.state.is_some() || !started.artifacts.is_empty(),
+            EventKind::RunStarted(started) => {
+                started.state.is_some() || !started.artifacts.is_empty()
+            }
             _ => kind.saved().is_some(),
         }
     }

@@ -30,7 +30,9 @@ impl RunShared {
     fn stopped_calls(&self) -> Vec<StepPath> {
         let mut stopped: HashSet<StepPath> = HashSet::new();
         self.log.visit(|path, kind| match kind {
-            EventKind::ToolStarted { .. } | EventKind::ToolContinued { .. } if kind.is_unrepeatable_start() => {
+            EventKind::ToolStarted { .. } | EventKind::ToolContinued { .. }
+                if kind.is_unrepeatable_start() =>
+            {
                 stopped.insert(path.clone());
             }
             EventKind::ToolWaiting(_) | EventKind::ToolCompleted { .. } => {

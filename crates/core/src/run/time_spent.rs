@@ -33,7 +33,8 @@ pub(crate) fn time_spent<'r>(
             // The agent was interrupted. Another attempt at its step may continue it.
             EventKind::AgentFailed { .. } if path == base => began = false,
             EventKind::RunAdvanced(advanced) if path == base => {
-                (spent, since, began, ended) = (Duration::from_millis(advanced.spent_ms), None, true, false);
+                (spent, since, began, ended) =
+                    (Duration::from_millis(advanced.spent_ms), None, true, false);
             }
             _ => began |= path == base,
         }

@@ -16,9 +16,13 @@ use crate::value::Encoded;
 pub(crate) fn timeout_answer(question: &ApprovalRequest) -> Result<Encoded, Failure> {
     let late = || format!("nobody answered within {:?}", question.timeout().unwrap_or_default());
     let answer = match &question.on_timeout {
-        OnTimeout::Fail | OnTimeout::Skip => return Err(Failure::new(FailureKind::Timeout, late())),
+        OnTimeout::Fail | OnTimeout::Skip => {
+            return Err(Failure::new(FailureKind::Timeout, late()));
+        }
         OnTimeout::Deny => Encoded::new(&Approval::denied(late())),
-        OnTimeout::Approve => Encoded::new(&Approval::Granted { comment: Some(late()), arguments: None }),
+        OnTimeout::Approve => {
+            Encoded::new(&Approval::Granted { comment: Some(late()), arguments: None })
+        }
         OnTimeout::Answer(answer) => Encoded::new(answer),
     };
     answer.map_err(|error| Failure::new(FailureKind::Value, error.to_string()))

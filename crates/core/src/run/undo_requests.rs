@@ -56,7 +56,10 @@ impl RunShared {
     }
 
     fn undoing_error(&self, request: &ControlRequest) -> ControlError {
-        ControlError::undoing(request, &RunState::from_records(&self.log.all_below(&StepPath::root())))
+        ControlError::undoing(
+            request,
+            &RunState::from_records(&self.log.all_below(&StepPath::root())),
+        )
     }
 
     /// Gives up the running compensation. Its call is listed as not compensated.
@@ -134,10 +137,14 @@ impl ControlError {
                 "undoing what it had done already, and ends after that; cancel it again to give up the compensation that \
                  it waits for",
             ),
-            (other, None) => Self::state(other.done(), "undoing what it had done, and ends after that"),
+            (other, None) => {
+                Self::state(other.done(), "undoing what it had done, and ends after that")
+            }
             (other, Some(question)) => Self::state(
                 other.done(),
-                format!("undoing what it had done, and ends after that; `{question}` waits for an answer now"),
+                format!(
+                    "undoing what it had done, and ends after that; `{question}` waits for an answer now"
+                ),
             ),
         }
     }

@@ -12,8 +12,12 @@ impl<T> RunHandle<T> {
     /// Waits until `open` finds a question in the journal. It is called with the whole journal when
     /// all recorded events were read, and after each further question. Returns `None` if the run
     /// ends without one.
-    pub(crate) async fn until_asks<Q>(&self, open: impl Fn(&[Event]) -> Option<Q>) -> Result<Option<Q>> {
-        self.wait_for_event(|event| matches!(event.kind, EventKind::ApprovalRequested(_)), open).await
+    pub(crate) async fn until_asks<Q>(
+        &self,
+        open: impl Fn(&[Event]) -> Option<Q>,
+    ) -> Result<Option<Q>> {
+        self.wait_for_event(|event| matches!(event.kind, EventKind::ApprovalRequested(_)), open)
+            .await
     }
 
     /// Like [`until_asks`](Self::until_asks), but calls `open` after each event for which `matters`
@@ -49,7 +53,9 @@ impl<T> RunHandle<T> {
                 return Ok(None);
             }
             if !log.is_closed() {
-                return Err(Error::Lost { reason: "its earlier events cannot be read from the store".to_owned() });
+                return Err(Error::Lost {
+                    reason: "its earlier events cannot be read from the store".to_owned(),
+                });
             }
             // The run stopped without an end. Follows it through the store, once.
             if life.is_executed() || is_left {

@@ -21,7 +21,9 @@ impl Waits {
     pub(crate) fn apply(&mut self, path: &StepPath, kind: &EventKind) {
         match kind {
             EventKind::RunPaused { reason: PauseReason::Operator, .. } => self.operator = true,
-            EventKind::RunPaused { reason, .. } => drop(self.workflows.insert(path.clone(), *reason)),
+            EventKind::RunPaused { reason, .. } => {
+                self.workflows.insert(path.clone(), *reason);
+            }
             EventKind::RunResumed { recovered: false, .. } => {
                 // A resume below the root continues one workflow, but not a run that an operator
                 // paused.
@@ -31,7 +33,8 @@ impl Waits {
             // The change may have removed the question. If the question remains, it is recorded
             // again.
             EventKind::RunResumed { redefined: Some(redefined), .. } => {
-                let forgotten = |of: &StepPath| redefined.forgotten.iter().any(|node| of.belongs_to(node));
+                let forgotten =
+                    |of: &StepPath| redefined.forgotten.iter().any(|node| of.belongs_to(node));
                 self.workflows.retain(|of, _| !of.is_root() && !forgotten(of));
             }
             // A compensating run does not wait for its earlier questions.
@@ -62,7 +65,8 @@ impl Waits {
 
     /// Returns the reason why a workflow of the run waits, ignoring the operator.
     pub(crate) fn of_workflows(&self) -> Option<PauseReason> {
-        let interrupted = self.workflows.values().find(|reason| **reason == PauseReason::Interrupted);
+        let interrupted =
+            self.workflows.values().find(|reason| **reason == PauseReason::Interrupted);
         interrupted.or_else(|| self.workflows.values().next()).copied()
     }
 
@@ -139,8 +143,15 @@ mod tests {
         for path in ["a/b", "a[1]/c", "ab", "b"] {
             apply(&mut waits, path, &ASKS);
         }
-        let completed = EventKind::NodeCompleted { output: crate::value::Encoded::null(), duration_ms: 0, saved: None };
+        let completed = EventKind::NodeCompleted {
+            output: crate::value::Encoded::null(),
+            duration_ms: 0,
+            saved: None,
+        };
         apply(&mut waits, "a", &completed);
-        assert_eq!(waits.workflows.keys().map(ToString::to_string).collect::<Vec<_>>(), ["ab", "b"]);
+        assert_eq!(
+            waits.workflows.keys().map(ToString::to_string).collect::<Vec<_>>(),
+            ["ab", "b"]
+        );
     }
 }

@@ -49,7 +49,8 @@ impl Runtime {
         let list = tools.into_tools();
         Box::pin(async move {
             let Some(now) = self.host().part::<RegisteredItems>() else {
-                let problem = "its tools cannot change; make a runtime with `Runtime::builder()`".to_owned();
+                let problem =
+                    "its tools cannot change; make a runtime with `Runtime::builder()`".to_owned();
                 return Err(Error::Build { what: "runtime", name: "default".into(), problem });
             };
             #[cfg(feature = "documents")]
@@ -72,7 +73,10 @@ impl Runtime {
     /// # Errors
     /// [`Error::Toolset`] if the tools of a toolset cannot be fetched.
     #[doc(alias = "list_available_tools")]
-    pub async fn tools_with_scopes<'s>(&self, scopes: impl IntoIterator<Item = &'s str>) -> Result<Vec<ToolRef>> {
+    pub async fn tools_with_scopes<'s>(
+        &self,
+        scopes: impl IntoIterator<Item = &'s str>,
+    ) -> Result<Vec<ToolRef>> {
         let granted: Vec<Arc<str>> =
             scopes.into_iter().map(Arc::from).chain(self.host().scopes.iter().cloned()).collect();
         let mut tools: Vec<ToolRef> =
@@ -81,7 +85,9 @@ impl Runtime {
         for (toolset, _) in given(self.host(), |given| &given.toolsets).iter() {
             tools.extend(toolset.tools().await?.iter().cloned());
         }
-        tools.retain(|tool| tool.definition().policy.scopes.iter().all(|scope| granted.contains(scope)));
+        tools.retain(|tool| {
+            tool.definition().policy.scopes.iter().all(|scope| granted.contains(scope))
+        });
         tools.sort_by(|one, other| one.name().cmp(other.name()));
         tools.dedup_by(|one, other| one.is(other));
         Ok(tools)
@@ -104,7 +110,9 @@ fn added(given: &mut Given, list: ToolList, origin: &Origin) -> Result<()> {
 }
 
 fn add_toolset(given: &mut Given, toolset: ToolsetRef, origin: &Origin) -> Result<()> {
-    if let Some((other, first)) = given.toolsets.iter().find(|(other, _)| other.name() == toolset.name()) {
+    if let Some((other, first)) =
+        given.toolsets.iter().find(|(other, _)| other.name() == toolset.name())
+    {
         return Err(taken("toolset", other.name(), first, origin));
     }
     given.toolsets.push((toolset, origin.clone()));
@@ -123,8 +131,11 @@ fn add_tool(given: &mut Given, tool: ToolRef, origin: &Origin) -> Result<()> {
         } else if other.catalogue_name() == tool.catalogue_name() {
             return Err(taken("tool", tool.catalogue_name(), &first, origin));
         } else {
-            let (first, second) = (Arc::clone(other.catalogue_name()), Arc::clone(tool.catalogue_name()));
-            return Err(RegistryError::WireName { wire_name: tool.name().into(), first, second }.into());
+            let (first, second) =
+                (Arc::clone(other.catalogue_name()), Arc::clone(tool.catalogue_name()));
+            return Err(
+                RegistryError::WireName { wire_name: tool.name().into(), first, second }.into()
+            );
         }
     }
     if !is_known {

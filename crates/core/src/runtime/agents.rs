@@ -9,14 +9,17 @@ use super::Runtime;
 use super::changes::accept;
 use super::known_by_name::AgentName;
 use super::opened::{Opened, explained};
-use crate::agent::{Agent, AgentDefinition, ErasedAgent, RunRequest, linked_agents, two_linked_agents};
+use crate::agent::{
+    Agent, AgentDefinition, ErasedAgent, RunRequest, linked_agents, two_linked_agents,
+};
 use crate::definition::Known;
 use crate::error::{Error, RegistryError, Result, noted};
 use crate::event::{AgentStarted, EventKind, Redefined, RunId};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{
-    Journal, Reservation, RunData, RunHandle, RunJournal, RunResult, RunShared, attach, deliver, read_journal,
+    Journal, Reservation, RunData, RunHandle, RunJournal, RunResult, RunShared, attach, deliver,
+    read_journal,
 };
 use crate::tool::{StartedCompensation, can_compensate};
 use crate::value::Encoded;
@@ -60,7 +63,10 @@ impl<O: 'static> Agent<O> {
                 match *started.name == **name {
                     true => self.check_run(shared, journal).map(|()| ((), parts)),
                     false => {
-                        let problem = format!("the run `{run}` is one of `{}`, not of this agent", started.name);
+                        let problem = format!(
+                            "the run `{run}` is one of `{}`, not of this agent",
+                            started.name
+                        );
                         Err(Error::Build { what: "agent", name: Arc::clone(name), problem })
                     }
                 }
@@ -81,7 +87,11 @@ impl Runtime {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn attach_agent<O: 'static>(&self, run: &RunId, agent: &Agent<O>) -> Result<RunHandle<RunResult<O>>> {
+    pub async fn attach_agent<O: 'static>(
+        &self,
+        run: &RunId,
+        agent: &Agent<O>,
+    ) -> Result<RunHandle<RunResult<O>>> {
         Ok(agent.attached(attach(self.host(), run).await?))
     }
 
@@ -147,7 +157,11 @@ impl Runtime {
         })
     }
 
-    async fn start_erased(&self, agent: &ErasedAgent, request: RunRequest) -> Result<RunHandle<Encoded>> {
+    async fn start_erased(
+        &self,
+        agent: &ErasedAgent,
+        request: RunRequest,
+    ) -> Result<RunHandle<Encoded>> {
         let waits = request.session.as_ref().is_some_and(|session| session.waits);
         #[cfg(feature = "documents")]
         self.put_document_of(agent).await?;
@@ -194,20 +208,27 @@ impl Runtime {
             let journal = read_journal(&store, run).await?;
             let started = journal.started(run)?;
             let Some(agent) = started.agent() else {
-                let problem = format!("the run `{run}` is one of the workflow `{}`, not of an agent", started.name());
+                let problem = format!(
+                    "the run `{run}` is one of the workflow `{}`, not of an agent",
+                    started.name()
+                );
                 return Err(Error::Build { what: "agent", name: started.name().into(), problem });
             };
             let journal_of = Journal::new(Arc::clone(&store), Some(epoch));
             let own = RunData::resumed(&self.host().factories, run, started)?;
-            let shared = RunShared::new(run.clone(), self.host(), Some(journal_of)).with_own(Some(own), None);
+            let shared = RunShared::new(run.clone(), self.host(), Some(journal_of))
+                .with_own(Some(own), None);
             #[cfg(feature = "documents")]
             let of_version = match named {
-                Named::ByName => self.version_of_agent(&store, (run, agent), journal.parts().as_deref()).await?,
+                Named::ByName => {
+                    self.version_of_agent(&store, (run, agent), journal.parts().as_deref()).await?
+                }
                 Named::AtHand => None,
             };
             #[cfg(not(feature = "documents"))]
             let (of_version, _) = (None::<Self>, named);
-            let (checked, parts) = check(of_version.as_ref().unwrap_or(self), agent, &shared, &journal)?;
+            let (checked, parts) =
+                check(of_version.as_ref().unwrap_or(self), agent, &shared, &journal)?;
             // A run that is only compensated does not execute the agent.
             let undoes = StartedCompensation::from_journal(journal.all()).is_some();
             if undoes {
@@ -255,12 +276,13 @@ impl Runtime {
         run: &RunId,
         begins: impl FnOnce(&Arc<RunShared>),
     ) -> Result<RunHandle<Encoded>> {
-        let known = |of: &Self, started: &AgentStarted, shared: &RunShared, journal: &RunJournal| {
-            let agent = of.agent_of(run, started)?;
-            agent.check_run(self.host(), shared, journal)?;
-            let parts = agent.parts(self.host())?;
-            Ok((agent, parts))
-        };
+        let known =
+            |of: &Self, started: &AgentStarted, shared: &RunShared, journal: &RunJournal| {
+                let agent = of.agent_of(run, started)?;
+                agent.check_run(self.host(), shared, journal)?;
+                let parts = agent.parts(self.host())?;
+                Ok((agent, parts))
+            };
         let (shared, agent) = self.resume_agent(reservation, run, Named::ByName, known).await?;
         begins(&shared);
         agent.continued(self.host(), shared)

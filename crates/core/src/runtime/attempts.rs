@@ -63,7 +63,10 @@ impl Attempts {
         let mut all: HashMap<StepPath, Reading> = HashMap::new();
         for Event { path, time, kind, .. } in events {
             let Shape { subject, edge, .. } = kind.shape();
-            let is_asked = matches!(kind, EventKind::ApprovalRequested(_) | EventKind::ApprovalResolved { .. });
+            let is_asked = matches!(
+                kind,
+                EventKind::ApprovalRequested(_) | EventKind::ApprovalResolved { .. }
+            );
             let is_retried = matches!(kind, EventKind::ToolRetrying { .. });
             // The events of nested agents and workflows have the path of their node, and the node's
             // events end them.
@@ -82,7 +85,8 @@ impl Attempts {
 
     /// Returns the remaining model and tool calls with their attempts, ordered by path.
     pub(super) fn into_calls(self) -> impl Iterator<Item = (StepPath, Vec<AttemptReport>)> {
-        let mut calls: Vec<_> = self.0.into_iter().filter(|(path, _)| path.turn().is_some()).collect();
+        let mut calls: Vec<_> =
+            self.0.into_iter().filter(|(path, _)| path.turn().is_some()).collect();
         calls.sort_by(|(one, _), (other, _)| one.cmp(other));
         calls.into_iter()
     }
@@ -121,12 +125,14 @@ impl Reading {
             }),
             EventKind::ToolCompleted { result, answered_by, .. } => self.end(time, |attempt| {
                 attempt.output = Encoded::from_json(result.output.clone()).ok();
-                attempt.answered_by = answered_by.as_ref().map(ToString::to_string).or(attempt.answered_by.take());
+                attempt.answered_by =
+                    answered_by.as_ref().map(ToString::to_string).or(attempt.answered_by.take());
             }),
             EventKind::ToolFailed { result, answered_by, .. } => self.end(time, |attempt| {
                 attempt.error = Some(result.output.clone());
                 attempt.cancelled = result.status == ToolStatus::Cancelled;
-                attempt.answered_by = answered_by.as_ref().map(ToString::to_string).or(attempt.answered_by.take());
+                attempt.answered_by =
+                    answered_by.as_ref().map(ToString::to_string).or(attempt.answered_by.take());
             }),
             // A single event ends the failed attempt and announces the next one.
             EventKind::ToolRetrying { attempt, error, delay_ms } => {
@@ -162,8 +168,14 @@ impl Reading {
 
     /// Adds a start for a node whose start is omitted by a snapshot.
     fn begun_before(&mut self, ended: Timestamp, duration_ms: u64) {
-        if self.question.is_none() && self.attempts.last().is_none_or(|attempt| attempt.ended.is_some()) {
-            self.begin(self.next(), Timestamp::from_millis(ended.as_millis().saturating_sub(duration_ms)), None);
+        if self.question.is_none()
+            && self.attempts.last().is_none_or(|attempt| attempt.ended.is_some())
+        {
+            self.begin(
+                self.next(),
+                Timestamp::from_millis(ended.as_millis().saturating_sub(duration_ms)),
+                None,
+            );
         }
     }
 

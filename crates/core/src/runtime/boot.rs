@@ -197,12 +197,19 @@ impl Runtime {
     /// needs an API key that is not set.
     async fn problems_of_models(&self) -> Vec<Error> {
         let host = self.host();
-        let mut agents = given(host, |given| &given.agents).iter().map(|(agent, _)| agent.clone()).collect::<Vec<_>>();
+        let mut agents = given(host, |given| &given.agents)
+            .iter()
+            .map(|(agent, _)| agent.clone())
+            .collect::<Vec<_>>();
         agents.extend(linked_agents().once().map(|agent| agent.described()));
         let providers = self.model_providers().await;
         let mut problems = Vec::new();
         for agent in agents {
-            let failed = |problem: String| Error::Build { what: "agent", name: Arc::clone(agent.name()), problem };
+            let failed = |problem: String| Error::Build {
+                what: "agent",
+                name: Arc::clone(agent.name()),
+                problem,
+            };
             let model = match agent.model_in(host) {
                 Ok(model) => model,
                 Err(error) => {
@@ -215,8 +222,14 @@ impl Runtime {
                 continue;
             }
             // A `Model` value brings its own key.
-            let Some(Ok(name)) = model.model_or_name().err().map(str::parse::<ModelRef>) else { continue };
-            let Some(provider) = providers.iter().find(|provider| *provider.name == *name.provider()) else { continue };
+            let Some(Ok(name)) = model.model_or_name().err().map(str::parse::<ModelRef>) else {
+                continue;
+            };
+            let Some(provider) =
+                providers.iter().find(|provider| *provider.name == *name.provider())
+            else {
+                continue;
+            };
             if let Some(problem) = self.missing_key(provider).await {
                 problems.push(failed(format!("the model `{name}`: {problem}")));
             }
@@ -227,7 +240,8 @@ impl Runtime {
     /// Returns an error message if a provider with its default base URL needs an API key that is
     /// not set.
     async fn missing_key(&self, provider: &ModelProvider) -> Option<String> {
-        let known = provider_named(&provider.name).filter(|known| known.needs_key && !provider.host)?;
+        let known =
+            provider_named(&provider.name).filter(|known| known.needs_key && !provider.host)?;
         let is_own = provider.base_url.as_deref() == Some(known.base_url.trim_end_matches('/'));
         // A provider with a custom base URL or key source manages its own key.
         if !is_own || provider.key_from.is_some() {
@@ -238,8 +252,12 @@ impl Runtime {
                 return None;
             }
         }
-        let names: Vec<String> =
-            known.key_names.iter().chain(known.token_names).map(|name| format!("`{name}`")).collect();
+        let names: Vec<String> = known
+            .key_names
+            .iter()
+            .chain(known.token_names)
+            .map(|name| format!("`{name}`"))
+            .collect();
         Some(format!("there is no key for {}; set {}", known.base_url, names.join(" or ")))
     }
 
@@ -270,7 +288,12 @@ impl fmt::Display for BootPhase {
 
 impl fmt::Display for BootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the runtime cannot be used, as the phase `{}` found: {}", self.phase(), self.found())
+        write!(
+            f,
+            "the runtime cannot be used, as the phase `{}` found: {}",
+            self.phase(),
+            self.found()
+        )
     }
 }
 

@@ -19,8 +19,8 @@ use crate::event::{AgentStarted, RunId};
 use crate::message::{ToolCall, ToolResult};
 use crate::run::Host;
 use crate::tool::{
-    SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_with_hooks, linked_tools, problem_of, report_unknown_tool,
-    wire_name,
+    SourceLocation, ToolHost, ToolRef, ToolsetRef, invoke_with_hooks, linked_tools, problem_of,
+    report_unknown_tool, wire_name,
 };
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::linked_workflow::{linked, two_linked};
@@ -106,7 +106,8 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
     let _ = within;
     let linked = linked();
     match linked.get(name) {
-        Ok(Some(linked)) => found.push((linked.spec()?, Origin::Linked(SourceLocation::new(linked.file, linked.line)))),
+        Ok(Some(linked)) => found
+            .push((linked.spec()?, Origin::Linked(SourceLocation::new(linked.file, linked.line)))),
         // The registered workflow decides between two linked ones.
         Err(two) if found.is_empty() => return Err(two_linked(two)),
         Ok(None) | Err(_) => {}
@@ -128,20 +129,29 @@ pub(super) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
 
 /// Returns the kind of an item with this name, if no item of the requested kind has it. Used for
 /// error messages.
-pub(super) fn kind_with_name(host: &Host, kind: ReferenceKind, name: &str) -> Option<ReferenceKind> {
+pub(super) fn kind_with_name(
+    host: &Host,
+    kind: ReferenceKind,
+    name: &str,
+) -> Option<ReferenceKind> {
     let is = |of: ReferenceKind| match of {
         ReferenceKind::Tool => {
-            let is_given = given(host, |given| &given.tools).iter().any(|(tool, _)| **tool.catalogue_name() == *name);
+            let is_given = given(host, |given| &given.tools)
+                .iter()
+                .any(|(tool, _)| **tool.catalogue_name() == *name);
             is_given || linked_tools_of(name).next().is_some()
         }
         ReferenceKind::Agent => {
-            let is_given = given(host, |given| &given.agents).iter().any(|(agent, _)| **agent.name() == *name);
+            let is_given =
+                given(host, |given| &given.agents).iter().any(|(agent, _)| **agent.name() == *name);
             is_given || linked_agents().names().any(|linked| linked == name)
         }
         ReferenceKind::Workflow => {
-            let is_given = given(host, |given| &given.workflows).iter().any(|(spec, _)| *spec.name == *name);
+            let is_given =
+                given(host, |given| &given.workflows).iter().any(|(spec, _)| *spec.name == *name);
             #[cfg(feature = "dynamic")]
-            let is_given = is_given || graphs(host).iter().any(|(graph, _)| graph.graph.name == name);
+            let is_given =
+                is_given || graphs(host).iter().any(|(graph, _)| graph.graph.name == name);
             is_given || linked().names().any(|linked| linked == name)
         }
     };
@@ -188,18 +198,29 @@ impl Runtime {
             let of = toolset.name();
             // Only toolsets whose name is a prefix of the requested name can have the tool. Others
             // are not fetched.
-            if name.strip_prefix(&**of).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))
-                || name.strip_prefix(&*wire_name(of)).is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
-                || of_server
-                    .as_deref()
-                    .is_some_and(|name| name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with('.')))
+            if name
+                .strip_prefix(&**of)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))
+                || name
+                    .strip_prefix(&*wire_name(of))
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
+                || of_server.as_deref().is_some_and(|name| {
+                    name.strip_prefix(&**of).is_some_and(|rest| rest.starts_with('.'))
+                })
             {
                 let origin = Origin::Toolset { name: Arc::clone(of) };
-                known.extend(toolset.tools().await?.iter().map(|tool| (tool.clone(), origin.clone())));
+                known.extend(
+                    toolset.tools().await?.iter().map(|tool| (tool.clone(), origin.clone())),
+                );
             }
         }
         let by = |is: &dyn Fn(&ToolRef) -> bool, name: &str| -> Vec<(ToolRef, Origin)> {
-            known.iter().filter(|(tool, _)| is(tool)).cloned().chain(linked_tools_of(name)).collect()
+            known
+                .iter()
+                .filter(|(tool, _)| is(tool))
+                .cloned()
+                .chain(linked_tools_of(name))
+                .collect()
         };
         // First the catalogue name, then the wire name, then `SERVER:TOOL`.
         let mut found = by(&|tool| **tool.catalogue_name() == *name, name);
@@ -242,7 +263,11 @@ impl Runtime {
         let tool = match self.tool(&call.name).await {
             Ok(tool) => tool,
             Err(Error::Registry(RegistryError::NotFound { registered, .. })) => {
-                return Ok(report_unknown_tool(&self.context(), call, registered.iter().map(|name| &**name)));
+                return Ok(report_unknown_tool(
+                    &self.context(),
+                    call,
+                    registered.iter().map(|name| &**name),
+                ));
             }
             Err(error) => return Err(error),
         };
@@ -359,7 +384,11 @@ impl Runtime {
         })?;
         // The agent was registered with the arguments of some call. The run uses its recorded
         // instructions instead.
-        Ok(if agent.definition().is_some() { agent.instructed(instructions.as_deref()) } else { agent })
+        Ok(if agent.definition().is_some() {
+            agent.instructed(instructions.as_deref())
+        } else {
+            agent
+        })
     }
 
     /// Returns the graph of a workflow.
@@ -424,7 +453,8 @@ impl Runtime {
             return Ok(agent.outline());
         }
         let linked = linked_agents();
-        let found = linked.get(name).map_err(two_linked_agents)?.map(|agent| agent.outline(self.host()));
+        let found =
+            linked.get(name).map_err(two_linked_agents)?.map(|agent| agent.outline(self.host()));
         found.ok_or_else(|| {
             let known = given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
             RegistryError::unknown("agent", name, known).into()

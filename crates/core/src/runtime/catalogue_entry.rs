@@ -37,7 +37,13 @@ impl Catalogue {
         let by_name = self.of_kind(kind).find(|entry| *entry.name == *name);
         by_name
             .or_else(|| self.of_kind(kind).find(|entry| entry.wire_name.as_deref() == Some(name)))
-            .ok_or_else(|| RegistryError::unknown(kind.as_str(), name, self.of_kind(kind).map(|entry| &*entry.name)))
+            .ok_or_else(|| {
+                RegistryError::unknown(
+                    kind.as_str(),
+                    name,
+                    self.of_kind(kind).map(|entry| &*entry.name),
+                )
+            })
     }
 
     /// Returns the problems: duplicate names within a kind, tools with the same wire name, a tool

@@ -29,7 +29,11 @@ impl Runtime {
 
     /// Returns the differences to the definition with which a run started. Empty if that definition
     /// was not recorded.
-    pub(super) async fn differences(&self, began: Option<Arc<str>>, now: &Known) -> Result<Vec<Difference>> {
+    pub(super) async fn differences(
+        &self,
+        began: Option<Arc<str>>,
+        now: &Known,
+    ) -> Result<Vec<Difference>> {
         match began {
             Some(began) => Ok(self.host().differences(&began, now).await?),
             None => Ok(Vec::new()),
@@ -64,15 +68,18 @@ pub(crate) fn changed_nodes(old: &Graph, new: &Graph) -> Vec<String> {
     let mut changed = HashSet::new();
     let mut names = Vec::new();
     for node in &new.nodes {
-        let is_same =
-            |name: &str| old.node(name).zip(new.node(name)).is_some_and(|(a, b)| old.shape(a) == new.shape(b));
+        let is_same = |name: &str| {
+            old.node(name).zip(new.node(name)).is_some_and(|(a, b)| old.shape(a) == new.shape(b))
+        };
         // A decision is valid only for the node that it was made for.
         let same = is_same(&node.name) && node.decides.as_deref().is_none_or(is_same);
         let guards = node.guard.iter().map(|guard| &guard.router).chain(&node.unless);
-        let order = node.order.iter().filter(|edge| edge.reason.holds_back()).map(|edge| &edge.node);
+        let order =
+            node.order.iter().filter(|edge| edge.reason.holds_back()).map(|edge| &edge.node);
         // A decider also receives the outputs of the preceding nodes.
         let shown = node.edges.iter().filter(|_| node.decides.is_some()).map(|edge| &edge.from);
-        let mut before = node.reads.iter().chain(&node.after).chain(guards).chain(order).chain(shown);
+        let mut before =
+            node.reads.iter().chain(&node.after).chain(guards).chain(order).chain(shown);
         if !same || before.any(|before| changed.contains(before)) {
             changed.insert(node.name.clone());
             names.push(node.name.clone());
@@ -93,16 +100,21 @@ pub(super) fn written(graph: Option<&Graph>, events: &[Event], nodes: &[String])
         _ => false,
     };
     let counts = |(at, event): &(usize, &Event)| {
-        nodes.iter().any(|node| event.path.belongs_to(node)) && writes(event) && !void.covers(*at, &event.path)
+        nodes.iter().any(|node| event.path.belongs_to(node))
+            && writes(event)
+            && !void.covers(*at, &event.path)
     };
-    outermost(&events.iter().enumerate().filter(counts).map(|(_, event)| event.path.clone()).collect())
+    outermost(
+        &events.iter().enumerate().filter(counts).map(|(_, event)| event.path.clone()).collect(),
+    )
 }
 
 /// `true` if the step at a path is declared to have side effects. For a node with several steps the
 /// steps count, not the node. For an agent, its recorded tool calls count.
 fn writes_at(graph: &Graph, path: &str) -> bool {
     let below = |node: &GraphNode| {
-        path.strip_prefix(node.name.as_str()).filter(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+        path.strip_prefix(node.name.as_str())
+            .filter(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
     };
     let found = graph.nodes.iter().filter_map(|node| Some((node, below(node)?)));
     let Some((node, rest)) = found.max_by_key(|(node, _)| node.name.len()) else { return false };
@@ -122,7 +134,9 @@ fn writes_at(graph: &Graph, path: &str) -> bool {
         (Some(body), _) => writes_at(body, rest),
         (None, Some(_)) if in_branch.is_empty() => false,
         (None, Some(body)) => writes_at(body, in_branch),
-        (None, None) => node.writes && node.callee.as_deref() != Some("agent") && node.branch_bodies.is_empty(),
+        (None, None) => {
+            node.writes && node.callee.as_deref() != Some("agent") && node.branch_bodies.is_empty()
+        }
     }
 }
 

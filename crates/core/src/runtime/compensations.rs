@@ -30,15 +30,22 @@ pub(super) fn problem_among<'t>(
     let mut found = known.clone().filter(|of| **of.catalogue_name() == **by);
     let found = found.next().or_else(|| known.clone().find(|of| *of.definition().name == *wire));
     let whole = of_server(by);
-    let found = found.or_else(|| known.clone().find(|of| whole.as_deref() == Some(&**of.catalogue_name())));
+    let found =
+        found.or_else(|| known.clone().find(|of| whole.as_deref() == Some(&**of.catalogue_name())));
     let problem = match found {
-        Some(undo) => compensation_mismatch(definition, tool.output_schema().as_ref(), undo.definition())?,
+        Some(undo) => {
+            compensation_mismatch(definition, tool.output_schema().as_ref(), undo.definition())?
+        }
         None => {
             let near = nearest(by, known.map(|of| &**of.catalogue_name()));
             format!("is not known here{}", did_you_mean(near))
         }
     };
-    Some(RegistryError::Compensation { tool: Arc::clone(tool.catalogue_name()), by: Arc::clone(by), problem })
+    Some(RegistryError::Compensation {
+        tool: Arc::clone(tool.catalogue_name()),
+        by: Arc::clone(by),
+        problem,
+    })
 }
 
 /// Checks a tool that a graph calls, without waiting for toolsets. Returns `None` if the
@@ -46,9 +53,12 @@ pub(super) fn problem_among<'t>(
 #[cfg(feature = "dynamic")]
 pub(super) fn problem_in(host: &Host, tool: &ToolRef) -> Option<RegistryError> {
     let by = tool.definition().policy.compensate.as_ref()?;
-    let mut known: Vec<ToolRef> = given(host, |given| &given.tools).iter().map(|(tool, _)| tool.clone()).collect();
+    let mut known: Vec<ToolRef> =
+        given(host, |given| &given.tools).iter().map(|(tool, _)| tool.clone()).collect();
     known.extend(linked_tools_of(by).map(|(tool, _)| tool));
-    for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, by)) {
+    for (toolset, _) in
+        given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, by))
+    {
         known.extend(toolset.last_fetched()?.iter().cloned());
     }
     problem_among(tool, known.iter())
@@ -60,14 +70,23 @@ impl Runtime {
     ///
     /// # Errors
     /// [`RegistryError::Compensation`].
-    pub(super) async fn check_compensations(&self, spec: &Spec, options: &RunOptions) -> Result<()> {
+    pub(super) async fn check_compensations(
+        &self,
+        spec: &Spec,
+        options: &RunOptions,
+    ) -> Result<()> {
         if !options.compensate {
             return Ok(());
         }
         let mut tools = spec.tools();
         let of_runtime = given(self.host(), |given| &given.tools);
-        tools.extend(of_runtime.iter().map(|(tool, _)| (Arc::clone(tool.definition()), tool.output_schema())));
-        let granted: Vec<Arc<str>> = self.host().scopes.iter().chain(&options.grants).cloned().collect();
+        tools.extend(
+            of_runtime
+                .iter()
+                .map(|(tool, _)| (Arc::clone(tool.definition()), tool.output_schema())),
+        );
+        let granted: Vec<Arc<str>> =
+            self.host().scopes.iter().chain(&options.grants).cloned().collect();
         check_compensations(self.host(), &tools, &granted).await
     }
 }

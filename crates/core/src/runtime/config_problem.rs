@@ -25,7 +25,11 @@ pub(super) struct ConfigProblems(pub(super) Arc<[ConfigProblem]>);
 
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the entry `{}` of the configuration cannot be used: {}", self.entry, self.problem)
+        write!(
+            f,
+            "the entry `{}` of the configuration cannot be used: {}",
+            self.entry, self.problem
+        )
     }
 }
 

@@ -10,11 +10,17 @@ use crate::tool::{ToolRef, ToolsetRef};
 
 impl RuntimeBuilder {
     /// Adds a provider. If its entry cannot be used, opening a model fails with the reason.
-    pub(crate) fn configured_provider(mut self, name: &str, server: Result<ModelServer, ConfigProblem>) -> Self {
+    pub(crate) fn configured_provider(
+        mut self,
+        name: &str,
+        server: Result<ModelServer, ConfigProblem>,
+    ) -> Self {
         let name = full_name(name).to_owned();
         self.given.providers.push((name.as_str().into(), Origin::Configuration));
         let open = move |model: &ModelRef, secrets: &Arc<dyn SecretProvider>| match &server {
-            Ok(server) => server.open(model.model(), secrets).map_err(|error| error.message().to_owned()),
+            Ok(server) => {
+                server.open(model.model(), secrets).map_err(|error| error.message().to_owned())
+            }
             Err(problem) => Err(problem.to_string()),
         };
         self.host.models.insert(name, Arc::new(open));

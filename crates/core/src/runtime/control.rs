@@ -87,7 +87,13 @@ impl Runtime {
     /// # Errors
     /// [`Error::Control`] if the node has no open question, asks a different question, or expects a
     /// different type.
-    pub async fn approve(&self, run: &RunId, node: &str, approval: Approval, by: &str) -> Result<()> {
+    pub async fn approve(
+        &self,
+        run: &RunId,
+        node: &str,
+        approval: Approval,
+        by: &str,
+    ) -> Result<()> {
         self.answer(run, node, &approval, by).await
     }
 
@@ -106,7 +112,8 @@ impl Runtime {
         answer: &A,
         by: &str,
     ) -> Result<()> {
-        let answer = Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
+        let answer =
+            Encoded::new(answer).map_err(|error| Error::value(&Arc::from(node), &error))?;
         self.answer_encoded(run, node, answer, by).await
     }
 
@@ -115,14 +122,26 @@ impl Runtime {
     ///
     /// # Errors
     /// As for [`answer`](Self::answer).
-    pub async fn answer_encoded(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<()> {
+    pub async fn answer_encoded(
+        &self,
+        run: &RunId,
+        node: &str,
+        answer: Encoded,
+        by: &str,
+    ) -> Result<()> {
         self.control(run, ControlRequest::answer(node, answer, by)).await
     }
 
     /// Answers a question, and resumes the run in this process if no process executes it. Returns
     /// the events of a run that was resumed here, including the deltas of its first step.
     #[doc(hidden)]
-    pub async fn answer_here(&self, run: &RunId, node: &str, answer: Encoded, by: &str) -> Result<Option<Events>> {
+    pub async fn answer_here(
+        &self,
+        run: &RunId,
+        node: &str,
+        answer: Encoded,
+        by: &str,
+    ) -> Result<Option<Events>> {
         use crate::store::{RunStatus, StoreErrorKind};
 
         self.answer_encoded(run, node, answer, by).await?;
@@ -130,9 +149,12 @@ impl Runtime {
             return Ok(None);
         }
         let mut events = None;
-        match self.resume_and(run, |shared| events = Some(Events::new(Arc::clone(shared), 0))).await {
+        match self.resume_and(run, |shared| events = Some(Events::new(Arc::clone(shared), 0))).await
+        {
             // Another process resumed the run first, or the run has ended meanwhile.
-            Err(Error::Store(error)) if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) => {
+            Err(Error::Store(error))
+                if matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Ended) =>
+            {
                 Ok(None)
             }
             resumed => resumed.map(|run| Some(events.unwrap_or_else(|| run.events()))),
@@ -147,7 +169,11 @@ impl Runtime {
     /// # Errors
     /// As [`RunHandle::send_message`](crate::RunHandle::send_message); [`Error::Store`] if the run
     /// does not exist.
-    pub fn send_message<'a>(&'a self, run: &'a RunId, message: impl Into<Message>) -> ControlCall<'a> {
+    pub fn send_message<'a>(
+        &'a self,
+        run: &'a RunId,
+        message: impl Into<Message>,
+    ) -> ControlCall<'a> {
         self.control_call(run, ControlRequest::send(self.host(), message))
     }
 
@@ -162,8 +188,14 @@ impl Runtime {
         self.control_call(run, Ok(ControlRequest::Close))
     }
 
-    fn control_call<'a>(&'a self, run: &'a RunId, request: Result<ControlRequest>) -> ControlCall<'a> {
-        ControlCall::new(request, move |request, by| Box::pin(control_by_id(self.host(), run, request, by)))
+    fn control_call<'a>(
+        &'a self,
+        run: &'a RunId,
+        request: Result<ControlRequest>,
+    ) -> ControlCall<'a> {
+        ControlCall::new(request, move |request, by| {
+            Box::pin(control_by_id(self.host(), run, request, by))
+        })
     }
 
     async fn control(&self, run: &RunId, request: ControlRequest) -> Result<()> {

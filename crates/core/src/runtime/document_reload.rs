@@ -62,7 +62,8 @@ impl Runtime {
         let before = set.loaded().documents;
         let (folders, known) = (set.folders.clone(), Arc::clone(&before));
         let reading = tokio::task::spawn_blocking(move || read(&folders, &known));
-        let read = reading.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+        let read =
+            reading.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         let Read { mut documents, mut errors, stamps } = read;
         let mut unread = unread_of(&errors);
         // Each round removes at least one changed document with an error. The others are checked
@@ -78,8 +79,12 @@ impl Runtime {
                     wrong => wrong,
                 };
                 if let Err(error) = checked {
-                    unread
-                        .extend(document.describes().into_iter().map(|of| (of, Arc::clone(document.source().name()))));
+                    unread.extend(
+                        document
+                            .describes()
+                            .into_iter()
+                            .map(|of| (of, Arc::clone(document.source().name()))),
+                    );
                     errors.push(error);
                     restore_previous(&file, &mut documents, &before);
                     is_whole = false;
@@ -94,7 +99,9 @@ impl Runtime {
         for error in &mut errors {
             *error = candidate.check_readable_parts(error.clone()).await;
         }
-        for (file, document) in documents.iter().filter(|(file, document)| is_same(document, before.get(*file))) {
+        for (file, document) in
+            documents.iter().filter(|(file, document)| is_same(document, before.get(*file)))
+        {
             // The unchanged document was valid, but an item that it names may have been removed.
             if let Err(error) = candidate.check(document).await
                 && !errors.iter().any(|other| *other.name() == **file)
@@ -129,7 +136,12 @@ impl Runtime {
     }
 
     /// Returns the runtime as it would be with these documents in its folders.
-    fn with_given(&self, set: &DocumentSet, documents: &DocumentsByFile, unread: &[Unread]) -> Self {
+    fn with_given(
+        &self,
+        set: &DocumentSet,
+        documents: &DocumentsByFile,
+        unread: &[Unread],
+    ) -> Self {
         let mut host = Host::clone(self.host());
         let mut given = set.given_with(documents, models(self.host()));
         given.unread.extend_from_slice(unread);
@@ -139,7 +151,8 @@ impl Runtime {
 }
 
 fn read(folders: &[PathBuf], before: &DocumentsByFile) -> Result<Read, FolderError> {
-    let (mut documents, mut errors, mut stamps) = (DocumentsByFile::new(), Vec::new(), FileStamps::new());
+    let (mut documents, mut errors, mut stamps) =
+        (DocumentsByFile::new(), Vec::new(), FileStamps::new());
     for folder in folders {
         // Taken before the files are read, so that a write during the reading is noticed next time.
         stamps.push(super::document_watch::stamps_of(folder));
@@ -192,10 +205,15 @@ fn resolve_duplicate_names(
             set.fixed().map(|document| (document.name(), (None, document))).collect();
         let mut wrong = None;
         for (file, document) in &*documents {
-            let Some((other_file, other)) = names.insert(document.name(), (Some(file), document)) else { continue };
+            let Some((other_file, other)) = names.insert(document.name(), (Some(file), document))
+            else {
+                continue;
+            };
             let this_is_new = !is_same(document, before.get(file));
             wrong = match other_file {
-                Some(other_file) if !this_is_new => Some((Arc::clone(other_file), other.same_name(document))),
+                Some(other_file) if !this_is_new => {
+                    Some((Arc::clone(other_file), other.same_name(document)))
+                }
                 _ => Some((Arc::clone(file), document.same_name(other))),
             };
             break;
@@ -211,7 +229,11 @@ fn resolve_duplicate_names(
     }
 }
 
-fn compared(before: &DocumentsByFile, now: &DocumentsByFile, errors: Vec<DocumentError>) -> Reloaded {
+fn compared(
+    before: &DocumentsByFile,
+    now: &DocumentsByFile,
+    errors: Vec<DocumentError>,
+) -> Reloaded {
     let by_name = |documents: &DocumentsByFile| -> BTreeMap<Arc<str>, Arc<str>> {
         documents.values().map(|document| (document.name().into(), document.hash())).collect()
     };
@@ -219,7 +241,8 @@ fn compared(before: &DocumentsByFile, now: &DocumentsByFile, errors: Vec<Documen
     let only = |one: &BTreeMap<Arc<str>, Arc<str>>, other: &BTreeMap<Arc<str>, Arc<str>>| {
         one.keys().filter(|name| !other.contains_key(*name)).cloned().collect::<Vec<_>>()
     };
-    let differs = |name: &&Arc<str>| before.get(*name).is_some_and(|hash| now.get(*name) != Some(hash));
+    let differs =
+        |name: &&Arc<str>| before.get(*name).is_some_and(|hash| now.get(*name) != Some(hash));
     Reloaded {
         added: only(&now, &before),
         changed: now.keys().filter(differs).cloned().collect(),

@@ -54,7 +54,11 @@ impl DocumentSet {
         let Some(of) = host.part::<Self>() else { return Self::default() };
         let loaded = Mutex::new(of.loaded());
         let unread = of.unread.clone();
-        Self { loaded, unread, ..Self::new(of.program().clone(), of.given.clone(), of.folders.clone()) }
+        Self {
+            loaded,
+            unread,
+            ..Self::new(of.program().clone(), of.given.clone(), of.folders.clone())
+        }
     }
 
     /// Adds documents, and items of documents with errors.
@@ -105,7 +109,10 @@ impl DocumentSet {
     }
 
     /// Changes the items of the program. After an error they remain unchanged.
-    pub(super) fn change_program(&self, change: impl FnOnce(&mut Given) -> Result<()>) -> Result<()> {
+    pub(super) fn change_program(
+        &self,
+        change: impl FnOnce(&mut Given) -> Result<()>,
+    ) -> Result<()> {
         let mut program = self.program();
         let mut changed = program.clone();
         change(&mut changed)?;

@@ -50,16 +50,26 @@ fn key_of_agent(name: &str, parts: &str) -> Arc<str> {
 
 impl Runtime {
     /// Stores the documents of a workflow, at most once for each store.
-    pub(super) async fn put_documents(&self, store: &Arc<dyn Store>, spec: &Spec) -> Result<(), StoreError> {
-        let Some(live) = self.host().live.as_ref().filter(|_| !spec.written.is_empty()) else { return Ok(()) };
+    pub(super) async fn put_documents(
+        &self,
+        store: &Arc<dyn Store>,
+        spec: &Spec,
+    ) -> Result<(), StoreError> {
+        let Some(live) = self.host().live.as_ref().filter(|_| !spec.written.is_empty()) else {
+            return Ok(());
+        };
         let texts = spec.documents().map(|texts| key_of_texts(&texts));
         // Stored under three keys: by definition and agents, by definition only, and by exact text
         // for dispatched steps.
-        for key in [key(spec.hash(), Some(&spec.parts().id)), key(spec.hash(), None)].into_iter().chain(texts) {
+        for key in [key(spec.hash(), Some(&spec.parts().id)), key(spec.hash(), None)]
+            .into_iter()
+            .chain(texts)
+        {
             if live.lacks_definition(&key) {
                 let written = spec.written.iter().cloned();
                 let documents = written.map(|(name, text)| StoredDocument { name, text }).collect();
-                let json = serde_json::to_string(&StoredDocuments { documents }).unwrap_or_default();
+                let json =
+                    serde_json::to_string(&StoredDocuments { documents }).unwrap_or_default();
                 store.put_definition(&key, json).await?;
                 live.has_definition(&key);
             }
@@ -75,7 +85,9 @@ impl Runtime {
     /// Stores the document of an agent that is described by a document, at most once for each
     /// store.
     pub(super) async fn put_document_of(&self, agent: &ErasedAgent) -> Result<()> {
-        let (Some(store), Some(live)) = (self.store(), self.host().live.as_ref()) else { return Ok(()) };
+        let (Some(store), Some(live)) = (self.store(), self.host().live.as_ref()) else {
+            return Ok(());
+        };
         let Some((name, text)) = self.written(agent) else { return Ok(()) };
         let key = key_of_agent(agent.name(), &agent.parts(self.host())?.id);
         if live.lacks_definition(&key) {
@@ -100,7 +112,9 @@ impl Runtime {
         (name, definition, parts): (&str, &str, Option<&str>),
         now: Result<Arc<Spec>>,
     ) -> Result<Arc<Spec>> {
-        let is_it = |spec: &Spec| **spec.hash() == *definition && parts.is_none_or(|parts| *spec.parts().id == *parts);
+        let is_it = |spec: &Spec| {
+            **spec.hash() == *definition && parts.is_none_or(|parts| *spec.parts().id == *parts)
+        };
         match &now {
             Ok(spec) if is_it(spec) => return now,
             // The operator has chosen the current version.
@@ -167,12 +181,15 @@ impl Runtime {
         }
         let kept = store.definition(&key_of_agent(&started.name, parts)).await?;
         // Changes of the program itself are compared with the recorded definition as usual.
-        Ok(self.with_stored_documents(kept).filter(|runtime| runtime.agent_of(run, started).is_ok()))
+        Ok(self
+            .with_stored_documents(kept)
+            .filter(|runtime| runtime.agent_of(run, started).is_ok()))
     }
 
     /// Returns this runtime with stored documents instead of the current ones.
     fn with_stored_documents(&self, kept: Option<String>) -> Option<Self> {
-        let StoredDocuments { documents } = kept.and_then(|kept| serde_json::from_str(&kept).ok())?;
+        let StoredDocuments { documents } =
+            kept.and_then(|kept| serde_json::from_str(&kept).ok())?;
         let read = documents.into_iter().map(|kept| Document::read(kept.name, kept.text)).collect();
         let documents: Vec<Document> = match read {
             Ok(documents) => documents,

@@ -47,8 +47,9 @@ impl Runtime {
             loop {
                 tokio::time::sleep(every).await;
                 let folders = set.folders.clone();
-                let look =
-                    tokio::task::spawn_blocking(move || folders.iter().map(|folder| stamps_of(folder)).collect());
+                let look = tokio::task::spawn_blocking(move || {
+                    folders.iter().map(|folder| stamps_of(folder)).collect()
+                });
                 let Ok(now) = look.await else { return };
                 if now != seen && now != set.loaded().stamps {
                     on_reload(runtime.reload_documents().await);

@@ -15,7 +15,8 @@ use crate::event::{EventKind, EventSink, RunId};
 use crate::run::RunShared;
 
 /// Cancel reason of a run without a store when its runtime is drained.
-const REASON: &str = "its runtime was drained, and it has no store from which another process could resume it";
+const REASON: &str =
+    "its runtime was drained, and it has no store from which another process could resume it";
 
 /// Time to wait after the deadline for stopped runs, since code that does not await cannot be
 /// stopped, and for sinks, which receive the last events only then.
@@ -127,7 +128,9 @@ impl Runtime {
                 idle = tokio::time::timeout(GRACE, running.until_idle()).await.is_ok();
             }
             if !idle {
-                tracing::warn!("runs that were stopped are still running: their code does not await");
+                tracing::warn!(
+                    "runs that were stopped are still running: their code does not await"
+                );
             }
         }
         let factories = &self.host().factories;
@@ -146,14 +149,17 @@ impl Runtime {
             // A run that was cancelled by its caller has ended; only this drain's own reason counts
             // as cancelled.
             let into = match shared.log.end() {
-                Some(EventKind::RunCancelled { reason, .. }) if *reason == *REASON => &mut drained.cancelled,
+                Some(EventKind::RunCancelled { reason, .. }) if *reason == *REASON => {
+                    &mut drained.cancelled
+                }
                 Some(_) => &mut drained.ended,
                 None if shared.log.is_durable() => &mut drained.left,
                 None => &mut drained.cancelled,
             };
             into.push(run);
         }
-        drained.unflushed = self.flush_sinks(until.and_then(|until| until.checked_add(GRACE))).await;
+        drained.unflushed =
+            self.flush_sinks(until.and_then(|until| until.checked_add(GRACE))).await;
         tracing::info!(
             ended = drained.ended.len(),
             left = drained.left.len(),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::Runtime;
 use super::changes::accept;
 use crate::error::{Error, Failure, FailureKind, Result};
-use crate::executor::{Delivery, ExecutorError, RemoteRun, StepCall, StepEnd, StepOutcome, StepRecorder, drained};
+use crate::executor::{
+    Delivery, ExecutorError, RemoteRun, StepCall, StepEnd, StepOutcome, StepRecorder, drained,
+};
 use crate::workflow::execute;
 use crate::workflow::spec::Spec;
 
@@ -34,7 +36,11 @@ impl Runtime {
     /// # Cancel safety
     /// Dropping the future stops the step and everything it has started. [`drain`](Self::drain) of
     /// this runtime waits for the step and stops it at the deadline.
-    pub async fn execute_step(&self, call: StepCall, recorder: impl StepRecorder + 'static) -> StepOutcome {
+    pub async fn execute_step(
+        &self,
+        call: StepCall,
+        recorder: impl StepRecorder + 'static,
+    ) -> StepOutcome {
         let delivery = Delivery::new(self.host(), &call, Arc::new(recorder));
         // Registered before the claim: a drain waits for the step from now on, and leaves it to
         // another worker even if it has not started.
@@ -51,7 +57,12 @@ impl Runtime {
     }
 
     /// Claims the step of a call, unless this runtime is being drained.
-    async fn taken(&self, call: &StepCall, delivery: &Delivery, run: &Result<RemoteRun>) -> Result<(), ExecutorError> {
+    async fn taken(
+        &self,
+        call: &StepCall,
+        delivery: &Delivery,
+        run: &Result<RemoteRun>,
+    ) -> Result<(), ExecutorError> {
         match run {
             Err(Error::Draining) => Err(drained(call)),
             _ => delivery.take().await,
@@ -73,12 +84,19 @@ impl Runtime {
         let reader = self.reader_for(self.store(), Some(&call.parts)).await;
         let reader = reader.map_err(|error| Failure::from(&Error::Store(error)))?;
         let now = reader.fetched_workflow_spec(&call.workflow).await;
-        let is_it = |spec: &Spec| *spec.hash() == call.definition && spec.documents() == call.documents;
+        let is_it =
+            |spec: &Spec| *spec.hash() == call.definition && spec.documents() == call.documents;
         let now = match now {
-            Ok(spec) if *spec.hash() == call.definition && *spec.parts().id == *call.parts => return Ok(spec),
+            Ok(spec) if *spec.hash() == call.definition && *spec.parts().id == *call.parts => {
+                return Ok(spec);
+            }
             Ok(spec) if is_it(&spec) => Ok(spec),
             #[cfg(feature = "documents")]
-            now => match reader.version_of_call(call, is_it).await.map_err(|error| Failure::from(&error))? {
+            now => match reader
+                .version_of_call(call, is_it)
+                .await
+                .map_err(|error| Failure::from(&error))?
+            {
                 Some(spec) => Ok(spec),
                 None => now,
             },
@@ -89,7 +107,10 @@ impl Runtime {
         if *spec.hash() != call.definition {
             // The definition may differ because tools of a toolset, which were available when the
             // run started, are missing here. In this case the fetch error is the better message.
-            reader.fetch_toolsets_of(&call.workflow).await.map_err(|error| Failure::from(&error))?;
+            reader
+                .fetch_toolsets_of(&call.workflow)
+                .await
+                .map_err(|error| Failure::from(&error))?;
             let message = format!(
                 "the step `{}` is of the workflow `{}` with the definition {}, and here the workflow has the definition {}; \
                  execute it with the program that the run goes by",
@@ -119,9 +140,16 @@ impl Runtime {
     /// Returns the version of a call's run, loaded from the documents in this runtime's store.
     /// Returns `None` if the store does not contain that version.
     #[cfg(feature = "documents")]
-    async fn version_of_call(&self, call: &StepCall, is_it: impl Fn(&Spec) -> bool) -> Result<Option<Arc<Spec>>> {
-        let (Some(store), Some(documents)) = (self.store(), &call.documents) else { return Ok(None) };
-        if let Some(spec) = self.stored_texts(store, &call.workflow, documents).await?.transpose()?
+    async fn version_of_call(
+        &self,
+        call: &StepCall,
+        is_it: impl Fn(&Spec) -> bool,
+    ) -> Result<Option<Arc<Spec>>> {
+        let (Some(store), Some(documents)) = (self.store(), &call.documents) else {
+            return Ok(None);
+        };
+        if let Some(spec) =
+            self.stored_texts(store, &call.workflow, documents).await?.transpose()?
             && is_it(&spec)
         {
             return Ok(Some(spec));

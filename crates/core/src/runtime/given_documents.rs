@@ -13,9 +13,13 @@ use super::Runtime;
 use super::catalogue::{Given, given, linked_tools_of, of_server};
 use super::catalogue_entry::Origin;
 use super::given_now::given_now;
-use super::graphs::{RegisteredGraph, calls_itself, could_have, found, unknown_server, unknown_tool};
+use super::graphs::{
+    RegisteredGraph, calls_itself, could_have, found, unknown_server, unknown_tool,
+};
 use crate::agent::{AgentModels, ErasedAgent, linked_agents};
-use crate::document::{Described, Document, DocumentError, DocumentTypes, GraphProblems, Problem, Source, included};
+use crate::document::{
+    Described, Document, DocumentError, DocumentTypes, GraphProblems, Problem, Source, included,
+};
 use crate::model::{ModelRef, problem_of_provider};
 use crate::run::Host;
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, ToolsetRef, built_in, linked_tools};
@@ -41,7 +45,10 @@ pub(super) fn unread_of<'e>(errors: impl IntoIterator<Item = &'e DocumentError>)
     let of = |error: &DocumentError| {
         let name: Arc<str> = error.name().into();
         let describes = error.checkable().describes.clone();
-        describes.into_iter().map(move |described| (described, Arc::clone(&name))).collect::<Vec<_>>()
+        describes
+            .into_iter()
+            .map(move |described| (described, Arc::clone(&name)))
+            .collect::<Vec<_>>()
     };
     errors.into_iter().flat_map(of).collect()
 }
@@ -66,7 +73,11 @@ pub(super) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<Docume
         Callee::Workflow(spec) => spec.written.clone(),
         Callee::Agent(agent) => {
             let agents = given(host, |given| &given.written_agents);
-            agents.iter().filter(|(other, _)| other.is(agent)).map(|(_, written)| written.clone()).collect()
+            agents
+                .iter()
+                .filter(|(other, _)| other.is(agent))
+                .map(|(_, written)| written.clone())
+                .collect()
         }
         _ => return,
     };
@@ -117,8 +128,16 @@ impl RegisteredDocument {
     ///
     /// # Errors
     /// The problem of its model.
-    pub(super) fn own_agent(&self, host: &Host, kind: ReferenceKind, name: &str) -> Option<Result<Callee, String>> {
-        let agent = self.agents.iter().find(|agent| kind == ReferenceKind::Agent && **agent.name() == *name)?;
+    pub(super) fn own_agent(
+        &self,
+        host: &Host,
+        kind: ReferenceKind,
+        name: &str,
+    ) -> Option<Result<Callee, String>> {
+        let agent = self
+            .agents
+            .iter()
+            .find(|agent| kind == ReferenceKind::Agent && **agent.name() == *name)?;
         Some(match agent.problem_of_model(host) {
             Some(problem) => Err(problem),
             None => Ok(Callee::Agent(agent.clone())),
@@ -131,14 +150,24 @@ impl RegisteredDocument {
     }
 
     /// Returns the workflow, or an error if its types in the program do not match the document.
-    pub(super) fn fits_types(&self, graph: &Graph, spec: Spec, resolve: Resolve<'_>) -> Result<Spec, String> {
+    pub(super) fn fits_types(
+        &self,
+        graph: &Graph,
+        spec: Spec,
+        resolve: Resolve<'_>,
+    ) -> Result<Spec, String> {
         fits_types(self.types, graph, spec, resolve)
     }
 }
 
 /// Returns the workflow of a graph, or an error if the types that the program declares do not match
 /// the items that it calls.
-fn fits_types(types: Option<DocumentTypes>, graph: &Graph, spec: Spec, resolve: Resolve<'_>) -> Result<Spec, String> {
+fn fits_types(
+    types: Option<DocumentTypes>,
+    graph: &Graph,
+    spec: Spec,
+    resolve: Resolve<'_>,
+) -> Result<Spec, String> {
     let Some(types) = types else { return Ok(spec) };
     let typed = types.typed(graph).to_spec(resolve)?;
     let problems = types.misfits(graph, &typed.output_schema());
@@ -162,8 +191,11 @@ pub(super) fn with_documents<'d>(
     // Names are counted first: an agent whose name occurs more than once gets a prefix in every
     // document.
     let mut described: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-    for name in
-        given.agents.iter().map(|(agent, _)| Arc::clone(agent.name())).chain(linked_agents().names().map(Arc::from))
+    for name in given
+        .agents
+        .iter()
+        .map(|(agent, _)| Arc::clone(agent.name()))
+        .chain(linked_agents().names().map(Arc::from))
     {
         described.insert(name, 1);
     }
@@ -180,7 +212,9 @@ pub(super) fn with_documents<'d>(
             let erased = ErasedAgent::new(agent.clone());
             let known = match described.get(erased.name()) {
                 Some(0 | 1) | None => erased.clone(),
-                Some(_) => ErasedAgent::new(agent.name(format!("{}.{}", document.name(), erased.name()))),
+                Some(_) => {
+                    ErasedAgent::new(agent.name(format!("{}.{}", document.name(), erased.name())))
+                }
             };
             // The agent can be found under both names, and its document must be stored in either
             // case.
@@ -199,8 +233,14 @@ pub(super) fn with_documents<'d>(
             let agents = Arc::clone(&own);
             let types = document.types().filter(|_| !is_inner);
             let card = document.card().filter(|_| !is_inner).cloned().map(Arc::new);
-            let part =
-                RegisteredDocument { source: Arc::clone(document.source()), problems, agents, is_inner, types, card };
+            let part = RegisteredDocument {
+                source: Arc::clone(document.source()),
+                problems,
+                agents,
+                is_inner,
+                types,
+                card,
+            };
             given.graphs.push((RegisteredGraph::of_document(graph.clone(), part), origin.clone()));
         }
     }
@@ -214,7 +254,9 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
     if let Some(tool) = of_program().find(of_name) {
         return Ok(tool.clone().into_tools());
     }
-    if let Some(tool) = linked_tools_of(name).next().map(|(tool, _)| tool).or_else(|| built_in(name)) {
+    if let Some(tool) =
+        linked_tools_of(name).next().map(|(tool, _)| tool).or_else(|| built_in(name))
+    {
         return Ok(tool.into_tools());
     }
     let toolsets = || given.toolsets.iter().map(|(toolset, _)| toolset);
@@ -222,10 +264,14 @@ fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
         return Ok(toolset.clone().into_tools());
     }
     if let Some(toolset) = toolsets().find(|toolset| could_have(toolset, name)) {
-        let name = of_server(name).filter(|name| toolset.could_have(name)).unwrap_or_else(|| name.to_owned());
+        let name = of_server(name)
+            .filter(|name| toolset.could_have(name))
+            .unwrap_or_else(|| name.to_owned());
         return Ok(toolset.only_tool(&name).into_tools());
     }
-    let known = of_program().map(|tool| &**tool.catalogue_name()).chain(toolsets().map(|toolset| &**toolset.name()));
+    let known = of_program()
+        .map(|tool| &**tool.catalogue_name())
+        .chain(toolsets().map(|toolset| &**toolset.name()));
     let near = nearest(name, known.chain(linked_tools().iter().map(ToolRef::name)).chain(BUILT_IN));
     Err(unknown_tool(given, name, near))
 }
@@ -263,10 +309,16 @@ impl Runtime {
 
     /// Returns the problems for [`check`](Self::check): those of toolsets and agents, and those of
     /// graphs.
-    async fn problems_of(&self, document: &Document, is_draft: bool) -> (Vec<String>, Vec<GraphProblems>) {
+    async fn problems_of(
+        &self,
+        document: &Document,
+        is_draft: bool,
+    ) -> (Vec<String>, Vec<GraphProblems>) {
         let given = given_now(self.host());
         let mut unfetched = Vec::new();
-        let of_graphs = document.graphs().flat_map(|graph| super::graphs::toolsets_named(&given.toolsets, graph));
+        let of_graphs = document
+            .graphs()
+            .flat_map(|graph| super::graphs::toolsets_named(&given.toolsets, graph));
         let mut fetched: Vec<ToolsetRef> = Vec::new();
         for toolset in of_graphs {
             if fetched.iter().any(|other| other.name() == toolset.name()) {
@@ -284,7 +336,9 @@ impl Runtime {
         let mut sentences = [unfetched, problems].concat();
         // An agent whose model is replaced does not need the provider that its document names.
         let named = document.models().filter(|(agent, _)| models.replacement(agent).is_none());
-        let named: Vec<_> = named.filter_map(|(agent, model)| Some((agent, model.parse::<ModelRef>().ok()?))).collect();
+        let named: Vec<_> = named
+            .filter_map(|(agent, model)| Some((agent, model.parse::<ModelRef>().ok()?)))
+            .collect();
         if !named.is_empty() {
             let providers = self.model_providers().await;
             let known = || providers.iter().map(|provider| &*provider.name);
@@ -297,7 +351,8 @@ impl Runtime {
         // A graph may call the graphs before it, so they are resolved in order.
         let mut of_graphs = Vec::new();
         for graph in document.graphs() {
-            let resolve = |kind, name: &str| self.found_for(&agents, &inner, (kind, name), document);
+            let resolve =
+                |kind, name: &str| self.found_for(&agents, &inner, (kind, name), document);
             let types = document.types().filter(|_| graph.name == document.name());
             let spec = if is_draft { graph.to_draft(&resolve) } else { graph.to_spec(&resolve) };
             match spec.and_then(|spec| fits_types(types, graph, spec, &resolve)) {
@@ -317,20 +372,28 @@ impl Runtime {
         if let Some(draft) = &checkable.draft {
             let (of_agents, of_graphs) = self.problems_of(draft, true).await;
             error = draft.source().with_those_of_graphs(error, &of_graphs);
-            error = error.with_draft_problems(&draft.source().error(&of_agents.join("\n")), |_| None);
+            error =
+                error.with_draft_problems(&draft.source().error(&of_agents.join("\n")), |_| None);
         }
         let given = given_now(self.host());
         let mut more: Vec<Misread> = Vec::new();
         for (toolset, _) in &given.toolsets {
-            let Some(first) = checkable.names.iter().find(|of| could_have(toolset, &of.name)) else { continue };
+            let Some(first) = checkable.names.iter().find(|of| could_have(toolset, &of.name))
+            else {
+                continue;
+            };
             let unfetched = toolset.tools().await.err().map(|error| OneLine(error).to_string());
-            let unknown = unfetched.filter(|said| error.problems().iter().all(|known| known.message != *said));
+            let unknown = unfetched
+                .filter(|said| error.problems().iter().all(|known| known.message != *said));
             more.extend(unknown.map(|said| Misread::new(first.at.clone(), said)));
         }
         for of in &checkable.names {
-            let is_own = |kind| checkable.describes.iter().any(|own| own.0 == kind && own.1 == of.name);
+            let is_own =
+                |kind| checkable.describes.iter().any(|own| own.0 == kind && own.1 == of.name);
             let unknown = match of.kind {
-                Some(ReferenceKind::Workflow) if is_own(ReferenceKind::Workflow) => Some(calls_itself(&of.name)),
+                Some(ReferenceKind::Workflow) if is_own(ReferenceKind::Workflow) => {
+                    Some(calls_itself(&of.name))
+                }
                 Some(ReferenceKind::Agent) if is_own(ReferenceKind::Agent) => None,
                 Some(kind) => found(self.host(), kind, &of.name, &[]).err(),
                 None => tools_of(&given, &of.name).err(),
@@ -342,8 +405,12 @@ impl Runtime {
             };
             let overlaps = |known: &Range<usize>| known.start < at.end && at.start < known.end;
             let is_known = |said: &str| {
-                let is_it = |known: &Problem| overlaps(&known.span) && known.message.ends_with(said);
-                error.problems().iter().any(|known| is_it(known) || known.message == of.sentence(said))
+                let is_it =
+                    |known: &Problem| overlaps(&known.span) && known.message.ends_with(said);
+                error
+                    .problems()
+                    .iter()
+                    .any(|known| is_it(known) || known.message == of.sentence(said))
             };
             let unknown = unknown.filter(|said| !is_known(said));
             more.extend(unknown.map(|said| Misread::new(at.clone(), of.sentence(&said))));
@@ -359,14 +426,25 @@ impl Runtime {
         (kind, name): (ReferenceKind, &str),
         document: &Document,
     ) -> Result<Callee, String> {
-        let agent = agents.iter().find(|agent| **agent.name() == *name).filter(|_| kind == ReferenceKind::Agent);
-        let workflow = inner.iter().find(|spec| *spec.name == *name).filter(|_| kind == ReferenceKind::Workflow);
+        let agent = agents
+            .iter()
+            .find(|agent| **agent.name() == *name)
+            .filter(|_| kind == ReferenceKind::Agent);
+        let workflow = inner
+            .iter()
+            .find(|spec| *spec.name == *name)
+            .filter(|_| kind == ReferenceKind::Workflow);
         match (agent, workflow) {
             (Some(agent), _) => Ok(Callee::Agent(agent.clone())),
             (None, Some(spec)) => Ok(Callee::Workflow(Arc::clone(spec))),
-            (None, None) if kind == ReferenceKind::Workflow && name == document.name() => Err(calls_itself(name)),
+            (None, None) if kind == ReferenceKind::Workflow && name == document.name() => {
+                Err(calls_itself(name))
+            }
             // The errors of this part are reported separately.
-            (None, None) if kind == ReferenceKind::Workflow && document.inner().iter().any(|of| of.name == name) => {
+            (None, None)
+                if kind == ReferenceKind::Workflow
+                    && document.inner().iter().any(|of| of.name == name) =>
+            {
                 Err(String::new())
             }
             (None, None) => found(self.host(), kind, name, &[document.name()]),

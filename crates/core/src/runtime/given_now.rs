@@ -59,7 +59,9 @@ pub(super) fn given_now(host: &Host) -> Arc<Given> {
         // The default runtime of the process has no registered items, but documents may be linked
         // into the program.
         #[cfg(feature = "documents")]
-        None => Arc::clone(OF_PROCESS.get_or_init(|| Arc::new(super::given_documents::of_process()))),
+        None => {
+            Arc::clone(OF_PROCESS.get_or_init(|| Arc::new(super::given_documents::of_process())))
+        }
         #[cfg(not(feature = "documents"))]
         None => Arc::clone(OF_PROCESS.get_or_init(Arc::default)),
     }

@@ -21,10 +21,13 @@ impl RuntimeBuilder {
     #[doc(alias = "to_app")]
     #[track_caller]
     pub fn pipeline(mut self, name: impl AsRef<str>, pipeline: impl Into<Pipeline>) -> Self {
-        let (name, pipeline, origin) = (name.as_ref(), pipeline.into(), Origin::given(Location::caller()));
+        let (name, pipeline, origin) =
+            (name.as_ref(), pipeline.into(), Origin::given(Location::caller()));
         for given in pipeline.given() {
             match given {
-                Given::Agent(agent) if !self.given.agents.iter().any(|(other, _)| other.is(&agent)) => {
+                Given::Agent(agent)
+                    if !self.given.agents.iter().any(|(other, _)| other.is(&agent)) =>
+                {
                     self.given.agents.push((agent, origin.clone()));
                 }
                 Given::Tool(tool) if !self.given.tools.iter().any(|(other, _)| other.is(&tool)) => {

@@ -10,7 +10,9 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::Runtime;
-use super::catalogue::{Given, given, graphs, kind_with_name, linked_tools_of, of_server, only, workflow_spec_in};
+use super::catalogue::{
+    Given, given, graphs, kind_with_name, linked_tools_of, of_server, only, workflow_spec_in,
+};
 use super::catalogue_entry::Origin;
 #[cfg(feature = "documents")]
 use super::given_documents::{add_written, in_short};
@@ -67,7 +69,10 @@ impl RegisteredGraph {
     }
 
     #[cfg(feature = "documents")]
-    pub(super) fn of_document(graph: Graph, document: super::given_documents::RegisteredDocument) -> Self {
+    pub(super) fn of_document(
+        graph: Graph,
+        document: super::given_documents::RegisteredDocument,
+    ) -> Self {
         Self { document: Some(document), ..Self::new(graph) }
     }
 
@@ -93,7 +98,9 @@ impl RegisteredGraph {
             None => spec,
         };
         #[cfg(feature = "documents")]
-        if let Some(document) = self.document.as_ref().filter(|document| spec.is_err() || !document.is_whole()) {
+        if let Some(document) =
+            self.document.as_ref().filter(|document| spec.is_err() || !document.is_whole())
+        {
             let sentences = spec.err().unwrap_or_default();
             return Err(document.error(&sentences));
         }
@@ -102,7 +109,12 @@ impl RegisteredGraph {
 
     /// Returns the resolved workflow. `moment` is the snapshot of registered items from which this
     /// graph was taken. `within` are the graphs that are being resolved and call this one.
-    pub(super) fn spec(&self, host: &Host, moment: &Arc<Given>, within: &[&str]) -> Result<Arc<Spec>> {
+    pub(super) fn spec(
+        &self,
+        host: &Host,
+        moment: &Arc<Given>,
+        within: &[&str],
+    ) -> Result<Arc<Spec>> {
         if let Some(read) = self.last().as_ref().filter(|read| read.is_current()) {
             return Ok(Arc::clone(&read.spec));
         }
@@ -122,12 +134,15 @@ impl RegisteredGraph {
         let within: Vec<&str> = within.iter().copied().chain([name]).collect();
         // Taken before the names are resolved, so that a change in between is noticed next time.
         let toolsets = toolsets_of(host, &self.graph);
-        let toolsets = toolsets.into_iter().map(|toolset| (toolset.clone(), toolset.last_fetched())).collect();
+        let toolsets =
+            toolsets.into_iter().map(|toolset| (toolset.clone(), toolset.last_fetched())).collect();
         #[cfg(feature = "documents")]
-        let written = std::cell::RefCell::new(self.document.iter().map(|document| document.text()).collect());
+        let written =
+            std::cell::RefCell::new(self.document.iter().map(|document| document.text()).collect());
         let resolve = |kind, name: &str| {
             #[cfg(feature = "documents")]
-            let own = self.document.as_ref().and_then(|document| document.own_agent(host, kind, name));
+            let own =
+                self.document.as_ref().and_then(|document| document.own_agent(host, kind, name));
             #[cfg(not(feature = "documents"))]
             let own = None;
             let callee = own.unwrap_or_else(|| found(host, kind, name, &within));
@@ -199,7 +214,8 @@ impl Runtime {
     #[doc(hidden)]
     pub fn given_graph(&self, name: &str) -> Option<Arc<Graph>> {
         let graphs = graphs(self.host());
-        let found = graphs.iter().find(|(graph, _)| graph.graph.name == name && graph.problem.is_none());
+        let found =
+            graphs.iter().find(|(graph, _)| graph.graph.name == name && graph.problem.is_none());
         found.map(|(graph, _)| Arc::clone(&graph.graph))
     }
 
@@ -207,11 +223,17 @@ impl Runtime {
     /// of a pipeline.
     #[doc(hidden)]
     pub fn graphs_within(&self, graph: &Graph) -> Vec<Graph> {
-        let (mut found, mut seen, mut open) = (Vec::new(), BTreeSet::new(), vec![Arc::new(graph.clone())]);
+        let (mut found, mut seen, mut open) =
+            (Vec::new(), BTreeSet::new(), vec![Arc::new(graph.clone())]);
         while let Some(of) = open.pop() {
-            let calls = of.nodes.iter().filter_map(|node| node.does.as_ref()).flat_map(|does| does.callees());
+            let calls = of
+                .nodes
+                .iter()
+                .filter_map(|node| node.does.as_ref())
+                .flat_map(|does| does.callees());
             for (_, name) in calls.filter(|(kind, _)| *kind == ReferenceKind::Workflow) {
-                let is_part = name.strip_prefix(&*graph.name).is_some_and(|rest| rest.starts_with('.'));
+                let is_part =
+                    name.strip_prefix(&*graph.name).is_some_and(|rest| rest.starts_with('.'));
                 if is_part && seen.insert(name.to_owned()) {
                     open.extend(self.given_graph(name));
                 }
@@ -233,7 +255,11 @@ pub(super) fn toolsets_named(all: &[(ToolsetRef, Origin)], graph: &Graph) -> Vec
     named_among(all, &[], graph)
 }
 
-fn named_among(all: &[(ToolsetRef, Origin)], graphs: &[(RegisteredGraph, Origin)], graph: &Graph) -> Vec<ToolsetRef> {
+fn named_among(
+    all: &[(ToolsetRef, Origin)],
+    graphs: &[(RegisteredGraph, Origin)],
+    graph: &Graph,
+) -> Vec<ToolsetRef> {
     if all.is_empty() {
         return Vec::new();
     }
@@ -242,8 +268,14 @@ fn named_among(all: &[(ToolsetRef, Origin)], graphs: &[(RegisteredGraph, Origin)
         if !seen.insert(graph.name.as_str()) {
             continue;
         }
-        let of_nodes = graph.nodes.iter().filter_map(|node| node.does.as_ref()).flat_map(|does| does.callees());
-        for (kind, name) in of_nodes.chain(graph.decider.iter().map(|of| (of.kind, of.name.as_str()))) {
+        let of_nodes = graph
+            .nodes
+            .iter()
+            .filter_map(|node| node.does.as_ref())
+            .flat_map(|does| does.callees());
+        for (kind, name) in
+            of_nodes.chain(graph.decider.iter().map(|of| (of.kind, of.name.as_str())))
+        {
             match kind {
                 ReferenceKind::Tool => drop(tools.insert(name)),
                 ReferenceKind::Workflow => {
@@ -276,7 +308,12 @@ pub(super) fn calls_itself(name: &str) -> String {
 }
 
 /// Resolves a name in a graph.
-pub(super) fn found(host: &Host, kind: ReferenceKind, name: &str, within: &[&str]) -> Result<Callee, String> {
+pub(super) fn found(
+    host: &Host,
+    kind: ReferenceKind,
+    name: &str,
+    within: &[&str],
+) -> Result<Callee, String> {
     let found = match kind {
         ReferenceKind::Tool => tool(host, name),
         ReferenceKind::Agent => agent(host, name),
@@ -311,7 +348,9 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let of_program = tools.iter().cloned().chain(linked_tools_of(name));
     known.extend(of_program.map(|(tool, origin)| (Callee::Tool(tool.clone()), tool, origin)));
     // This function does not wait, so a toolset counts only if its tools were fetched before.
-    for (toolset, _) in given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, name)) {
+    for (toolset, _) in
+        given(host, |given| &given.toolsets).iter().filter(|(toolset, _)| could_have(toolset, name))
+    {
         let is_unknown = is_unknown(host, toolset);
         let Some(tools) = toolset.last_fetched().filter(|_| !is_unknown) else {
             if is_unknown || toolset.is_unavailable() {
@@ -326,8 +365,9 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
             ));
         };
         let origin = Origin::Toolset { name: Arc::clone(toolset.name()) };
-        let of_toolset =
-            |tool: &ToolRef| (Callee::Fetched(toolset.clone(), tool.clone()), tool.clone(), origin.clone());
+        let of_toolset = |tool: &ToolRef| {
+            (Callee::Fetched(toolset.clone(), tool.clone()), tool.clone(), origin.clone())
+        };
         known.extend(tools.iter().map(of_toolset));
     }
     let is_known = |name: &str| known.iter().any(|(_, tool, _)| **tool.catalogue_name() == *name);
@@ -336,8 +376,10 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let name = whole.as_deref().unwrap_or(name);
     let of_name = known.iter().filter(|(_, tool, _)| **tool.catalogue_name() == *name);
     let of_name = of_name.map(|(callee, tool, origin)| ((callee, tool), origin.clone()));
-    let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(|error| error.to_string())?;
-    let problem = |tool: &ToolRef| problem_of(tool).or_else(|| super::compensations::problem_in(host, tool));
+    let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other))
+        .map_err(|error| error.to_string())?;
+    let problem =
+        |tool: &ToolRef| problem_of(tool).or_else(|| super::compensations::problem_in(host, tool));
     if let Some(problem) = found.and_then(|(_, tool)| problem(tool)) {
         return Err(problem.to_string());
     }
@@ -348,7 +390,8 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     }
     found.map(|(callee, _)| callee.clone()).ok_or_else(|| {
         let linked = linked_tools().iter().map(ToolRef::name);
-        let near = nearest(name, known.iter().map(|(_, tool, _)| &**tool.catalogue_name()).chain(linked));
+        let near =
+            nearest(name, known.iter().map(|(_, tool, _)| &**tool.catalogue_name()).chain(linked));
         unknown_tool(&given_now(host), name, near)
     })
 }
@@ -358,7 +401,8 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
 pub(super) fn unknown_server<'n>(given: &Given, name: &'n str) -> Option<(&'n str, String)> {
     let tool = name.strip_prefix("mcp.")?;
     let server = tool.split_once('.').map_or(tool, |(server, _)| server);
-    let servers = || given.toolsets.iter().filter_map(|(toolset, _)| toolset.name().strip_prefix("mcp."));
+    let servers =
+        || given.toolsets.iter().filter_map(|(toolset, _)| toolset.name().strip_prefix("mcp."));
     let is_unknown = servers().all(|known| known != server);
     is_unknown.then(|| (server, did_you_mean(nearest(server, servers()))))
 }
@@ -379,7 +423,9 @@ pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> Str
     match name.strip_prefix("a2a.") {
         // With the feature, this name is resolved before.
         Some(endpoint) if endpoint.contains("://") => {
-            format!("the agent at `{endpoint}` needs the feature `a2a-client`, without which this program is built")
+            format!(
+                "the agent at `{endpoint}` needs the feature `a2a-client`, without which this program is built"
+            )
         }
         Some(agent) => format!(
             "this program has no A2A agent `{agent}`{near}; give its runtime an `A2aClient` of this name, or its \
@@ -416,7 +462,8 @@ fn agent(host: &Host, name: &str) -> Result<Callee, String> {
     let known = || given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
     // Agents of documents are named `WORKFLOW.NAME` if several documents have an agent of this
     // name.
-    let of_document = |known: &&str| known.strip_suffix(name).is_some_and(|workflow| workflow.ends_with('.'));
+    let of_document =
+        |known: &&str| known.strip_suffix(name).is_some_and(|workflow| workflow.ends_with('.'));
     let near = known().find(of_document).or_else(|| nearest(name, known()));
     let give = match near {
         Some(_) => "",

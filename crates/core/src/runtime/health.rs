@@ -93,7 +93,8 @@ impl Runtime {
     #[cfg(feature = "documents")]
     async fn problem_of_folders(&self) -> Option<BootError> {
         let folders = self.host().part::<DocumentSet>()?.folders.clone();
-        let list = move || folders.iter().try_for_each(|folder| Document::paths_in(folder).map(drop));
+        let list =
+            move || folders.iter().try_for_each(|folder| Document::paths_in(folder).map(drop));
         let listed: Result<(), FolderError> = tokio::task::spawn_blocking(list).await.ok()?;
         listed.err().map(BootError::Documents)
     }

@@ -115,11 +115,19 @@ impl Runtime {
         let runs = store.list(filter).await?.into_iter().filter(|run| !run.status.has_ended());
         let read = runs.map(|run| {
             let store = Arc::clone(&store);
-            async move { Ok::<_, crate::error::Error>(questions(&run, &read_events(&store, &run.run_id, 0).await?)) }
+            async move {
+                Ok::<_, crate::error::Error>(questions(
+                    &run,
+                    &read_events(&store, &run.run_id, 0).await?,
+                ))
+            }
         });
-        let all: Vec<Vec<OpenQuestion>> = futures_util::stream::iter(read).buffered(AT_ONCE).try_collect().await?;
+        let all: Vec<Vec<OpenQuestion>> =
+            futures_util::stream::iter(read).buffered(AT_ONCE).try_collect().await?;
         let mut all: Vec<OpenQuestion> = all.into_iter().flatten().collect();
-        all.sort_by(|one, other| (one.asked, &one.run, &one.path).cmp(&(other.asked, &other.run, &other.path)));
+        all.sort_by(|one, other| {
+            (one.asked, &one.run, &one.path).cmp(&(other.asked, &other.run, &other.path))
+        });
         Ok(all)
     }
 
@@ -170,7 +178,8 @@ impl<T> RunHandle<T> {
     pub async fn asked(&self) -> Result<Option<OpenQuestion>> {
         self.until_asks(|events| {
             let all = questions(&RunRecord::from_events(events)?, events);
-            all.into_iter().min_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)))
+            all.into_iter()
+                .min_by(|one, other| (one.asked, &one.path).cmp(&(other.asked, &other.path)))
         })
         .await
     }
@@ -187,7 +196,9 @@ impl<T> RunHandle<T> {
         let closes = |event: &Event| match &event.kind {
             _ if event.path == path => true,
             // The enclosing step has ended, is retried, or continues without the answer.
-            EventKind::RunResumed { .. } | EventKind::RunCompensating { .. } => path.belongs_to(&event.path),
+            EventKind::RunResumed { .. } | EventKind::RunCompensating { .. } => {
+                path.belongs_to(&event.path)
+            }
             kind => kind.shape().edge.ends_attempt() && path.belongs_to(&event.path),
         };
         let is_closed = |events: &[Event]| {
@@ -203,13 +214,15 @@ impl<T> RunHandle<T> {
 
 /// Returns the open questions of a run, given its journal.
 fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestion> {
-    let state = RunState::from_open_questions(events.iter().map(|event| (&event.path, &event.kind)));
+    let state =
+        RunState::from_open_questions(events.iter().map(|event| (&event.path, &event.kind)));
     if !state.asks() {
         return Vec::new();
     }
     // For each path, the time of the last question and the number of questions.
     let mut askings: HashMap<&StepPath, (Timestamp, u32)> = HashMap::new();
-    for event in events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_))) {
+    for event in events.iter().filter(|event| matches!(event.kind, EventKind::ApprovalRequested(_)))
+    {
         let (asked, times) = askings.entry(&event.path).or_default();
         (*asked, *times) = (event.time, *times + 1);
     }
@@ -248,10 +261,18 @@ mod tests {
         let mut events: Vec<Event> = Vec::new();
         let mut add = |path: &str, kind: EventKind| {
             let (seq, path) = (events.len() as u64 + 1, path.parse().unwrap());
-            events.push(Event { run_id: run_id.clone(), seq, part: 0, time: Timestamp::default(), path, kind });
+            events.push(Event {
+                run_id: run_id.clone(),
+                seq,
+                part: 0,
+                time: Timestamp::default(),
+                path,
+                kind,
+            });
         };
         let begins = || EventKind::NodeStarted { attempt: 1, repeatable: true, tool: None };
-        let ends = || EventKind::NodeCompleted { output: Encoded::null(), duration_ms: 0, saved: None };
+        let ends =
+            || EventKind::NodeCompleted { output: Encoded::null(), duration_ms: 0, saved: None };
         add("", EventKind::RunStarted(Arc::new(RunStarted::new(RunBody::Workflow(started())))));
         add("grown", begins());
         for round in 0..rounds {
@@ -260,7 +281,10 @@ mod tests {
             add(&body, EventKind::WorkflowStarted(Arc::new(started())));
             add(&step, begins());
             add(&step, ends());
-            add(&body, EventKind::WorkflowCompleted(crate::event::WorkflowCompleted::new(Encoded::null())));
+            add(
+                &body,
+                EventKind::WorkflowCompleted(crate::event::WorkflowCompleted::new(Encoded::null())),
+            );
             add(&body, ends());
         }
         let request = ApprovalRequest::new("go on?".to_owned(), Encoded::null(), Encoded::null());

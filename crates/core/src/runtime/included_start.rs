@@ -55,7 +55,8 @@ pub fn start_included<'r, T: NodeValue>(
     let name: Arc<str> = name.into();
     let object = inputs.object(&name);
     let of = Arc::clone(&name);
-    let decode = move |ended| T::decode(&undecoded(ended)?).map_err(|error| Error::value(&of, &error));
+    let decode =
+        move |ended| T::decode(&undecoded(ended)?).map_err(|error| Error::value(&of, &error));
     StartRun::new(runtime, Described::Named(name, object), Box::new(decode))
 }
 
@@ -64,7 +65,11 @@ pub fn start_included<'r, T: NodeValue>(
 ///
 /// # Errors
 /// As [`Runtime::start_named`], and the error that ends the run.
-pub async fn run_included<T: NodeValue>(cx: Option<&Context>, name: &'static str, inputs: IncludedInputs) -> Result<T> {
+pub async fn run_included<T: NodeValue>(
+    cx: Option<&Context>,
+    name: &'static str,
+    inputs: IncludedInputs,
+) -> Result<T> {
     let cx = cx.cloned().or_else(CurrentStep::context).unwrap_or_else(Context::detached);
     let object = inputs.object(&name.into())?;
     let spec = cx.runtime().fetched_workflow_spec(name).await?;

@@ -150,7 +150,9 @@ impl Runtime {
             None => store.holder(run).await?,
         };
         let graph: Option<Graph> = match &record.definition {
-            Some(hash) => store.definition(hash).await?.and_then(|graph| serde_json::from_str(&graph).ok()),
+            Some(hash) => {
+                store.definition(hash).await?.and_then(|graph| serde_json::from_str(&graph).ok())
+            }
             None => None,
         };
         let parts = match &record.definition {
@@ -163,7 +165,9 @@ impl Runtime {
         #[cfg(feature = "documents")]
         let found = match &record.definition {
             Some(definition) => {
-                reader.version_of_run(&store, (&record.name, definition, parts.as_deref()), found).await
+                reader
+                    .version_of_run(&store, (&record.name, definition, parts.as_deref()), found)
+                    .await
             }
             None => found,
         };
@@ -226,20 +230,22 @@ impl Runtime {
             (place(path), report)
         });
         let silent = |node: &GraphNode| matches!(node.kind, NodeKind::Input | NodeKind::Value);
-        let unseen = places.iter().filter(|(path, node)| !silent(node) && state.nodes.get(path).is_none()).map(
-            |(path, node)| {
+        let unseen = places
+            .iter()
+            .filter(|(path, node)| !silent(node) && state.nodes.get(path).is_none())
+            .map(|(path, node)| {
                 let on_resume = resume_effect_after_end(&state, path, NodeStatus::Pending);
                 let (status, usual) = match has_ended {
                     true => (NodeStatus::Skipped, "runs when the node that failed is retried"),
                     false => (NodeStatus::Pending, "runs when its turn comes"),
                 };
                 (place(path), NodeReport::new(&node.name, status, on_resume.unwrap_or(usual)))
-            },
-        );
+            });
         let mut nodes: Vec<_> = seen.chain(unseen).collect();
         nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut nodes: Vec<NodeReport> = nodes.into_iter().map(|(_, node)| node).collect();
-        let at: BTreeMap<String, usize> = nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), at)).collect();
+        let at: BTreeMap<String, usize> =
+            nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), at)).collect();
         // A call belongs to the nearest enclosing node.
         for (path, attempts) in attempts.into_calls() {
             let mut above = path.parent();
@@ -300,14 +306,22 @@ fn is_of(path: &StepPath, node: &StepPath) -> bool {
 
 /// Returns the effect of resuming for a node of a run that has ended or is compensated. Returns
 /// `None` if the usual text applies.
-fn resume_effect_after_end(state: &RunState, path: &StepPath, status: NodeStatus) -> Option<&'static str> {
+fn resume_effect_after_end(
+    state: &RunState,
+    path: &StepPath,
+    status: NodeStatus,
+) -> Option<&'static str> {
     let has_ended = state.status.has_ended();
     match status {
         NodeStatus::Success | NodeStatus::Skipped => None,
         _ if !has_ended && is_of_undo(path) => None,
-        _ if state.compensating && has_ended => Some("is not run again: the run has undone what it had done"),
+        _ if state.compensating && has_ended => {
+            Some("is not run again: the run has undone what it had done")
+        }
         _ if state.compensating => Some("is not run again: the run only undoes what it had done"),
-        _ if has_ended && state.status != RunStatus::Failed => Some("is not run again: the run has ended"),
+        _ if has_ended && state.status != RunStatus::Failed => {
+            Some("is not run again: the run has ended")
+        }
         // In a run of an agent, only the model call that ended it can be retried.
         NodeStatus::Failed | NodeStatus::Cancelled
             if state.is_agent() && has_ended && state.failed_node(&path.to_string()).is_err() =>
@@ -333,22 +347,32 @@ fn of_agent(NodeInfo { state, .. }: &NodeInfo, is_tool: bool, usual: &'static st
 /// contrast to a gate.
 fn report(name: &str, NodeInfo { state: node }: &NodeInfo, is_step: bool) -> NodeReport {
     let (status, on_resume) = match node {
-        NodeState::Running { repeatable: true, .. } => (NodeStatus::Running, "runs again: it was interrupted"),
-        NodeState::Running { repeatable: false, .. } => {
-            (NodeStatus::Running, "waits for a decision: it was interrupted and may have had its effect")
+        NodeState::Running { repeatable: true, .. } => {
+            (NodeStatus::Running, "runs again: it was interrupted")
         }
+        NodeState::Running { repeatable: false, .. } => (
+            NodeStatus::Running,
+            "waits for a decision: it was interrupted and may have had its effect",
+        ),
         NodeState::Waiting => (NodeStatus::Pending, "runs when its pause is over"),
         NodeState::Asking(_) => (NodeStatus::AwaitingApproval, "waits for the answer"),
-        NodeState::Answered if is_step => (NodeStatus::Pending, "goes by the answer that it was given"),
+        NodeState::Answered if is_step => {
+            (NodeStatus::Pending, "goes by the answer that it was given")
+        }
         NodeState::Answered | NodeState::Done => (NodeStatus::Success, "is not run again"),
         NodeState::Stopped => (NodeStatus::Cancelled, "is not run: what it belongs to has ended"),
         NodeState::Skipped => (NodeStatus::Skipped, "is not run"),
         NodeState::Failed(error) => match error.kind {
-            FailureKind::Interrupted => {
-                (NodeStatus::Failed, "waits for a decision: it was interrupted and may have had its effect")
+            FailureKind::Interrupted => (
+                NodeStatus::Failed,
+                "waits for a decision: it was interrupted and may have had its effect",
+            ),
+            _ if was_stopped(error) => {
+                (NodeStatus::Cancelled, "runs again when the node that failed is retried")
             }
-            _ if was_stopped(error) => (NodeStatus::Cancelled, "runs again when the node that failed is retried"),
-            _ if ended_with_run(error) => (NodeStatus::Cancelled, "is not run again unless it is retried"),
+            _ if ended_with_run(error) => {
+                (NodeStatus::Cancelled, "is not run again unless it is retried")
+            }
             _ => (NodeStatus::Failed, "is not run again unless it is retried"),
         },
         NodeState::Reset => (NodeStatus::Pending, "runs again: an operator retried it"),
@@ -383,13 +407,18 @@ impl NodeReport {
     /// Reports the resolved bindings of a started node. In the workflow of a pool, the node
     /// `resolved_N` is done for the chosen candidate.
     fn resolve(&mut self, node: &GraphNode, path: &StepPath, state: &RunState) {
-        if matches!(self.status, NodeStatus::Pending | NodeStatus::AwaitingApproval | NodeStatus::Skipped) {
+        if matches!(
+            self.status,
+            NodeStatus::Pending | NodeStatus::AwaitingApproval | NodeStatus::Skipped
+        ) {
             return;
         }
         let is_chosen = |candidate: usize| {
             let name = format!("resolved_{candidate}");
             let is_done = |info: &NodeInfo| matches!(info.state, NodeState::Done);
-            state.nodes.iter().any(|(of, info)| of.is_within(path) && of.last_name() == Some(&*name) && is_done(info))
+            state.nodes.iter().any(|(of, info)| {
+                of.is_within(path) && of.last_name() == Some(&*name) && is_done(info)
+            })
         };
         for candidates in by_dependency(&node.dependencies) {
             let chosen = match candidates.as_slice() {
@@ -398,7 +427,9 @@ impl NodeReport {
             };
             match chosen {
                 Some(chosen) => self.resolved_dependencies.push(chosen.clone()),
-                None if self.status == NodeStatus::Running => self.status = NodeStatus::ResolvingDependencies,
+                None if self.status == NodeStatus::Running => {
+                    self.status = NodeStatus::ResolvingDependencies;
+                }
                 None => {}
             }
         }

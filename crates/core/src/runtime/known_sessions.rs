@@ -14,7 +14,9 @@ use crate::message::Conversation;
 use crate::run::{artifact_gone, artifacts_up_to, read_events};
 use crate::session::{SessionExport, SessionRun};
 use crate::state::StateValues;
-use crate::store::{RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, StoreError, StoreErrorKind};
+use crate::store::{
+    RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, StoreError, StoreErrorKind,
+};
 use crate::time::Timestamp;
 
 /// Number of sessions that are listed at once.
@@ -109,9 +111,14 @@ impl Runtime {
     pub async fn session_branches(&self, id: &str) -> Result<Vec<RunId>> {
         let runs: Vec<RunRecord> = self.runs_of_session(id).await?;
         let completed = || runs.iter().filter(|run| run.status == RunStatus::Success);
-        let continued: HashSet<&RunId> =
-            completed().filter_map(|run| run.session.as_ref().and_then(|place| place.after.as_ref())).collect();
-        Ok(completed().map(|run| &run.run_id).filter(|run| !continued.contains(run)).cloned().collect())
+        let continued: HashSet<&RunId> = completed()
+            .filter_map(|run| run.session.as_ref().and_then(|place| place.after.as_ref()))
+            .collect();
+        Ok(completed()
+            .map(|run| &run.run_id)
+            .filter(|run| !continued.contains(run))
+            .cloned()
+            .collect())
     }
 
     /// Returns the state with which the next run of a session starts, as left by the runs of its
@@ -144,12 +151,21 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`session_artifacts`](Self::session_artifacts), and if the bytes cannot be read.
-    pub async fn session_artifact(&self, id: &str, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
+    pub async fn session_artifact(
+        &self,
+        id: &str,
+        name: &str,
+        version: Option<u32>,
+    ) -> Result<Option<Artifact>> {
         let store = self.require_store()?;
         let head = self.session(id).await?.head;
-        let is_it = |of: &ArtifactRef| *of.name == *name && version.is_none_or(|version| of.version == version);
+        let is_it = |of: &ArtifactRef| {
+            *of.name == *name && version.is_none_or(|version| of.version == version)
+        };
         let found = artifacts_up_to(&store, head, is_it, false).await?;
-        let Some(SessionArtifact { run, artifact }) = found.into_iter().next() else { return Ok(None) };
+        let Some(SessionArtifact { run, artifact }) = found.into_iter().next() else {
+            return Ok(None);
+        };
         match store.artifact(&run, &artifact.sha256).await? {
             Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
             None => Err(artifact_gone(&artifact)),
@@ -241,7 +257,11 @@ impl Runtime {
                 match delete_with_notes(&store, &session.id).await {
                     Ok(_) => removed.push(session),
                     // The session is in use again, or was removed by another process.
-                    Err(error) if matches!(error.kind(), StoreErrorKind::SessionBusy | StoreErrorKind::NotFound) => {}
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            StoreErrorKind::SessionBusy | StoreErrorKind::NotFound
+                        ) => {}
                     Err(error) => return Err(error.into()),
                 }
             }

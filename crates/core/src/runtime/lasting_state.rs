@@ -46,7 +46,11 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`set_user_state`](Self::set_user_state).
-    pub fn set_app_state<T: StateValue>(&self, key: &StateKey<T>, value: Option<&T>) -> BoxFuture<'_, Result<()>> {
+    pub fn set_app_state<T: StateValue>(
+        &self,
+        key: &StateKey<T>,
+        value: Option<&T>,
+    ) -> BoxFuture<'_, Result<()>> {
         self.set_lasting(StateOwner::App, None, key, value)
     }
 
@@ -58,7 +62,8 @@ impl Runtime {
     pub async fn delete_user_state(&self, user: &str) -> Result<()> {
         let store = self.state_store()?;
         let kept = store.state(Some(user), None).await?;
-        let removed = kept.into_iter().map(|(key, _)| StateWrite::new(Some(user), &key, None)).collect();
+        let removed =
+            kept.into_iter().map(|(key, _)| StateWrite::new(Some(user), &key, None)).collect();
         Ok(store.put_state(removed).await?)
     }
 
@@ -94,7 +99,8 @@ fn lasting_write<T: StateValue>(
         return Err(problem(what.to_owned()));
     }
     let encoded = value.map(T::encode).transpose();
-    let encoded =
-        encoded.map_err(|error| problem(format!("the value does not survive its way through JSON: {error}")))?;
+    let encoded = encoded.map_err(|error| {
+        problem(format!("the value does not survive its way through JSON: {error}"))
+    })?;
     Ok(StateWrite::new(user, &key.to_string(), encoded))
 }

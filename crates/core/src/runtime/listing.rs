@@ -69,7 +69,11 @@ impl Runtime {
         for provider in self.model_providers().await {
             // The last registration of a name counts.
             let of_host = given(self.host(), |given| &given.providers);
-            let place = of_host.iter().rev().find(|(name, _)| *name == provider.name).map(|(_, origin)| origin.clone());
+            let place = of_host
+                .iter()
+                .rev()
+                .find(|(name, _)| *name == provider.name)
+                .map(|(_, origin)| origin.clone());
             let origin = place.unwrap_or(Origin::BuiltIn);
             let mut entry = CatalogueEntry::new(EntryKind::Model, provider.name, origin);
             entry.description = provider.base_url.or(provider.problem).unwrap_or_default().into();
@@ -78,7 +82,8 @@ impl Runtime {
         for ((name, schema), origin) in given(self.host(), |given| &given.schemas).iter() {
             let same = |other: &CatalogueEntry| other.input.as_ref() == Some(schema);
             if list.is_new(EntryKind::Schema, name, origin, same) {
-                let mut entry = CatalogueEntry::new(EntryKind::Schema, Arc::clone(name), origin.clone());
+                let mut entry =
+                    CatalogueEntry::new(EntryKind::Schema, Arc::clone(name), origin.clone());
                 entry.input = Some(schema.clone());
                 list.entries.push(entry);
             }
@@ -101,7 +106,11 @@ impl Runtime {
             let name = toolset.name();
             // Two toolsets with the same name always conflict, even if they have the same tools.
             list.is_new(EntryKind::Toolset, name, origin, |_| false);
-            list.entries.push(CatalogueEntry::new(EntryKind::Toolset, Arc::clone(name), origin.clone()));
+            list.entries.push(CatalogueEntry::new(
+                EntryKind::Toolset,
+                Arc::clone(name),
+                origin.clone(),
+            ));
             match toolset.tools().await {
                 Ok(of) => {
                     let origin = Origin::Toolset { name: Arc::clone(name) };
@@ -127,15 +136,22 @@ impl Runtime {
                     list.problems.push(taken("tool", tool.catalogue_name(), first, &origin));
                 }
                 Some((other, _)) => {
-                    let (first, second) = (Arc::clone(other.catalogue_name()), Arc::clone(tool.catalogue_name()));
+                    let (first, second) =
+                        (Arc::clone(other.catalogue_name()), Arc::clone(tool.catalogue_name()));
                     let wire_name = Arc::clone(&definition.name);
                     list.problems.push(RegistryError::WireName { wire_name, first, second }.into());
                 }
-                None => drop(by_wire_name.insert(Arc::clone(&definition.name), (tool.clone(), origin.clone()))),
+                None => drop(
+                    by_wire_name
+                        .insert(Arc::clone(&definition.name), (tool.clone(), origin.clone())),
+                ),
             }
-            let mut entry = CatalogueEntry::new(EntryKind::Tool, Arc::clone(tool.catalogue_name()), origin);
+            let mut entry =
+                CatalogueEntry::new(EntryKind::Tool, Arc::clone(tool.catalogue_name()), origin);
             entry.wire_name = Some(Arc::clone(&definition.name));
-            entry.description = Arc::clone(definition.public_description.as_ref().unwrap_or(&definition.description));
+            entry.description = Arc::clone(
+                definition.public_description.as_ref().unwrap_or(&definition.description),
+            );
             entry.input = Some(definition.parameters.clone());
             entry.output = tool.output_schema();
             entry.policy = Some(definition.policy.clone());
@@ -153,7 +169,8 @@ impl Runtime {
     fn list_agents(&self, list: &mut Listing) {
         let mut agents = given(self.host(), |given| &given.agents).to_vec();
         let linked = linked_agents();
-        agents.extend(linked.once().map(|agent| (agent.described(), Origin::Linked(agent.source()))));
+        agents
+            .extend(linked.once().map(|agent| (agent.described(), Origin::Linked(agent.source()))));
         list.problems.extend(linked.twice().map(|two| Error::from(two_linked_agents(two))));
         // Equal duplicates are listed once. Different agents with the same name are all listed and
         // reported.
@@ -164,7 +181,8 @@ impl Runtime {
                 Some((_, first)) => list.problems.push(taken("agent", agent.name(), first, origin)),
                 None => {}
             }
-            let mut entry = CatalogueEntry::new(EntryKind::Agent, Arc::clone(agent.name()), origin.clone());
+            let mut entry =
+                CatalogueEntry::new(EntryKind::Agent, Arc::clone(agent.name()), origin.clone());
             // The instructions are visible to the agent's model only.
             entry.description = agent.public_description();
             // A registered agent takes a text message, which replaces the prompt of its function.
@@ -182,7 +200,8 @@ impl Runtime {
         let linked = linked();
         for linked in linked.once() {
             match linked.spec() {
-                Ok(spec) => workflows.push((spec, Origin::Linked(SourceLocation::new(linked.file, linked.line)))),
+                Ok(spec) => workflows
+                    .push((spec, Origin::Linked(SourceLocation::new(linked.file, linked.line)))),
                 Err(error) => list.problems.push(error),
             }
         }
@@ -198,14 +217,18 @@ impl Runtime {
         }
         // Equal duplicates are listed once, as for agents.
         for (at, (spec, origin)) in workflows.iter().enumerate() {
-            let first: Option<&(Arc<Spec>, Origin)> = workflows[..at].iter().find(|(other, _)| other.name == spec.name);
+            let first: Option<&(Arc<Spec>, Origin)> =
+                workflows[..at].iter().find(|(other, _)| other.name == spec.name);
             match first {
                 Some((other, _)) if same_workflow(other, spec) => continue,
-                Some((_, first)) => list.problems.push(taken("workflow", &spec.name, first, origin)),
+                Some((_, first)) => {
+                    list.problems.push(taken("workflow", &spec.name, first, origin));
+                }
                 None => {}
             }
             let graph = Graph::from_plan(spec);
-            let mut entry = CatalogueEntry::new(EntryKind::Workflow, Arc::clone(&spec.name), origin.clone());
+            let mut entry =
+                CatalogueEntry::new(EntryKind::Workflow, Arc::clone(&spec.name), origin.clone());
             entry.description = Arc::clone(&spec.description);
             entry.input = Some(graph.input_schema());
             entry.output = Some(spec.output_schema());
@@ -223,7 +246,11 @@ impl Runtime {
         let names = given.iter().map(|(spec, _)| Arc::clone(&spec.name));
         let mut names: Vec<Arc<str>> = names.chain(linked().names().map(Arc::from)).collect();
         #[cfg(feature = "dynamic")]
-        names.extend(super::catalogue::graphs(self.host()).iter().map(|(graph, _)| graph.graph.name.as_str().into()));
+        names.extend(
+            super::catalogue::graphs(self.host())
+                .iter()
+                .map(|(graph, _)| graph.graph.name.as_str().into()),
+        );
         names.sort();
         names.dedup();
         names.iter().map(|name| self.workflow_graph(name)).collect()
@@ -240,7 +267,13 @@ struct Listing {
 impl Listing {
     /// `true` if no equal item is listed. A different item of the same kind and name is added as a
     /// problem.
-    fn is_new(&mut self, kind: EntryKind, name: &str, origin: &Origin, same: impl Fn(&CatalogueEntry) -> bool) -> bool {
+    fn is_new(
+        &mut self,
+        kind: EntryKind,
+        name: &str,
+        origin: &Origin,
+        same: impl Fn(&CatalogueEntry) -> bool,
+    ) -> bool {
         let first = self.entries.iter().find(|entry| entry.kind == kind && *entry.name == *name);
         match first {
             Some(first) if same(first) => false,
@@ -266,9 +299,17 @@ fn with_problems_of_schemas(mut catalogue: Catalogue) -> Catalogue {
             EntryKind::Toolset | EntryKind::Model => continue,
         };
         for (of, schema) in [(input, &entry.input), (output, &entry.output)] {
-            let read = if entry.kind == EntryKind::Tool { SchemaCheck::tolerant } else { SchemaCheck::new };
+            let read = if entry.kind == EntryKind::Tool {
+                SchemaCheck::tolerant
+            } else {
+                SchemaCheck::new
+            };
             let Some(Err(problem)) = schema.as_ref().map(read) else { continue };
-            let error = Error::from(RegistryError::InvalidSchema { of, name: Arc::clone(&entry.name), problem });
+            let error = Error::from(RegistryError::InvalidSchema {
+                of,
+                name: Arc::clone(&entry.name),
+                problem,
+            });
             if known.insert(error.to_string()) {
                 catalogue.problems.push(error);
             }

@@ -21,7 +21,8 @@ impl Runtime {
     pub fn memory_of(&self, user: impl Into<Arc<str>>) -> Result<UserMemory> {
         let host = self.host();
         let memory = host.resources.get::<dyn Memory>().ok_or_else(|| Error::Memory {
-            problem: "this runtime has none; give it one with `Runtime::builder().memory(..)`".to_owned(),
+            problem: "this runtime has none; give it one with `Runtime::builder().memory(..)`"
+                .to_owned(),
         })?;
         let ids = MemoryIds::Chance(Arc::clone(&host.random_bits));
         Ok(UserMemory::new(memory, user.into(), Arc::clone(&host.clock), ids))
@@ -39,13 +40,16 @@ impl Runtime {
     pub async fn remember_session(&self, id: &str) -> Result<u64> {
         let mut saved = 0;
         for run in self.session_history(id, usize::MAX).await? {
-            let (Some(user), Some(note)) = (run.caller.clone(), note_of_run(&run)) else { continue };
+            let (Some(user), Some(note)) = (run.caller.clone(), note_of_run(&run)) else {
+                continue;
+            };
             let note = match id.len() > MemoryNote::MAX_TAG {
                 true => note,
                 false => note.tag("session", id),
             };
             let key = derived_id(run.run_id.as_str(), "");
-            let entry = MemoryEntry { run: Some(run.run_id), ..MemoryEntry::new(key, note, run.created) };
+            let entry =
+                MemoryEntry { run: Some(run.run_id), ..MemoryEntry::new(key, note, run.created) };
             self.memory_of(user)?.save_entry(entry).await?;
             saved += 1;
         }
@@ -56,8 +60,12 @@ impl Runtime {
 /// Returns the first question and the last answer of a run, each cut to half of the maximum size of
 /// an entry.
 fn note_of_run(run: &SessionRun) -> Option<MemoryNote> {
-    let said =
-        |role: Role| run.messages.iter().filter(move |message| message.role() == role).map(|message| message.text());
+    let said = |role: Role| {
+        run.messages
+            .iter()
+            .filter(move |message| message.role() == role)
+            .map(|message| message.text())
+    };
     let question = said(Role::User).find(|text| !text.trim().is_empty())?;
     let answer = said(Role::Assistant).rfind(|text| !text.trim().is_empty())?;
     let cut = |text: &str| head(text, MemoryNote::MAX_TEXT / 2 - 16).to_owned();

@@ -60,13 +60,16 @@ impl Drop for Opened {
 /// Replaces the error for an ended run with the error of a control request, which is more specific.
 pub(super) async fn explained(error: Error, store: &Arc<dyn Store>, run: &RunId) -> Error {
     match &error {
-        Error::Store(ended) if ended.kind() == StoreErrorKind::Ended => match store.record(run).await {
-            Ok(Some(record)) if record.status == RunStatus::Failed => {
-                ControlError::state("resumed", "failed; retry the node that failed first").into()
+        Error::Store(ended) if ended.kind() == StoreErrorKind::Ended => {
+            match store.record(run).await {
+                Ok(Some(record)) if record.status == RunStatus::Failed => {
+                    ControlError::state("resumed", "failed; retry the node that failed first")
+                        .into()
+                }
+                Ok(Some(record)) => ControlError::over("resumed", record.status).into(),
+                _ => error,
             }
-            Ok(Some(record)) => ControlError::over("resumed", record.status).into(),
-            _ => error,
-        },
+        }
         _ => error,
     }
 }

@@ -31,7 +31,8 @@ impl Runtime {
     pub fn with_only_document(&self, document: &Document) -> Self {
         let mut host = Host::clone(self.host());
         let (set, models) = (DocumentSet::from_host(&host), models(self.host()));
-        let others: Vec<Document> = set.all().filter(|other| other.name() != document.name()).collect();
+        let others: Vec<Document> =
+            set.all().filter(|other| other.name() != document.name()).collect();
         let given = set.given_with_only(others.iter().chain([document]), models);
         host.set_part(RegisteredItems::new(given));
         Self(Arc::new(host))

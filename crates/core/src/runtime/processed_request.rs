@@ -12,7 +12,11 @@ pub trait ProcessedRequest: Sync {
     type Answer: Send;
 
     /// Runs the request to its end on behalf of a caller.
-    fn process(&self, runtime: &Runtime, caller: Arc<str>) -> impl Future<Output = Self::Answer> + Send;
+    fn process(
+        &self,
+        runtime: &Runtime,
+        caller: Arc<str>,
+    ) -> impl Future<Output = Self::Answer> + Send;
 }
 
 impl Runtime {
@@ -28,7 +32,11 @@ impl Runtime {
     /// # Cancel safety
     /// Dropping the future cancels a run without a store; a run with a store continues.
     #[doc(alias = "AIAssistant")]
-    pub async fn process_request<R: ProcessedRequest>(&self, task: &R, caller: impl Into<Arc<str>>) -> R::Answer {
+    pub async fn process_request<R: ProcessedRequest>(
+        &self,
+        task: &R,
+        caller: impl Into<Arc<str>>,
+    ) -> R::Answer {
         task.process(self, caller.into()).await
     }
 }

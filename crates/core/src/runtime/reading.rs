@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::event::{Event, RunId, Spending};
 use crate::model::Usage;
 use crate::run::{
-    Ended, Events, RunHandle, artifact_gone, artifacts_from_events, attach, read_events, spending_of_runs, state_of,
-    usage_of_runs,
+    Ended, Events, RunHandle, artifact_gone, artifacts_from_events, attach, read_events,
+    spending_of_runs, state_of, usage_of_runs,
 };
 use crate::state::StateValues;
 use crate::store::RunList;
@@ -115,9 +115,18 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`artifacts`](Self::artifacts), and if the bytes cannot be read.
-    pub async fn artifact(&self, run: &RunId, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
-        let is_it = |of: &ArtifactRef| *of.name == *name && version.is_none_or(|version| of.version == version);
-        let Some(artifact) = self.artifacts(run).await?.into_iter().rfind(is_it) else { return Ok(None) };
+    pub async fn artifact(
+        &self,
+        run: &RunId,
+        name: &str,
+        version: Option<u32>,
+    ) -> Result<Option<Artifact>> {
+        let is_it = |of: &ArtifactRef| {
+            *of.name == *name && version.is_none_or(|version| of.version == version)
+        };
+        let Some(artifact) = self.artifacts(run).await?.into_iter().rfind(is_it) else {
+            return Ok(None);
+        };
         match self.require_store()?.artifact(run, &artifact.sha256).await? {
             Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
             None => Err(artifact_gone(&artifact)),

@@ -72,22 +72,34 @@ impl Runtime {
             }
             Err(error) => return Err(error.into()),
         };
-        let Some(Found::Free(_reservation)) = self.find(run).await else { return Err(unfinished.into()) };
+        let Some(Found::Free(_reservation)) = self.find(run).await else {
+            return Err(unfinished.into());
+        };
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
         let deleted = match read_events(&store, run, 0).await {
             Ok(events) => {
-                let unknown = events.iter().any(|event| matches!(event.kind, EventKind::Unknown(_)));
+                let unknown =
+                    events.iter().any(|event| matches!(event.kind, EventKind::Unknown(_)));
                 if !unknown && record.status != RunStatus::Compensating {
                     return Err(unfinished.into());
                 }
-                let unreadable = RunJournal::whole(events.clone()).started(run).err().map(|error| error.to_string());
+                let unreadable = RunJournal::whole(events.clone())
+                    .started(run)
+                    .err()
+                    .map(|error| error.to_string());
                 let compensates = RunState::from_events(&events).compensates;
                 let undos = CompensationPlan::from_events(&events).undos().into_iter();
                 let open = undos.filter(|undo| compensates && undo.state.is_open());
-                let not_undone = open.map(|undo| undo.call.not_undone("the run was deleted before it was undone"));
+                let not_undone = open
+                    .map(|undo| undo.call.not_undone("the run was deleted before it was undone"));
                 Deleted { unreadable, not_undone: not_undone.collect() }
             }
-            Err(error) if matches!(error.kind(), StoreErrorKind::Damaged | StoreErrorKind::NewerVersion) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    StoreErrorKind::Damaged | StoreErrorKind::NewerVersion
+                ) =>
+            {
                 Deleted { unreadable: Some(error.to_string()), not_undone: Vec::new() }
             }
             Err(error) => return Err(error.into()),
@@ -124,7 +136,10 @@ impl Runtime {
                 filter = filter.after(last);
             }
             let ends = page.len() < PAGE;
-            old.extend(page.into_iter().filter(|run| run.session.is_none() && now.since(run.updated) > purge.age));
+            old.extend(
+                page.into_iter()
+                    .filter(|run| run.session.is_none() && now.since(run.updated) > purge.age),
+            );
             if ends {
                 return Ok(old);
             }
@@ -155,7 +170,9 @@ impl Runtime {
                 Err(error)
                     if matches!(
                         error.kind(),
-                        StoreErrorKind::Unfinished | StoreErrorKind::Busy | StoreErrorKind::NotFound
+                        StoreErrorKind::Unfinished
+                            | StoreErrorKind::Busy
+                            | StoreErrorKind::NotFound
                     ) => {}
                 Err(error) => return Err(error.into()),
             }

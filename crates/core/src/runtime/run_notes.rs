@@ -19,7 +19,8 @@ pub(super) async fn remove_notes(store: &Arc<dyn Store>, run: &RunId) -> Result<
     }
     let owner = owner_of_notes(run);
     let kept = store.state(Some(&owner), None).await?;
-    let removed: Vec<StateWrite> = kept.into_iter().map(|(key, _)| StateWrite::new(Some(&owner), &key, None)).collect();
+    let removed: Vec<StateWrite> =
+        kept.into_iter().map(|(key, _)| StateWrite::new(Some(&owner), &key, None)).collect();
     match removed.is_empty() {
         true => Ok(()),
         false => store.put_state(removed).await,
@@ -27,8 +28,15 @@ pub(super) async fn remove_notes(store: &Arc<dyn Store>, run: &RunId) -> Result<
 }
 
 /// Removes a session with all of its runs and their notes. Returns the number of runs.
-pub(super) async fn delete_with_notes(store: &Arc<dyn Store>, session: &str) -> Result<u64, StoreError> {
-    let runs = if store.keeps_state() { store.list(RunFilter::new().session(session)).await? } else { Vec::new() };
+pub(super) async fn delete_with_notes(
+    store: &Arc<dyn Store>,
+    session: &str,
+) -> Result<u64, StoreError> {
+    let runs = if store.keeps_state() {
+        store.list(RunFilter::new().session(session)).await?
+    } else {
+        Vec::new()
+    };
     let removed = store.delete_session(session).await?;
     for run in runs {
         remove_notes(store, &run.run_id).await?;

@@ -23,7 +23,9 @@ use crate::resource::{ResourceKey, Resources};
 use crate::run::{Host, ResourceFactory, RunBeginning};
 use crate::store::Store;
 use crate::time::Clock;
-use crate::tool::{FindTool, IntoTools, Replacement, Replacements, ToolList, ToolRef, ToolsetRef, unused_resources};
+use crate::tool::{
+    FindTool, IntoTools, Replacement, Replacements, ToolList, ToolRef, ToolsetRef, unused_resources,
+};
 use crate::value::NodeValue;
 use crate::workflow::{Inputs, Workflow};
 
@@ -118,7 +120,10 @@ impl RuntimeBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run_resource<T, E>(mut self, make: impl Fn(&RunBeginning) -> Result<T, E> + Send + Sync + 'static) -> Self
+    pub fn run_resource<T, E>(
+        mut self,
+        make: impl Fn(&RunBeginning) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Self
     where
         T: Send + Sync + 'static,
         E: fmt::Display,
@@ -175,7 +180,10 @@ impl RuntimeBuilder {
     /// was passed to a run with `.resource(value)` belongs to the program: it is dropped at the end
     /// of the run, and not closed.
     #[doc(alias = "LifespanPlugin")]
-    pub fn close_resource<T, F>(mut self, close: impl Fn(Arc<T>) -> F + Send + Sync + 'static) -> Self
+    pub fn close_resource<T, F>(
+        mut self,
+        close: impl Fn(Arc<T>) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         T: Send + Sync + 'static,
         F: Future<Output = ()> + Send + 'static,
@@ -259,7 +267,10 @@ impl RuntimeBuilder {
     #[track_caller]
     pub fn model_provider<F>(mut self, provider: impl Into<String>, factory: F) -> Self
     where
-        F: Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String> + Send + Sync + 'static,
+        F: Fn(&ModelRef, &Arc<dyn SecretProvider>) -> Result<Arc<dyn Model>, String>
+            + Send
+            + Sync
+            + 'static,
     {
         let provider = full_name(&provider.into()).to_owned();
         self.given.providers.push((provider.as_str().into(), Origin::given(Location::caller())));
@@ -294,7 +305,9 @@ impl RuntimeBuilder {
         prefixes: impl IntoIterator<Item = P>,
     ) -> Self {
         let provider = provider.into();
-        self.host.model_prefixes.extend(prefixes.into_iter().map(|prefix| (prefix.into(), provider.clone())));
+        self.host
+            .model_prefixes
+            .extend(prefixes.into_iter().map(|prefix| (prefix.into(), provider.clone())));
         self
     }
 
@@ -476,7 +489,9 @@ impl RuntimeBuilder {
     /// a problem of the [`catalogue`](Runtime::catalogue).
     #[track_caller]
     pub fn agent(mut self, agent: impl GivenAgent) -> Self {
-        self.given.agents.push((ErasedAgent::new(agent.given()), Origin::given(Location::caller())));
+        self.given
+            .agents
+            .push((ErasedAgent::new(agent.given()), Origin::given(Location::caller())));
         self
     }
 
@@ -523,7 +538,8 @@ impl RuntimeBuilder {
     /// Builds the runtime.
     pub fn build(self) -> Runtime {
         #[cfg(feature = "documents")]
-        let documents = super::document_set::DocumentSet::new(self.given, self.documents, self.folders);
+        let documents =
+            super::document_set::DocumentSet::new(self.given, self.documents, self.folders);
         #[cfg(not(feature = "documents"))]
         let given = self.given;
         let Self { mut host, sinks, middleware, agents, .. } = self;
@@ -564,7 +580,9 @@ pub(super) fn set_name_lookups(host: &mut Host) {
         let runtime = Runtime(Arc::clone(host));
         Box::pin(async move { runtime.resume(run).await.map(drop) })
     };
-    host.set_part(FindTool(|host, name| Box::pin(async move { Runtime(Arc::clone(host)).tool(name).await })));
+    host.set_part(FindTool(|host, name| {
+        Box::pin(async move { Runtime(Arc::clone(host)).tool(name).await })
+    }));
 }
 
 impl fmt::Debug for RuntimeBuilder {

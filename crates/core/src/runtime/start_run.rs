@@ -265,6 +265,9 @@ impl<T> fmt::Debug for StartRun<'_, T> {
             Described::Workflow(workflow) => workflow.as_ref().map(|(spec, _)| &spec.name),
             Described::Named(name, _) => Ok(name),
         };
-        f.debug_struct("StartRun").field("workflow", &workflow).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("StartRun")
+            .field("workflow", &workflow)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

@@ -80,7 +80,9 @@ impl CompensationReport {
         let (mut why, mut left) = (None, Vec::new());
         for event in events.iter().filter(|event| event.path.is_root()) {
             match &event.kind {
-                EventKind::RunCompensating { error, cancelled, .. } => why = Some((error, cancelled)),
+                EventKind::RunCompensating { error, cancelled, .. } => {
+                    why = Some((error, cancelled));
+                }
                 EventKind::RunCompensated { left: of, .. } => left.clone_from(of),
                 _ => {}
             }
@@ -95,7 +97,9 @@ impl CompensationReport {
         for left in left {
             let path = left.path.to_string();
             match calls.iter_mut().find(|call| call.path == path) {
-                Some(call) => (call.status, call.problem) = (UndoStatus::NotUndone, Some(left.problem)),
+                Some(call) => {
+                    (call.status, call.problem) = (UndoStatus::NotUndone, Some(left.problem));
+                }
                 // The call is recorded in an event that this release cannot read.
                 None => calls.push(UndoReport {
                     path,
@@ -117,10 +121,19 @@ impl UndoReport {
         let asks = asks.map(ToString::to_string);
         let (status, problem) = match state {
             CompensationState::Owed { begun: false, .. } => (UndoStatus::Owed, None),
-            CompensationState::Owed { begun: true, .. } | CompensationState::Interrupted => (UndoStatus::Running, None),
+            CompensationState::Owed { begun: true, .. } | CompensationState::Interrupted => {
+                (UndoStatus::Running, None)
+            }
             CompensationState::Undone => (UndoStatus::Undone, None),
             CompensationState::Left(problem) => (UndoStatus::NotUndone, Some(problem)),
         };
-        Self { path: call.path.to_string(), tool: call.tool().into(), by: call.by, status, problem, asks }
+        Self {
+            path: call.path.to_string(),
+            tool: call.tool().into(),
+            by: call.by,
+            status,
+            problem,
+            asks,
+        }
     }
 }

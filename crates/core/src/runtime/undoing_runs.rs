@@ -28,7 +28,9 @@ impl Runtime {
         let started = read.beginning(run)?.clone();
         let own = RunData::resumed(&self.host().factories, run, &started)?;
         let journal = Journal::new(Arc::clone(store), Some(epoch));
-        let shared = Arc::new(RunShared::new(run.clone(), self.host(), Some(journal)).with_own(Some(own), None));
+        let shared = Arc::new(
+            RunShared::new(run.clone(), self.host(), Some(journal)).with_own(Some(own), None),
+        );
         can_compensate(self.host(), run, &started.name().into(), Some(&shared.resources())).await?;
         let RunJournal { offset, events, kept } = read;
         shared.restore(offset, kept, events);

@@ -26,7 +26,11 @@ pub(super) fn is_unknown(host: &Host, toolset: &ToolsetRef) -> bool {
 impl Runtime {
     /// Returns a runtime that resolves graphs as for the start of a run: toolsets that were
     /// unavailable remain unknown.
-    pub(super) async fn reader_for_run(&self, store: &Arc<dyn Store>, run: &RunId) -> Result<Self, StoreError> {
+    pub(super) async fn reader_for_run(
+        &self,
+        store: &Arc<dyn Store>,
+        run: &RunId,
+    ) -> Result<Self, StoreError> {
         match given(self.host(), |given| &given.toolsets).is_empty() {
             true => Ok(self.clone()),
             false => {
@@ -48,8 +52,10 @@ impl Runtime {
             return Ok(self.clone());
         }
         let stored = store.definition(parts).await?;
-        let definition: Definition = stored.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
-        let unknown: BTreeSet<String> = definition.unknown_toolsets().map(ToOwned::to_owned).collect();
+        let definition: Definition =
+            stored.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+        let unknown: BTreeSet<String> =
+            definition.unknown_toolsets().map(ToOwned::to_owned).collect();
         if unknown.is_empty() {
             return Ok(self.clone());
         }

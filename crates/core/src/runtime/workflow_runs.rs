@@ -16,16 +16,20 @@ use crate::event::{EventKind, PauseReason, Redefined, RunId, WorkflowStarted};
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::run::{
-    Ended, Found, Journal, Reservation, RunData, RunHandle, RunJournal, RunOptions, RunShared, attach, deliver,
-    read_events, read_journal,
+    Ended, Found, Journal, Reservation, RunData, RunHandle, RunJournal, RunOptions, RunShared,
+    attach, deliver, read_events, read_journal,
 };
-use crate::store::{Epoch, RunFilter, RunList, RunRecord, RunStatus, Store, StoreError, StoreErrorKind};
+use crate::store::{
+    Epoch, RunFilter, RunList, RunRecord, RunStatus, Store, StoreError, StoreErrorKind,
+};
 use crate::tool::StartedCompensation;
 use crate::value::{Encoded, NodeValue};
 use crate::workflow::driver::{CompensatingRun, WorkflowRun, places_of_saved};
 use crate::workflow::input_object::from_object;
 use crate::workflow::spec::Spec;
-use crate::workflow::{Graph, Inputs, IntoInputs, IntoNamedInputs, IntoWorkflow, Workflow, begun, check_needs};
+use crate::workflow::{
+    Graph, Inputs, IntoInputs, IntoNamedInputs, IntoWorkflow, Workflow, begun, check_needs,
+};
 
 /// Result of [`Runtime::recover`], oldest run first.
 #[derive(Debug, Default)]
@@ -61,11 +65,22 @@ impl Runtime {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub fn start<W: IntoWorkflow>(&self, workflow: W, input: impl IntoInputs<W::In>) -> StartRun<'_, W::Out> {
+    pub fn start<W: IntoWorkflow>(
+        &self,
+        workflow: W,
+        input: impl IntoInputs<W::In>,
+    ) -> StartRun<'_, W::Out> {
         let workflow = workflow.into_workflow();
-        let inputs = input.into_inputs().encode().map_err(|error| Error::value(&workflow.spec().name, &error));
+        let inputs = input
+            .into_inputs()
+            .encode()
+            .map_err(|error| Error::value(&workflow.spec().name, &error));
         let described = inputs.map(|inputs| (Arc::clone(workflow.spec()), inputs));
-        StartRun::new(self, Described::Workflow(described), Box::new(decoder::<W::In, W::Out>(&workflow)))
+        StartRun::new(
+            self,
+            Described::Workflow(described),
+            Box::new(decoder::<W::In, W::Out>(&workflow)),
+        )
     }
 
     /// Starts a run like [`start`](Self::start), of a workflow that is registered with this runtime
@@ -77,14 +92,22 @@ impl Runtime {
     /// names and types. If a tool of a node cannot be fetched, only the node fails, with
     /// [`FailureKind::Toolset`](crate::error::FailureKind::Toolset).
     #[doc(alias = "run_workflow")]
-    pub fn start_named(&self, name: impl WorkflowName, input: impl IntoNamedInputs) -> StartRun<'_, Encoded> {
+    pub fn start_named(
+        &self,
+        name: impl WorkflowName,
+        input: impl IntoNamedInputs,
+    ) -> StartRun<'_, Encoded> {
         let name = Arc::from(name.as_name());
         let input = input.into_named_inputs().map_err(|error| Error::value(&name, &error));
         StartRun::new(self, Described::Named(name, input), Box::new(undecoded))
     }
 
     /// Returns a workflow by name with its checked inputs. The toolsets that it names are fetched.
-    pub(super) async fn named(&self, name: &Arc<str>, input: &Encoded) -> Result<(Arc<Spec>, Vec<Encoded>)> {
+    pub(super) async fn named(
+        &self,
+        name: &Arc<str>,
+        input: &Encoded,
+    ) -> Result<(Arc<Spec>, Vec<Encoded>)> {
         let spec = self.fetched_workflow_spec(name).await?;
         let wrong = |problem| Error::Input { workflow: Arc::clone(name), problem };
         let inputs = from_object(&spec.input_names(), input).map_err(wrong)?;
@@ -111,7 +134,8 @@ impl Runtime {
                 Found::Live(_) => return Err(StoreError::exists(&run).into()),
             },
         };
-        let (shared, terms) = begun(self.host(), spec, options, &self.host().scopes, self.host().new_journal())?;
+        let (shared, terms) =
+            begun(self.host(), spec, options, &self.host().scopes, self.host().new_journal())?;
         if let Some(store) = self.store() {
             self.put_definition(store, spec).await?;
         }
@@ -149,7 +173,9 @@ impl Runtime {
         self.host().put_parts(spec.parts()).await?;
         #[cfg(feature = "documents")]
         self.put_documents(store, spec).await?;
-        let Some(live) = self.host().live.as_ref().filter(|live| live.lacks_definition(spec.hash())) else {
+        let Some(live) =
+            self.host().live.as_ref().filter(|live| live.lacks_definition(spec.hash()))
+        else {
             return Ok(());
         };
         store.put_definition(spec.hash(), Graph::from_plan(spec).to_json().to_string()).await?;
@@ -182,7 +208,9 @@ impl Runtime {
     ) -> Result<RunHandle<Encoded>> {
         let store = self.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
-        let Some(reservation) = self.reserve_unless_executed(run).await? else { return self.attach(run).await };
+        let Some(reservation) = self.reserve_unless_executed(run).await? else {
+            return self.attach(run).await;
+        };
         match self.resume_record(reservation, &store, &record, begins).await {
             Ok(handle) => Ok(handle),
             Err(error) => Err(explained(error, &store, run).await),
@@ -201,8 +229,14 @@ impl Runtime {
         workflow: &Workflow<In, Out>,
     ) -> Result<RunHandle<Out>> {
         let live = self.host().live.as_ref().and_then(|live| live.get(run));
-        if live.and_then(|live| live.log.definition()).is_some_and(|hash| hash == *workflow.spec().hash()) {
-            return Ok(RunHandle::from_task(attach(self.host(), run).await?, decoder::<In, Out>(workflow)));
+        if live
+            .and_then(|live| live.log.definition())
+            .is_some_and(|hash| hash == *workflow.spec().hash())
+        {
+            return Ok(RunHandle::from_task(
+                attach(self.host(), run).await?,
+                decoder::<In, Out>(workflow),
+            ));
         }
         self.resume_spec(run, workflow.spec(), decoder::<In, Out>(workflow)).await
     }
@@ -223,7 +257,8 @@ impl Runtime {
             self.require_store()?.list_with_unreadable(RunFilter::unfinished()).await?;
         // The store lists the newest run first, but the oldest should continue first.
         runs.reverse();
-        let found = futures_util::stream::iter(runs).map(|run| async move { (self.recover_one(&run).await, run) });
+        let found = futures_util::stream::iter(runs)
+            .map(|run| async move { (self.recover_one(&run).await, run) });
         let mut found = found.buffered(AT_ONCE);
         let mut recovered = Recovered::default();
         recovered.left.extend(unreadable.into_iter().map(|(run, error)| (run, error.into())));
@@ -281,12 +316,14 @@ impl Runtime {
                 // missing.
                 let may_lack = record.status == RunStatus::Compensating;
                 #[cfg(feature = "documents")]
-                let may_lack = may_lack || found.is_err() && self.has_documents(store, definition).await;
+                let may_lack =
+                    may_lack || found.is_err() && self.has_documents(store, definition).await;
                 let version = match found {
                     Err(error) if !may_lack => return Err(error),
                     found => Version::OfName(found, reader),
                 };
-                let (shared, resumed) = self.resume_journal(reservation, store, &record.run_id, version).await?;
+                let (shared, resumed) =
+                    self.resume_journal(reservation, store, &record.run_id, version).await?;
                 begins(&shared);
                 Ok(RunHandle::spawn(shared, resumed.run_through(), undecoded))
             }
@@ -323,7 +360,8 @@ impl Runtime {
         let Some(reservation) = self.reserve_unless_executed(run).await? else {
             return Err(ControlError::state("resumed", "running in this process").into());
         };
-        match self.resume_journal(reservation, &store, run, Version::AtHand(Arc::clone(spec))).await {
+        match self.resume_journal(reservation, &store, run, Version::AtHand(Arc::clone(spec))).await
+        {
             Ok((shared, resumed)) => Ok(RunHandle::spawn(shared, resumed.run_through(), decode)),
             Err(error) => Err(explained(error, &store, run).await),
         }
@@ -360,7 +398,8 @@ impl Runtime {
         let journal_read = read_journal(store, run).await?;
         // A compensating run executes no part of the workflow, so its definition does not matter.
         if let Some(begun) = StartedCompensation::from_journal(journal_read.all()) {
-            let (shared, run) = self.prepare_compensation(run, journal_read, begun, (store, epoch)).await?;
+            let (shared, run) =
+                self.prepare_compensation(run, journal_read, begun, (store, epoch)).await?;
             return Ok((shared, ResumedRun::Undoing(run)));
         }
         let journal = Journal::new(Arc::clone(store), Some(epoch));
@@ -372,7 +411,9 @@ impl Runtime {
             #[cfg(feature = "documents")]
             Version::OfName(found, reader) => {
                 let parts = journal_read.parts();
-                reader.version_of_run(store, (&started.name, &definition, parts.as_deref()), found).await?
+                reader
+                    .version_of_run(store, (&started.name, &definition, parts.as_deref()), found)
+                    .await?
             }
             #[cfg(not(feature = "documents"))]
             Version::OfName(found, _) => found?,
@@ -410,7 +451,10 @@ impl Runtime {
                 shared.close_invalidated(&forgotten);
                 let parts = Arc::clone(&spec.parts().id);
                 let places = places_of_saved(spec, &shared);
-                Some(Arc::new(Redefined::new(Some(Arc::clone(spec.hash())), forgotten, parts).with_places(places)))
+                Some(Arc::new(
+                    Redefined::new(Some(Arc::clone(spec.hash())), forgotten, parts)
+                        .with_places(places),
+                ))
             }
         };
         shared.record(StepPath::root(), EventKind::recovered(redefined));
@@ -436,17 +480,27 @@ impl Runtime {
         let new = Graph::from_plan(spec);
         let old: Option<Graph> =
             store.definition(definition).await?.and_then(|graph| serde_json::from_str(&graph).ok());
-        let differing = old.as_ref().map_or_else(|| all_names(&new), |old| changed_nodes(old, &new));
+        let differing =
+            old.as_ref().map_or_else(|| all_names(&new), |old| changed_nodes(old, &new));
         if self.changes() != Changes::AcceptAll {
-            return Err(Error::DefinitionChanged { workflow: Arc::clone(&started.name), nodes: differing });
+            return Err(Error::DefinitionChanged {
+                workflow: Arc::clone(&started.name),
+                nodes: differing,
+            });
         }
-        let gone = old.iter().flat_map(|old| &old.nodes).map(|node| &node.name).filter(|name| new.node(name).is_none());
+        let gone = old
+            .iter()
+            .flat_map(|old| &old.nodes)
+            .map(|node| &node.name)
+            .filter(|name| new.node(name).is_none());
         let forgotten: Vec<String> = differing.into_iter().chain(gone.cloned()).collect();
         // Reads all events: a snapshot omits the events below a finished node.
         let wrote = written(old.as_ref(), &read_events(store, run, 0).await?, &forgotten);
         match wrote.is_empty() {
             true => Ok(forgotten),
-            false => Err(Error::WriteForgotten { workflow: Arc::clone(&started.name), nodes: wrote }),
+            false => {
+                Err(Error::WriteForgotten { workflow: Arc::clone(&started.name), nodes: wrote })
+            }
         }
     }
 }
@@ -456,7 +510,10 @@ enum Version {
     AtHand(Arc<Spec>),
     /// The workflow with the recorded name, and the runtime that loads other versions: a run of a
     /// document may have started with a different version.
-    #[cfg_attr(not(feature = "documents"), allow(dead_code, reason = "only documents have other versions"))]
+    #[cfg_attr(
+        not(feature = "documents"),
+        allow(dead_code, reason = "only documents have other versions")
+    )]
     OfName(Result<Arc<Spec>>, Runtime),
 }
 
@@ -470,7 +527,9 @@ impl ResumedRun {
     fn run_through(self) -> BoxFuture<'static, Result<Ended>> {
         match self {
             Self::Workflow(run) => Box::pin(run_to_end(*run)),
-            Self::Undoing(run) => Box::pin(async move { run.run_through().await.map(Ended::Workflow) }),
+            Self::Undoing(run) => {
+                Box::pin(async move { run.run_through().await.map(Ended::Workflow) })
+            }
         }
     }
 }
@@ -485,7 +544,9 @@ async fn run_to_end(run: WorkflowRun) -> Result<Ended> {
 pub(super) fn undecoded(ended: Ended) -> Result<Encoded> {
     match ended {
         Ended::Workflow(output) => Ok(output),
-        Ended::Agent(_) => Err(Error::Lost { reason: "an agent's run is not one of a workflow".to_owned() }),
+        Ended::Agent(_) => {
+            Err(Error::Lost { reason: "an agent's run is not one of a workflow".to_owned() })
+        }
     }
 }
 

@@ -146,7 +146,9 @@ impl Session {
             None if self.must_exist || self.after.is_some() => Err(StoreError::no_session(id)),
             None => Ok(SessionPlace::new(Arc::clone(id), 1, None)),
             Some(known) => {
-                if let Some(unfinished) = known.unfinished.as_ref().filter(|unfinished| *unfinished != run) {
+                if let Some(unfinished) =
+                    known.unfinished.as_ref().filter(|unfinished| *unfinished != run)
+                {
                     return Err(StoreError::session_busy(id, unfinished));
                 }
                 let after = self.after.clone().or_else(|| known.head.clone());
@@ -161,7 +163,8 @@ impl Session {
     /// `io` if the id is empty or too long.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let problem = match self.id.as_ref().map(|id| id.len()) {
-            Some(0) => "a session's id is empty; give it one, or begin one with `Session::begin`".to_owned(),
+            Some(0) => "a session's id is empty; give it one, or begin one with `Session::begin`"
+                .to_owned(),
             Some(bytes) if bytes > Self::MAX_ID => {
                 format!("a session's id has {bytes} bytes; it may have {} at most", Self::MAX_ID)
             }

@@ -68,16 +68,24 @@ impl Window {
         if !self.has_room() {
             return false;
         }
-        let question: Vec<_> =
-            run.messages.iter().take_while(|message| message.role() == Role::User).cloned().collect();
+        let question: Vec<_> = run
+            .messages
+            .iter()
+            .take_while(|message| message.role() == Role::User)
+            .cloned()
+            .collect();
         let answer = Arc::new(Message::assistant(run.answer));
         let whole = self.whole(run.number, run.messages, &answer);
         let taken = match self.fits(&whole) {
             true => whole,
             false => {
                 // Second choice: question and answer without the calls. Third choice: both cut.
-                let full = || question.iter().cloned().chain([Arc::clone(&answer)]).collect::<Vec<_>>();
-                match [full(), self.cut(&question, &answer)].into_iter().find(|short| self.fits(short)) {
+                let full =
+                    || question.iter().cloned().chain([Arc::clone(&answer)]).collect::<Vec<_>>();
+                match [full(), self.cut(&question, &answer)]
+                    .into_iter()
+                    .find(|short| self.fits(short))
+                {
                     Some(short) => short,
                     None => {
                         // The history has no gaps: after a run that does not fit, no older run is
@@ -90,7 +98,9 @@ impl Window {
         };
         self.tokens_left -= tokens(&taken);
         self.runs_left -= 1;
-        self.ids.extend(taken.iter().flat_map(|message| message.tool_calls()).map(|call| call.id.clone()));
+        self.ids.extend(
+            taken.iter().flat_map(|message| message.tool_calls()).map(|call| call.id.clone()),
+        );
         self.taken.push(taken);
         true
     }
@@ -104,15 +114,26 @@ impl Window {
     fn cut(&self, question: &[Arc<Message>], answer: &Arc<Message>) -> Vec<Arc<Message>> {
         let room = self.limits.tokens as usize;
         let each = room / QUARTER as usize / question.len().max(1);
-        let cut = |message: &Arc<Message>, most: usize| match tokens(std::slice::from_ref(message)) > most {
+        let cut = |message: &Arc<Message>, most: usize| match tokens(std::slice::from_ref(message))
+            > most
+        {
             true => Arc::new(cut_message(message, most * TOKEN)),
             false => Arc::clone(message),
         };
-        question.iter().map(|message| cut(message, each)).chain([cut(answer, room / QUARTER as usize)]).collect()
+        question
+            .iter()
+            .map(|message| cut(message, each))
+            .chain([cut(answer, room / QUARTER as usize)])
+            .collect()
     }
 
     /// Returns all messages of a run, with the answer as the last one.
-    fn whole(&self, number: u64, messages: Vec<Arc<Message>>, answer: &Arc<Message>) -> Vec<Arc<Message>> {
+    fn whole(
+        &self,
+        number: u64,
+        messages: Vec<Arc<Message>>,
+        answer: &Arc<Message>,
+    ) -> Vec<Arc<Message>> {
         let limit = self.limits.tool_tokens as usize * TOKEN;
         let mut whole: Vec<_> = messages
             .into_iter()
@@ -132,13 +153,16 @@ impl Window {
 
     /// Returns the message with unique call ids and shortened results.
     fn with_unique_calls(&self, message: &Message, number: u64, limit: usize) -> Message {
-        let id = |id: &str| (is_generated_id(id) || self.ids.contains(id)).then(|| of_run(id, number));
+        let id =
+            |id: &str| (is_generated_id(id) || self.ids.contains(id)).then(|| of_run(id, number));
         let part = |part: &Part| match part {
             Part::ToolCall(call) => match id(&call.id) {
                 Some(id) => Part::ToolCall(Arc::new(ToolCall { id, ..ToolCall::clone(call) })),
                 None => part.clone(),
             },
-            Part::ToolResult(result) => Part::ToolResult(shortened(result, id(&result.call_id), limit)),
+            Part::ToolResult(result) => {
+                Part::ToolResult(shortened(result, id(&result.call_id), limit))
+            }
             other => other.clone(),
         };
         Message::new(message.role(), message.parts().iter().map(part).collect::<Vec<_>>())
@@ -192,7 +216,10 @@ fn shortened(result: &Arc<ToolResult>, id: Option<String>, limit: usize) -> Arc<
             true => serde_json::Value::String(text.clone()).to_string(),
             false => text.clone(),
         };
-        short.content = short.content.is_some().then(|| Box::new(ToolContent { text: Some(text), parts: Vec::new() }));
+        short.content = short
+            .content
+            .is_some()
+            .then(|| Box::new(ToolContent { text: Some(text), parts: Vec::new() }));
     }
     Arc::new(short)
 }
@@ -200,7 +227,10 @@ fn shortened(result: &Arc<ToolResult>, id: Option<String>, limit: usize) -> Arc<
 /// Reduces a message to its text, with at most `limit` bytes.
 fn cut_message(message: &Message, limit: usize) -> Message {
     let files = message.parts().iter().filter(|part| matches!(part, Part::Media(_))).count();
-    Message::new(message.role(), vec![Part::Text { text: beginning(&message.text(), limit, files) }])
+    Message::new(
+        message.role(),
+        vec![Part::Text { text: beginning(&message.text(), limit, files) }],
+    )
 }
 
 /// Returns at most `limit` bytes from the beginning of a string, followed by a note about the
@@ -232,7 +262,9 @@ fn tokens(messages: &[Arc<Message>]) -> usize {
         // A small inline file costs no more than its data.
         Part::Media(file) => (FILE * TOKEN).min(file.url.len()),
     };
-    let of = |message: &Arc<Message>| FRAME + message.parts().iter().map(|one| FRAME + part(one)).sum::<usize>();
+    let of = |message: &Arc<Message>| {
+        FRAME + message.parts().iter().map(|one| FRAME + part(one)).sum::<usize>()
+    };
     messages.iter().map(of).sum::<usize>().div_ceil(TOKEN)
 }
 
@@ -247,7 +279,8 @@ mod tests {
 
     /// Returns a run with a question, a call and an answer.
     fn past(number: u64, id: &str, result: &str) -> PastRun {
-        let result = ToolResult::new(&call(id), ToolStatus::Success, serde_json::json!(result).to_string());
+        let result =
+            ToolResult::new(&call(id), ToolStatus::Success, serde_json::json!(result).to_string());
         let messages = vec![
             Message::user(format!("question {number}")),
             Message::new(Role::Assistant, vec![Part::ToolCall(call(id))]),
@@ -274,7 +307,10 @@ mod tests {
 
     #[test]
     fn the_newest_runs_are_taken_in_their_order() {
-        let taken = filled(SessionWindow::default().runs(2), (1..=9).rev().map(|n| past(n, "call_1_1", "found")));
+        let taken = filled(
+            SessionWindow::default().runs(2),
+            (1..=9).rev().map(|n| past(n, "call_1_1", "found")),
+        );
         assert_eq!(taken.len(), 8);
         assert_eq!(taken.messages()[0].text(), "question 8");
         assert_eq!(taken.last().unwrap().text(), "answer 9");
@@ -287,7 +323,8 @@ mod tests {
         let whole = tokens(&past(1, "x", &"long ".repeat(100)).messages);
         let limits = SessionWindow::default().tokens(u32::try_from(whole + 40).unwrap());
         let taken = filled(limits, (1..=3).rev().map(|n| past(n, "x", &"long ".repeat(100))));
-        let texts: Vec<_> = taken.messages().iter().map(|message| message.text().into_owned()).collect();
+        let texts: Vec<_> =
+            taken.messages().iter().map(|message| message.text().into_owned()).collect();
         assert_eq!(texts, ["question 2", "answer 2", "question 3", "", "", "answer 3"]);
         let nothing = filled(SessionWindow::default().tokens(3), [past(1, "x", "found")]);
         assert!(nothing.is_empty());
@@ -298,18 +335,28 @@ mod tests {
     fn a_question_that_fits_no_window_is_cut_and_hides_nothing_before_it() {
         let mut pasted = past(2, "x", "found");
         pasted.messages[0] = Arc::new(Message::user("a page ".repeat(20_000)));
-        let taken = filled(SessionWindow::default(), [past(3, "x", "found"), pasted, past(1, "x", "found")]);
-        let texts: Vec<_> = taken.messages().iter().map(|message| message.text().into_owned()).collect();
+        let taken = filled(
+            SessionWindow::default(),
+            [past(3, "x", "found"), pasted, past(1, "x", "found")],
+        );
+        let texts: Vec<_> =
+            taken.messages().iter().map(|message| message.text().into_owned()).collect();
         assert_eq!(texts.len(), 4 + 2 + 4);
         assert_eq!((&*texts[0], &*texts[5], &*texts[9]), ("question 1", "answer 2", "answer 3"));
         assert!(
-            texts[4].starts_with("a page a page") && texts[4].ends_with("\n[124000 more bytes left out]"),
+            texts[4].starts_with("a page a page")
+                && texts[4].ends_with("\n[124000 more bytes left out]"),
             "{}",
             texts[4]
         );
         // Answers are cut too, and so are the files of a question.
         let mut shown = past(1, "x", "found");
-        let photo = || Part::Media(crate::message::Media::new("image/png", "https://example.com/a.png".repeat(400)));
+        let photo = || {
+            Part::Media(crate::message::Media::new(
+                "image/png",
+                "https://example.com/a.png".repeat(400),
+            ))
+        };
         let photos = std::iter::repeat_with(photo).take(20);
         let asked = [Part::Text { text: "What is there?".into() }].into_iter().chain(photos);
         shown.messages[0] = Arc::new(Message::new(Role::User, asked.collect::<Vec<_>>()));
@@ -321,7 +368,8 @@ mod tests {
 
     #[test]
     fn long_results_are_cut_at_a_character() {
-        let taken = filled(SessionWindow::default().tool_tokens(1), [past(1, "x", "h\u{e9}\u{e9}\u{e9}")]);
+        let taken =
+            filled(SessionWindow::default().tool_tokens(1), [past(1, "x", "h\u{e9}\u{e9}\u{e9}")]);
         let result = taken.messages()[2].results().next().unwrap();
         assert_eq!(result.text(), "h\u{e9}\n[4 more bytes left out]");
         serde_json::from_str::<String>(&result.output).unwrap();
@@ -329,10 +377,16 @@ mod tests {
 
     #[test]
     fn an_id_that_two_runs_have_gets_the_number_of_the_earlier_one() {
-        let taken =
-            filled(SessionWindow::default(), [past(3, "call_0", "a"), past(2, "call_0", "b"), past(1, "it", "c")]);
-        let calls: Vec<_> =
-            taken.messages().iter().flat_map(|message| message.tool_calls()).map(|call| &*call.id).collect();
+        let taken = filled(
+            SessionWindow::default(),
+            [past(3, "call_0", "a"), past(2, "call_0", "b"), past(1, "it", "c")],
+        );
+        let calls: Vec<_> = taken
+            .messages()
+            .iter()
+            .flat_map(|message| message.tool_calls())
+            .map(|call| &*call.id)
+            .collect();
         assert_eq!(calls, ["it", "call_r2_0", "call_0"]);
         assert!(taken.open_calls().is_empty());
     }

@@ -63,8 +63,12 @@ pub(crate) fn transcript(front: Option<&str>, is_whole: bool, messages: &[Arc<Me
         for part in message.parts() {
             let _ = match part {
                 Part::Text { text: said } => writeln!(text, "{who}: {said}"),
-                Part::ToolCall(call) => writeln!(text, "{who} calls {}: {}", call.name, call.arguments),
-                Part::ToolResult(result) => writeln!(text, "{} answers: {}", result.name, result.text()),
+                Part::ToolCall(call) => {
+                    writeln!(text, "{who} calls {}: {}", call.name, call.arguments)
+                }
+                Part::ToolResult(result) => {
+                    writeln!(text, "{} answers: {}", result.name, result.text())
+                }
                 Part::Media(file) => writeln!(text, "{who}: [a file, {}]", file.mime_type),
                 _ => Ok(()),
             };

@@ -78,7 +78,9 @@ impl StateOwner {
     /// Splits the text of a key into owner and name.
     pub(crate) fn split(text: &str) -> (Self, &str) {
         let with_prefix = Self::ALL.into_iter().filter(|owner| !owner.prefix().is_empty());
-        let found = with_prefix.filter_map(|owner| Some((owner, text.strip_prefix(owner.prefix())?))).next();
+        let found = with_prefix
+            .filter_map(|owner| Some((owner, text.strip_prefix(owner.prefix())?)))
+            .next();
         found.unwrap_or((Self::Session, text))
     }
 }

@@ -15,8 +15,7 @@ use crate::value::Encoded;
 pub(crate) const MOST_SAVED: usize = 1 << 20;
 
 /// Message for a change in a step that must not change the state.
-pub(crate) const IN_TAP: &str =
-    "this step is a tap, which sees the state and changes nothing of it; do it in another step, or remove `tap`";
+pub(crate) const IN_TAP: &str = "this step is a tap, which sees the state and changes nothing of it; do it in another step, or remove `tap`";
 
 /// Message for a step that exceeds this limit.
 pub(crate) fn too_much_saved(size: usize) -> String {
@@ -67,7 +66,11 @@ struct Written {
 impl From<Written> for SavedByStep {
     fn from(Written { place, set, remove, artifacts }: Written) -> Self {
         let set = set.into_iter().map(|(key, value)| (key, Some(value)));
-        Self { place, changes: remove.into_iter().map(|key| (key, None)).chain(set).collect(), artifacts }
+        Self {
+            place,
+            changes: remove.into_iter().map(|key| (key, None)).chain(set).collect(),
+            artifacts,
+        }
     }
 }
 
@@ -135,7 +138,8 @@ impl SavedByStep {
 
     /// Applies changes that were saved after these.
     pub(crate) fn apply(&mut self, later: &Self) {
-        self.changes.extend(later.changes.iter().map(|(key, value)| (Arc::clone(key), value.clone())));
+        self.changes
+            .extend(later.changes.iter().map(|(key, value)| (Arc::clone(key), value.clone())));
         for artifact in &later.artifacts {
             if !self.artifacts.contains(artifact) {
                 self.artifacts.push(artifact.clone());
@@ -152,8 +156,10 @@ impl SavedByStep {
         let of = |(key, value): (&Arc<str>, &Option<Encoded>)| {
             key.len() + value.as_ref().map_or(0, |value| value.as_str().len()) + 8
         };
-        let artifact = |artifact: &ArtifactRef| artifact.name.len() + artifact.media_type.len() + 160;
-        self.changes.iter().map(of).sum::<usize>() + self.artifacts.iter().map(artifact).sum::<usize>()
+        let artifact =
+            |artifact: &ArtifactRef| artifact.name.len() + artifact.media_type.len() + 160;
+        self.changes.iter().map(of).sum::<usize>()
+            + self.artifacts.iter().map(artifact).sum::<usize>()
     }
 
     /// Returns the part that is recorded, without `temp:` keys. Returns `None` if it is empty.

@@ -46,7 +46,10 @@ type Wrong = (String, String);
 /// assert!(StateTransform::map("letter", "Dear {name").is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", expecting = "a change of the state, such as {\"drop\": [\"draft\"]}")]
+#[serde(
+    rename_all = "snake_case",
+    expecting = "a change of the state, such as {\"drop\": [\"draft\"]}"
+)]
 #[non_exhaustive]
 #[doc(alias = "TransformSemantics")]
 pub enum StateTransform {
@@ -76,7 +79,10 @@ pub enum StateTransform {
 /// sources replace fields of earlier ones. A single value is copied unchanged. Values of a
 /// different kind or of different kinds are an error that names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a merge, such as {\"sources\": [\"law\", \"market\"], \"into\": \"notes\"}")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a merge, such as {\"sources\": [\"law\", \"market\"], \"into\": \"notes\"}"
+)]
 #[non_exhaustive]
 pub struct StateMerge {
     /// Keys of the values, in order. They are not changed.
@@ -112,7 +118,10 @@ impl StateTransform {
     }
 
     /// Combines several values into one. Texts are joined with a line break.
-    pub fn merge<K: Into<String>>(sources: impl IntoIterator<Item = K>, into: impl Into<String>) -> Self {
+    pub fn merge<K: Into<String>>(
+        sources: impl IntoIterator<Item = K>,
+        into: impl Into<String>,
+    ) -> Self {
         let sources = sources.into_iter().map(Into::into).collect();
         Self::Merge(StateMerge { sources, into: into.into(), separator: line_break() })
     }
@@ -128,7 +137,9 @@ impl StateTransform {
     }
 
     /// Moves values from the first key of each pair to the second.
-    pub fn rename<F: Into<String>, T: Into<String>>(keys: impl IntoIterator<Item = (F, T)>) -> Self {
+    pub fn rename<F: Into<String>, T: Into<String>>(
+        keys: impl IntoIterator<Item = (F, T)>,
+    ) -> Self {
         Self::Rename(keys.into_iter().map(|(from, to)| (from.into(), to.into())).collect())
     }
 
@@ -153,14 +164,19 @@ impl StateTransform {
             Self::Pick(_) => return None,
             Self::Drop(keys) => keys.iter().map(String::as_str).collect(),
             Self::Merge(merge) => BTreeSet::from([merge.into.as_str()]),
-            Self::Rename(keys) => keys.iter().flat_map(|(from, to)| [from.as_str(), to.as_str()]).collect(),
+            Self::Rename(keys) => {
+                keys.iter().flat_map(|(from, to)| [from.as_str(), to.as_str()]).collect()
+            }
             Self::Default(values) => values.keys().map(String::as_str).collect(),
             Self::Map(texts) => texts.keys().map(String::as_str).collect(),
         })
     }
 
     /// Returns the keys that it may set.
-    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+    #[cfg_attr(
+        not(feature = "dynamic"),
+        allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+    )]
     pub(crate) fn set_keys(&self) -> Vec<&str> {
         match self {
             Self::Pick(_) | Self::Drop(_) => Vec::new(),
@@ -196,13 +212,15 @@ impl StateTransform {
     /// Returns the keys that transforms read and whose values outlive the run.
     pub(crate) fn lasting_keys(transforms: &[Self]) -> Vec<String> {
         let keys = transforms.iter().flat_map(Self::reads);
-        let lasting: BTreeSet<&str> = keys.filter(|key| StateOwner::split(key).0.outlives_runs()).collect();
+        let lasting: BTreeSet<&str> =
+            keys.filter(|key| StateOwner::split(key).0.outlives_runs()).collect();
         lasting.into_iter().map(str::to_owned).collect()
     }
 
     /// Returns the problems that do not depend on the state.
     pub(crate) fn problems(&self) -> Vec<String> {
-        let mut named: Vec<&str> = self.affected_keys().into_iter().flatten().chain(self.reads()).collect();
+        let mut named: Vec<&str> =
+            self.affected_keys().into_iter().flatten().chain(self.reads()).collect();
         if let Self::Pick(keys) = self {
             named.extend(keys.iter().map(String::as_str));
         }
@@ -214,7 +232,8 @@ impl StateTransform {
             .collect();
         match self {
             Self::Pick(keys) => {
-                let others = keys.iter().filter(|key| StateOwner::split(key).0 != StateOwner::Session);
+                let others =
+                    keys.iter().filter(|key| StateOwner::split(key).0 != StateOwner::Session);
                 problems.extend(others.map(|key| {
                     format!("`pick` says which keys of the session stay, and `{key}` stays in any case; remove it")
                 }));
@@ -225,7 +244,9 @@ impl StateTransform {
             Self::Rename(keys) => {
                 let mut seen = BTreeSet::new();
                 let twice = keys.values().filter(|to| !seen.insert(*to));
-                problems.extend(twice.map(|to| format!("two keys are renamed to `{to}`; give them different names")));
+                problems.extend(twice.map(|to| {
+                    format!("two keys are renamed to `{to}`; give them different names")
+                }));
             }
             _ => {}
         }
@@ -270,26 +291,35 @@ impl StateTransform {
             Self::Pick(keys) => {
                 let is_dropped = |key: &str| {
                     // Reserved keys belong to the runtime and are never removed.
-                    StateOwner::split(key).0 == StateOwner::Session && !is_reserved(key) && !keys.contains(key)
+                    StateOwner::split(key).0 == StateOwner::Session
+                        && !is_reserved(key)
+                        && !keys.contains(key)
                 };
-                let there = state.changes().filter(|(key, value)| value.is_some() && is_dropped(key));
+                let there =
+                    state.changes().filter(|(key, value)| value.is_some() && is_dropped(key));
                 there.map(|(key, _)| (key.to_owned(), None)).collect()
             }
             Self::Drop(keys) => keys.iter().map(|key| (key.clone(), None)).collect(),
-            Self::Merge(merge) => match merge.merged(value).map_err(|problem| (merge.into.clone(), problem))? {
-                Some(merged) => vec![(merge.into.clone(), Some(merged))],
-                None => Vec::new(),
-            },
+            Self::Merge(merge) => {
+                match merge.merged(value).map_err(|problem| (merge.into.clone(), problem))? {
+                    Some(merged) => vec![(merge.into.clone(), Some(merged))],
+                    None => Vec::new(),
+                }
+            }
             Self::Rename(keys) => {
                 // All values are read before a key is removed, so that two keys can be swapped.
-                let there: Vec<_> =
-                    keys.iter().filter_map(|(from, to)| Some((from, to, value(from)?.clone()))).collect();
+                let there: Vec<_> = keys
+                    .iter()
+                    .filter_map(|(from, to)| Some((from, to, value(from)?.clone())))
+                    .collect();
                 let gone = there.iter().map(|(from, ..)| ((*from).clone(), None));
-                gone.chain(there.iter().map(|(_, to, value)| ((*to).clone(), Some(value.clone())))).collect()
+                gone.chain(there.iter().map(|(_, to, value)| ((*to).clone(), Some(value.clone()))))
+                    .collect()
             }
             Self::Default(values) => {
                 let missing = values.iter().filter(|(key, _)| value(key).is_none());
-                let made = missing.map(|(key, value)| Ok((key.clone(), Some(encoded(key, value)?))));
+                let made =
+                    missing.map(|(key, value)| Ok((key.clone(), Some(encoded(key, value)?))));
                 made.collect::<Result<_, Wrong>>()?
             }
             Self::Map(texts) => {
@@ -333,7 +363,10 @@ impl<T: AsRef<[StateTransform]>> StateTransforms for T {
 }
 
 impl StateMerge {
-    fn merged<'v>(&self, value: impl Fn(&str) -> Option<&'v Encoded>) -> Result<Option<Encoded>, String> {
+    fn merged<'v>(
+        &self,
+        value: impl Fn(&str) -> Option<&'v Encoded>,
+    ) -> Result<Option<Encoded>, String> {
         let there: Vec<(&str, &Encoded)> =
             self.sources.iter().filter_map(|key| Some((key.as_str(), value(key)?))).collect();
         // A single value is copied, so its kind does not matter.
@@ -341,18 +374,28 @@ impl StateMerge {
             return Ok(there.first().map(|(_, value)| (*value).clone()));
         }
         let read = |(key, value): &(&str, &Encoded)| {
-            value.decode::<Value>().map_err(|error| format!("the value of `{key}` is not JSON: {error}"))
+            value
+                .decode::<Value>()
+                .map_err(|error| format!("the value of `{key}` is not JSON: {error}"))
         };
         let values = there.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let merged = if let Some(texts) = values.iter().map(Value::as_str).collect::<Option<Vec<_>>>() {
+        let merged = if let Some(texts) =
+            values.iter().map(Value::as_str).collect::<Option<Vec<_>>>()
+        {
             Value::String(texts.join(&self.separator))
         } else if let Some(lists) = values.iter().map(Value::as_array).collect::<Option<Vec<_>>>() {
             Value::Array(lists.into_iter().flatten().cloned().collect())
-        } else if let Some(objects) = values.iter().map(Value::as_object).collect::<Option<Vec<_>>>() {
-            let fields = objects.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
+        } else if let Some(objects) =
+            values.iter().map(Value::as_object).collect::<Option<Vec<_>>>()
+        {
+            let fields =
+                objects.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
             Value::Object(fields.collect::<Map<_, _>>())
         } else {
-            let kinds = there.iter().zip(&values).map(|((key, _), value)| format!("`{key}` is {}", kind(value)));
+            let kinds = there
+                .iter()
+                .zip(&values)
+                .map(|((key, _), value)| format!("`{key}` is {}", kind(value)));
             return Err(format!(
                 "{} are not merged: {}; all of them must be texts, lists or objects",
                 self.sources.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", "),
@@ -375,7 +418,8 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn encoded(key: &str, value: &Value) -> Result<Encoded, Wrong> {
-    Encoded::new(value).map_err(|error| (key.to_owned(), format!("the value has no JSON form: {error}")))
+    Encoded::new(value)
+        .map_err(|error| (key.to_owned(), format!("the value has no JSON form: {error}")))
 }
 
 /// Returns the state key of a placeholder, and the path within its value.
@@ -389,7 +433,10 @@ fn root(placeholder: &Placeholder) -> (&str, &[String]) {
 }
 
 /// Fills a template. Returns `None` if it is a single optional placeholder without a value.
-fn filled<'v>(text: &Template, value: impl Fn(&str) -> Option<&'v Encoded>) -> Result<Option<Value>, String> {
+fn filled<'v>(
+    text: &Template,
+    value: impl Fn(&str) -> Option<&'v Encoded>,
+) -> Result<Option<Value>, String> {
     let mut is_missing = false;
     let filled = text.filled(LARGEST_TEXT, |placeholder| {
         let (key, parts) = root(placeholder);
@@ -402,7 +449,9 @@ fn filled<'v>(text: &Template, value: impl Fn(&str) -> Option<&'v Encoded>) -> R
                 Ok(None)
             }
             Some(None) => Err(format!("the value of `{key}` has nothing at `{}`", parts.join("."))),
-            None => Err(format!("the state has no `{key}`; write `{{{key}?}}` where it may be missing")),
+            None => {
+                Err(format!("the state has no `{key}`; write `{{{key}?}}` where it may be missing"))
+            }
         }
     });
     let filled = filled.map_err(|error| error.to_string())?;
@@ -422,7 +471,9 @@ mod tests {
         let mut seen = SavedByStep::default();
         state.iter().for_each(|(key, value)| seen.change(key, Some(Encoded::new(value).unwrap())));
         let mut state = state.clone();
-        for (key, value) in StateTransform::changes(transforms, seen).map_err(|(_, problem)| problem)? {
+        for (key, value) in
+            StateTransform::changes(transforms, seen).map_err(|(_, problem)| problem)?
+        {
             match value {
                 Some(value) => drop(state.insert(key, value.decode().unwrap())),
                 None => drop(state.remove(&key)),
@@ -435,11 +486,17 @@ mod tests {
     fn naive(transform: &StateTransform, state: &Values) -> Values {
         let mut next = state.clone();
         match transform {
-            StateTransform::Pick(keys) => next.retain(|key, _| key.contains(':') || keys.contains(key)),
+            StateTransform::Pick(keys) => {
+                next.retain(|key, _| key.contains(':') || keys.contains(key));
+            }
             StateTransform::Drop(keys) => next.retain(|key, _| !keys.contains(key)),
             StateTransform::Merge(merge) => {
-                let texts: Vec<&str> =
-                    merge.sources.iter().filter_map(|key| state.get(key)).map(|text| text.as_str().unwrap()).collect();
+                let texts: Vec<&str> = merge
+                    .sources
+                    .iter()
+                    .filter_map(|key| state.get(key))
+                    .map(|text| text.as_str().unwrap())
+                    .collect();
                 if !texts.is_empty() {
                     next.insert(merge.into.clone(), texts.join(&merge.separator).into());
                 }
@@ -470,7 +527,8 @@ mod tests {
     }
 
     fn key() -> impl Strategy<Value = String> {
-        proptest::sample::select(&["a", "b", "c", "d", "user:a", "app:b", "temp:c"][..]).prop_map(str::to_owned)
+        proptest::sample::select(&["a", "b", "c", "d", "user:a", "app:b", "temp:c"][..])
+            .prop_map(str::to_owned)
     }
 
     fn session_key() -> impl Strategy<Value = String> {
@@ -486,12 +544,20 @@ mod tests {
         prop_oneof![
             proptest::collection::btree_set(session_key(), 0..4).prop_map(StateTransform::Pick),
             some().prop_map(StateTransform::Drop),
-            (proptest::collection::vec(key(), 1..4), key(), proptest::sample::select(&["\n", ", "][..]))
-                .prop_map(|(sources, into, separator)| StateTransform::merge_with(sources, into, separator)),
-            (some(), some()).prop_map(|(from, to)| StateTransform::rename(from.into_iter().zip(to))),
+            (
+                proptest::collection::vec(key(), 1..4),
+                key(),
+                proptest::sample::select(&["\n", ", "][..])
+            )
+                .prop_map(|(sources, into, separator)| StateTransform::merge_with(
+                    sources, into, separator
+                )),
+            (some(), some())
+                .prop_map(|(from, to)| StateTransform::rename(from.into_iter().zip(to))),
             proptest::collection::btree_map(key(), text(), 0..3).prop_map(StateTransform::Default),
             proptest::collection::btree_map(key(), key(), 0..3).prop_map(|texts| {
-                let text = |(key, of): (String, String)| (key, format!("<{{{of}?}}>").parse().unwrap());
+                let text =
+                    |(key, of): (String, String)| (key, format!("<{{{of}?}}>").parse().unwrap());
                 StateTransform::Map(texts.into_iter().map(text).collect())
             }),
         ]
@@ -527,7 +593,8 @@ mod tests {
     fn values_of_several_kinds_are_merged_by_their_kind() {
         let merged = |a: Value, b: Value| {
             let state = Values::from([("a".to_owned(), a), ("b".to_owned(), b)]);
-            after(&[StateTransform::merge(["a", "missing", "b"], "c")], &state).map(|state| state["c"].clone())
+            after(&[StateTransform::merge(["a", "missing", "b"], "c")], &state)
+                .map(|state| state["c"].clone())
         };
         assert_eq!(merged(json!("x"), json!("y")), Ok(json!("x\ny")));
         assert_eq!(merged(json!([1]), json!([2, 3])), Ok(json!([1, 2, 3])));
@@ -537,22 +604,34 @@ mod tests {
             error,
             "`a`, `missing`, `b` are not merged: `a` is a text, `b` is null; all of them must be texts, lists or objects"
         );
-        let alone = after(&[StateTransform::merge(["a"], "c")], &Values::from([("a".to_owned(), json!(7))])).unwrap();
+        let alone = after(
+            &[StateTransform::merge(["a"], "c")],
+            &Values::from([("a".to_owned(), json!(7))]),
+        )
+        .unwrap();
         assert_eq!(alone["c"], 7);
     }
 
     #[test]
     fn a_text_keeps_the_type_of_one_placeholder_and_leaves_out_what_is_missing() {
-        let state = Values::from([("order".to_owned(), json!({"items": ["lamp"], "city": "Rome"}))]);
+        let state =
+            Values::from([("order".to_owned(), json!({"items": ["lamp"], "city": "Rome"}))]);
         let map = |text: &str| {
-            after(&[StateTransform::map("to", text).unwrap()], &state).map(|state| state.get("to").cloned())
+            after(&[StateTransform::map("to", text).unwrap()], &state)
+                .map(|state| state.get("to").cloned())
         };
         assert_eq!(map("{order.items}"), Ok(Some(json!(["lamp"]))));
         assert_eq!(map("{state.order.city}!"), Ok(Some(json!("Rome!"))));
         assert_eq!(map("{nothing?}"), Ok(None));
         assert_eq!(map("<{nothing?}>"), Ok(Some(json!("<>"))));
-        assert!(map("{nothing}").unwrap_err().contains("the state has no `nothing`; write `{nothing?}` where"));
-        assert!(map("{order.town}").unwrap_err().contains("the value of `order` has nothing at `town`"));
+        assert!(
+            map("{nothing}")
+                .unwrap_err()
+                .contains("the state has no `nothing`; write `{nothing?}` where")
+        );
+        assert!(
+            map("{order.town}").unwrap_err().contains("the value of `order` has nothing at `town`")
+        );
         assert!(map(&"{order}".repeat(60_000)).unwrap_err().contains("more than 1048576 bytes"));
     }
 
@@ -562,9 +641,21 @@ mod tests {
             let read: StateTransform = serde_json::from_value(json).unwrap();
             after(&[read], &Values::new()).unwrap_err()
         };
-        assert!(problem(json!({"pick": ["user:name"]})).contains("`user:name` stays in any case; remove it"));
-        assert!(problem(json!({"drop": ["how many"]})).contains("`how many` is not the name of a state key"));
-        assert!(problem(json!({"merge": {"sources": [], "into": "a"}})).contains("nothing is merged into `a`"));
-        assert!(problem(json!({"rename": {"a": "c", "b": "c"}})).contains("two keys are renamed to `c`"));
+        assert!(
+            problem(json!({"pick": ["user:name"]}))
+                .contains("`user:name` stays in any case; remove it")
+        );
+        assert!(
+            problem(json!({"drop": ["how many"]}))
+                .contains("`how many` is not the name of a state key")
+        );
+        assert!(
+            problem(json!({"merge": {"sources": [], "into": "a"}}))
+                .contains("nothing is merged into `a`")
+        );
+        assert!(
+            problem(json!({"rename": {"a": "c", "b": "c"}}))
+                .contains("two keys are renamed to `c`")
+        );
     }
 }

@@ -37,7 +37,11 @@ impl RunFilter {
 
     /// Creates a filter that selects all runs that have not ended.
     pub fn unfinished() -> Self {
-        RunStatus::ALL.iter().copied().filter(|status| !status.has_ended()).fold(Self::new(), Self::status)
+        RunStatus::ALL
+            .iter()
+            .copied()
+            .filter(|status| !status.has_ended())
+            .fold(Self::new(), Self::status)
     }
 
     /// Selects runs with this status. Several statuses are alternatives.
@@ -166,7 +170,8 @@ impl RunFilter {
     /// Returns the selected runs in the order of a list: newest first, and by descending id for
     /// equal times.
     pub fn select(&self, runs: impl IntoIterator<Item = RunRecord>) -> Vec<RunRecord> {
-        let mut selected: Vec<RunRecord> = runs.into_iter().filter(|run| self.admits(run)).collect();
+        let mut selected: Vec<RunRecord> =
+            runs.into_iter().filter(|run| self.admits(run)).collect();
         selected.sort_by_cached_key(|run| Reverse((run.created, run.run_id.clone())));
         selected.truncate(self.limit.unwrap_or(usize::MAX));
         selected

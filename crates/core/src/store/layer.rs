@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord, Snapshot, StateWrite, Store,
-    StoreError, StoreMessage,
+    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord,
+    Snapshot, StateWrite, Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::value::Encoded;
@@ -132,7 +132,12 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     }
 
     /// See [`Store::put_snapshot`].
-    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+    async fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> Result<(), StoreError> {
         self.inner().put_snapshot(run, epoch, snapshot).await
     }
 
@@ -152,7 +157,11 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     }
 
     /// See [`Store::state`].
-    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+    async fn state(
+        &self,
+        user: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<Vec<(String, Encoded)>, StoreError> {
         self.inner().state(user, key).await
     }
 
@@ -162,7 +171,13 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     }
 
     /// See [`Store::put_artifact`].
-    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+    async fn put_artifact(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        sha256: &str,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
         self.inner().put_artifact(run, epoch, sha256, bytes).await
     }
 
@@ -297,7 +312,12 @@ impl<L: StoreLayer> Store for L {
         StoreLayer::list_with_unreadable(self, filter).await
     }
 
-    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+    async fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> Result<(), StoreError> {
         StoreLayer::put_snapshot(self, run, epoch, snapshot).await
     }
 
@@ -313,7 +333,11 @@ impl<L: StoreLayer> Store for L {
         StoreLayer::put_state(self, writes).await
     }
 
-    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+    async fn state(
+        &self,
+        user: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<Vec<(String, Encoded)>, StoreError> {
         StoreLayer::state(self, user, key).await
     }
 
@@ -321,7 +345,13 @@ impl<L: StoreLayer> Store for L {
         StoreLayer::keeps_artifacts(self)
     }
 
-    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+    async fn put_artifact(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        sha256: &str,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
         StoreLayer::put_artifact(self, run, epoch, sha256, bytes).await
     }
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Answered, Append, Epoch, MessageId, RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, Snapshot,
-    StateWrite, Store, StoreError, StoreMessage,
+    Answered, Append, Epoch, MessageId, RunFilter, RunRecord, RunStatus, SessionFilter,
+    SessionRecord, Snapshot, StateWrite, Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::time::Timestamp;
@@ -115,9 +115,12 @@ impl Runs {
     /// Fails if another run of the same session has not ended.
     fn check_no_unfinished_run(&self, record: &RunRecord) -> Result<(), StoreError> {
         let of = record.session.as_ref().and_then(|place| self.sessions.get(&place.session));
-        let unfinished = of.and_then(|of| of.runs.get(&of.unfinished?)).filter(|run| **run != record.run_id);
+        let unfinished =
+            of.and_then(|of| of.runs.get(&of.unfinished?)).filter(|run| **run != record.run_id);
         match (unfinished, &record.session) {
-            (Some(unfinished), Some(place)) => Err(StoreError::session_busy(&place.session, unfinished)),
+            (Some(unfinished), Some(place)) => {
+                Err(StoreError::session_busy(&place.session, unfinished))
+            }
             _ => Ok(()),
         }
     }
@@ -170,8 +173,11 @@ impl Runs {
             None => Bound::Unbounded,
         };
         let begin = filter.get_since().unwrap_or(Timestamp::from_millis(0));
-        let newest_first =
-            self.by_age.range((Bound::Unbounded, end)).rev().take_while(|(created, _)| *created >= begin);
+        let newest_first = self
+            .by_age
+            .range((Bound::Unbounded, end))
+            .rev()
+            .take_while(|(created, _)| *created >= begin);
         let records = newest_first.filter_map(|(_, run)| Some(&self.runs.get(run)?.record));
         let selected = records.filter(|record| filter.admits(record));
         selected.take(filter.get_limit().unwrap_or(usize::MAX)).cloned().collect()
@@ -244,7 +250,8 @@ impl Store for MemoryStore {
             runs.note_session(run);
         }
         runs.change_state(state);
-        runs.outcomes.extend(answered.into_iter().map(|answered| (answered.message, answered.outcome)));
+        runs.outcomes
+            .extend(answered.into_iter().map(|answered| (answered.message, answered.outcome)));
         Ok(())
     }
 
@@ -317,7 +324,12 @@ impl Store for MemoryStore {
         Ok(of.runs.len() as u64)
     }
 
-    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+    async fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> Result<(), StoreError> {
         self.runs().writable(run, epoch)?.snapshot = Some(snapshot);
         Ok(())
     }
@@ -335,7 +347,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+    async fn state(
+        &self,
+        user: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<Vec<(String, Encoded)>, StoreError> {
         let runs = self.runs();
         let values = runs.state.get(&user.map(Arc::from)).into_iter().flatten();
         let asked = values.filter(|(of, _)| key.is_none_or(|key| ***of == *key));
@@ -346,7 +362,13 @@ impl Store for MemoryStore {
         true
     }
 
-    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+    async fn put_artifact(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        sha256: &str,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
         self.runs().writable(run, epoch)?.artifacts.entry(sha256.to_owned()).or_insert(bytes);
         Ok(())
     }
@@ -390,8 +412,12 @@ impl Store for MemoryStore {
 
     async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
         let runs = self.runs();
-        let all = runs.runs.iter().flat_map(|(run, entry)| entry.messages.iter().map(move |of| (run, of)));
-        let mut all: Vec<_> = all.map(|(run, (id, body))| StoreMessage::new(*id, run.clone(), body)).collect();
+        let all = runs
+            .runs
+            .iter()
+            .flat_map(|(run, entry)| entry.messages.iter().map(move |of| (run, of)));
+        let mut all: Vec<_> =
+            all.map(|(run, (id, body))| StoreMessage::new(*id, run.clone(), body)).collect();
         all.sort_by_key(|message| message.id);
         Ok(all)
     }

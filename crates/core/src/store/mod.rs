@@ -273,7 +273,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// `fenced` if another writer has opened the run since; `too_large`. On an error, the run
     /// continues without the snapshot.
-    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+    async fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> Result<(), StoreError> {
         let _ = (run, epoch, snapshot);
         Ok(())
     }
@@ -302,7 +307,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Returns the values of a user, or of the application if `user` is `None`, sorted by key.
     /// `key` selects a single value.
-    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+    async fn state(
+        &self,
+        user: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<Vec<(String, Encoded)>, StoreError> {
         let _ = (user, key);
         Ok(Vec::new())
     }
@@ -320,7 +329,13 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// `not_found`; `fenced` if another writer has opened the run since; `too_large`;
     /// `unsupported`.
-    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+    async fn put_artifact(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        sha256: &str,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
         let _ = (run, epoch, sha256, bytes);
         Err(StoreError::artifacts_unsupported())
     }
@@ -424,7 +439,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 /// Closes a run without waiting. The store has received the request when this returns; a task of
 /// `runtime` waits for the rest. A store that cannot be reached releases the run when this process
 /// ends.
-pub(crate) fn close_in_background(runtime: &tokio::runtime::Handle, store: &Arc<dyn Store>, run: &RunId, epoch: Epoch) {
+pub(crate) fn close_in_background(
+    runtime: &tokio::runtime::Handle,
+    store: &Arc<dyn Store>,
+    run: &RunId,
+    epoch: Epoch,
+) {
     let (store, run) = (Arc::clone(store), run.clone());
     let mut closing = Box::pin(async move { store.close(&run, epoch).await });
     // The first poll sends the request, so that it is not lost if the runtime shuts down before the

@@ -38,8 +38,15 @@ pub enum RunStatus {
 
 impl RunStatus {
     /// All statuses of this release.
-    pub const ALL: &[Self] =
-        &[Self::Queued, Self::Running, Self::Paused, Self::Compensating, Self::Success, Self::Failed, Self::Cancelled];
+    pub const ALL: &[Self] = &[
+        Self::Queued,
+        Self::Running,
+        Self::Paused,
+        Self::Compensating,
+        Self::Success,
+        Self::Failed,
+        Self::Cancelled,
+    ];
 
     /// Returns `true` if the run has ended. It only continues if an operator retries it.
     pub fn has_ended(self) -> bool {
@@ -147,7 +154,12 @@ impl RunRecord {
     /// Rebuilds a record from the columns of a store. Set the fields of the other columns
     /// afterwards: the default of `updated` is `created`, `events` is 0, and the other fields are
     /// empty.
-    pub fn from_stored(run_id: RunId, name: impl Into<Arc<str>>, status: RunStatus, created: Timestamp) -> Self {
+    pub fn from_stored(
+        run_id: RunId,
+        name: impl Into<Arc<str>>,
+        status: RunStatus,
+        created: Timestamp,
+    ) -> Self {
         Self {
             run_id,
             name: name.into(),
@@ -194,15 +206,19 @@ impl RunRecord {
             // is now executed by a process.
             EventKind::RunResumed { recovered: true, redefined, waiting, .. } => {
                 if let Some(redefined) = redefined {
-                    self.definition = redefined.definition.clone().or_else(|| self.definition.take());
+                    self.definition =
+                        redefined.definition.clone().or_else(|| self.definition.take());
                     self.pause_reason = *waiting;
-                    self.status = if waiting.is_some() { RunStatus::Paused } else { RunStatus::Running };
+                    self.status =
+                        if waiting.is_some() { RunStatus::Paused } else { RunStatus::Running };
                 }
                 if self.status == RunStatus::Queued {
                     self.status = RunStatus::Running;
                 }
             }
-            EventKind::RunResumed { recovered: false, waiting, .. } if self.status == RunStatus::Compensating => {
+            EventKind::RunResumed { recovered: false, waiting, .. }
+                if self.status == RunStatus::Compensating =>
+            {
                 self.pause_reason = *waiting;
             }
             EventKind::RunResumed { recovered: false, waiting, queued, .. } => {
@@ -215,7 +231,8 @@ impl RunRecord {
                 self.error = None;
             }
             EventKind::RunCompensating { error, cancelled, .. } => {
-                let why = cancelled.as_ref().map_or_else(|| error.message.clone(), ToString::to_string);
+                let why =
+                    cancelled.as_ref().map_or_else(|| error.message.clone(), ToString::to_string);
                 self.end(RunStatus::Compensating, Some(why));
             }
             EventKind::RunCompensated { left, .. } if !left.is_empty() => {
@@ -228,13 +245,17 @@ impl RunRecord {
                 }
             }
             EventKind::RunCompleted(_) => self.end(RunStatus::Success, None),
-            EventKind::RunFailed { error } => self.end(RunStatus::Failed, Some(error.message.clone())),
+            EventKind::RunFailed { error } => {
+                self.end(RunStatus::Failed, Some(error.message.clone()));
+            }
             // The status of a compensating run already lists the calls that could not be
             // compensated, so its error is kept.
             EventKind::RunCancelled { .. } if self.status == RunStatus::Compensating => {
                 self.end(RunStatus::Cancelled, self.error.clone());
             }
-            EventKind::RunCancelled { reason, .. } => self.end(RunStatus::Cancelled, Some(reason.to_string())),
+            EventKind::RunCancelled { reason, .. } => {
+                self.end(RunStatus::Cancelled, Some(reason.to_string()));
+            }
             _ => {}
         }
     }

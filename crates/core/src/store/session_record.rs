@@ -41,14 +41,19 @@ impl SessionRecord {
     /// belongs to a session.
     pub fn of(runs: impl IntoIterator<Item = RunRecord>) -> Option<Self> {
         let number = |run: &RunRecord| run.session.as_ref().map_or(0, |place| place.number);
-        let runs: BTreeMap<u64, RunRecord> = runs.into_iter().map(|run| (number(&run), run)).collect();
+        let runs: BTreeMap<u64, RunRecord> =
+            runs.into_iter().map(|run| (number(&run), run)).collect();
         // Runs without a session have the number 0. If there are no others,
         // `last` has no session.
         let (first, last) = (runs.values().next()?, runs.values().next_back()?);
         let place = last.session.as_ref()?;
         let head = runs.values().rev().find(|run| run.status == RunStatus::Success);
         let unfinished = runs.values().find(|run| !run.status.has_ended());
-        let updated = [head, unfinished].into_iter().flatten().map(|run| run.updated).fold(last.updated, Ord::max);
+        let updated = [head, unfinished]
+            .into_iter()
+            .flatten()
+            .map(|run| run.updated)
+            .fold(last.updated, Ord::max);
         Some(Self {
             id: Arc::clone(&place.session),
             agent: Arc::clone(&last.name),
@@ -156,7 +161,8 @@ impl SessionFilter {
     /// Returns the selected sessions in the order of a list: newest first, and by descending id for
     /// equal times.
     pub fn select(&self, sessions: impl IntoIterator<Item = SessionRecord>) -> Vec<SessionRecord> {
-        let mut selected: Vec<_> = sessions.into_iter().filter(|session| self.admits(session)).collect();
+        let mut selected: Vec<_> =
+            sessions.into_iter().filter(|session| self.admits(session)).collect();
         selected.sort_by_cached_key(|session| Reverse((session.created, Arc::clone(&session.id))));
         selected.truncate(self.limit.unwrap_or(usize::MAX));
         selected
@@ -164,7 +170,9 @@ impl SessionFilter {
 }
 
 /// Computes the sessions of these runs.
-pub(super) fn group_by_session(runs: impl IntoIterator<Item = RunRecord>) -> impl Iterator<Item = SessionRecord> {
+pub(super) fn group_by_session(
+    runs: impl IntoIterator<Item = RunRecord>,
+) -> impl Iterator<Item = SessionRecord> {
     let mut sessions: BTreeMap<Arc<str>, Vec<RunRecord>> = BTreeMap::new();
     for run in runs {
         if let Some(place) = &run.session {

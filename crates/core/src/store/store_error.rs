@@ -123,7 +123,10 @@ impl StoreError {
 
     /// Creates the error for a run that has not ended.
     pub fn unfinished(run: &RunId, status: RunStatus) -> Self {
-        Self::new(StoreErrorKind::Unfinished, format!("the run `{run}` has not ended ({status}); cancel it first"))
+        Self::new(
+            StoreErrorKind::Unfinished,
+            format!("the run `{run}` has not ended ({status}); cancel it first"),
+        )
     }
 
     /// Creates the error for creating a run from events that do not start with `run.started`.
@@ -167,7 +170,9 @@ impl StoreError {
     pub fn busy(run: &RunId, owner: &str) -> Self {
         Self::new(
             StoreErrorKind::Busy,
-            format!("the run `{run}` is being executed by {owner}; cancel it there, or wait for its end"),
+            format!(
+                "the run `{run}` is being executed by {owner}; cancel it there, or wait for its end"
+            ),
         )
     }
 
@@ -198,7 +203,9 @@ impl StoreError {
     pub fn session_moved(session: &str, number: u64) -> Self {
         Self::new(
             StoreErrorKind::Fenced,
-            format!("the session `{session}` has moved on: {number} is not the number of its next run"),
+            format!(
+                "the session `{session}` has moved on: {number} is not the number of its next run"
+            ),
         )
     }
 
@@ -206,13 +213,18 @@ impl StoreError {
     pub fn in_session(run: &RunId, session: &str) -> Self {
         Self::new(
             StoreErrorKind::InSession,
-            format!("the run `{run}` is one of the session `{session}`; delete the session with `delete_session`"),
+            format!(
+                "the run `{run}` is one of the session `{session}`; delete the session with `delete_session`"
+            ),
         )
     }
 
     /// Creates the error for a session that does not exist.
     pub fn no_session(session: &str) -> Self {
-        Self::new(StoreErrorKind::NotFound, format!("there is no session `{session}` in this store"))
+        Self::new(
+            StoreErrorKind::NotFound,
+            format!("there is no session `{session}` in this store"),
+        )
     }
 
     /// Creates the error for continuing a session of another caller.
@@ -244,13 +256,19 @@ impl StoreError {
 
     /// Creates the error of a store that cannot delete runs.
     pub(super) fn delete_unsupported() -> Self {
-        Self::new(StoreErrorKind::Unsupported, "this store cannot delete runs; delete them by its own means")
+        Self::new(
+            StoreErrorKind::Unsupported,
+            "this store cannot delete runs; delete them by its own means",
+        )
     }
 
     /// Creates the error for a user of a [`Memory`](crate::memory::Memory) who already has `most`
     /// entries, the limit.
     pub fn too_many_memories(most: usize) -> Self {
-        Self::new(StoreErrorKind::Full, format!("this user has {most} memories, which is the limit; delete some"))
+        Self::new(
+            StoreErrorKind::Full,
+            format!("this user has {most} memories, which is the limit; delete some"),
+        )
     }
 
     /// Creates the error of a store without support for values that outlive runs.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::{Store, StoreError};
 
 /// Opens the file of a store and creates it if it does not exist.
-pub(crate) type OpenStoreFile = fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreError>> + Send>>;
+pub(crate) type OpenStoreFile =
+    fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreError>> + Send>>;
 
 /// Registration of the program's file store, collected by the linker. At most one crate of a
 /// program registers one.

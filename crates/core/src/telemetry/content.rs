@@ -20,8 +20,10 @@ pub(super) fn input(conversation: &Conversation) -> (Option<String>, String) {
     let first = messages.iter().take_while(|message| message.role() == Role::System).count();
     let (instructions, rest) = messages.split_at(first);
     let instructions: Vec<Value> = instructions.iter().flat_map(|message| parts(message)).collect();
-    let rest: Vec<Value> =
-        rest.iter().map(|message| json!({"role": role(message.role()), "parts": parts(message)})).collect();
+    let rest: Vec<Value> = rest
+        .iter()
+        .map(|message| json!({"role": role(message.role()), "parts": parts(message)}))
+        .collect();
     ((!instructions.is_empty()).then(|| json(&instructions)), json(&rest))
 }
 
@@ -78,7 +80,11 @@ fn part(part: &Part) -> Value {
             json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": value(&call.arguments)})
         }
         Part::ToolResult(result) => {
-            let response = if result.status.is_success() { value(&result.output) } else { json!(result.output) };
+            let response = if result.status.is_success() {
+                value(&result.output)
+            } else {
+                json!(result.output)
+            };
             json!({"type": "tool_call_response", "id": result.call_id, "response": response})
         }
         Part::Media(media) => file(media),
@@ -98,7 +104,9 @@ fn file(media: &Media) -> Value {
         Some((_, content)) => {
             json!({"type": "blob", "modality": modality, "mime_type": media.mime_type, "content": content})
         }
-        None => json!({"type": "uri", "modality": modality, "mime_type": media.mime_type, "uri": media.url}),
+        None => {
+            json!({"type": "uri", "modality": modality, "mime_type": media.mime_type, "uri": media.url})
+        }
     }
 }
 
@@ -109,21 +117,36 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{input, output};
-    use crate::message::{Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus};
+    use crate::message::{
+        Conversation, Media, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus,
+    };
     use crate::model::ModelResponse;
 
     #[test]
     fn messages_have_the_form_of_the_conventions() {
-        let media = |url: &str| Part::Media(Media { mime_type: "image/png".into(), url: url.into(), name: None });
+        let media = |url: &str| {
+            Part::Media(Media { mime_type: "image/png".into(), url: url.into(), name: None })
+        };
         let reasoning = Reasoning { text: "Hm.".into(), ..Reasoning::default() };
         let call = ToolCall::new("c1", "add", r#"{"a": 1}"#);
-        let result = |status, output: &str| Arc::new(ToolResult::new(&ToolCall::new("c1", "add", ""), status, output));
-        let answer = Message::new(Role::Assistant, [Part::Reasoning(reasoning), Part::ToolCall(call.into())]);
+        let result = |status, output: &str| {
+            Arc::new(ToolResult::new(&ToolCall::new("c1", "add", ""), status, output))
+        };
+        let answer = Message::new(
+            Role::Assistant,
+            [Part::Reasoning(reasoning), Part::ToolCall(call.into())],
+        );
         let conversation: Conversation = vec![
             Message::system("Be exact."),
-            Message::new(Role::User, [media("https://h/a.png"), media("data:image/png;base64,AAAA")]),
+            Message::new(
+                Role::User,
+                [media("https://h/a.png"), media("data:image/png;base64,AAAA")],
+            ),
             answer.clone(),
-            Message::tool_results([result(ToolStatus::Success, "[2]"), result(ToolStatus::Error, "no")]),
+            Message::tool_results([
+                result(ToolStatus::Success, "[2]"),
+                result(ToolStatus::Error, "no"),
+            ]),
         ]
         .into();
         let (instructions, messages) = input(&conversation);
@@ -148,6 +171,9 @@ mod tests {
             ])
         );
         let said = read(&output(&ModelResponse::new(answer)));
-        assert_eq!(said, json!([{"role": "assistant", "parts": parts, "finish_reason": "tool_call"}]));
+        assert_eq!(
+            said,
+            json!([{"role": "assistant", "parts": parts, "finish_reason": "tool_call"}])
+        );
     }
 }

@@ -17,7 +17,8 @@ use crate::path::StepPath;
 use crate::time::Timestamp;
 
 /// Bucket boundaries of durations, in seconds.
-const SECONDS: [f64; 14] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const SECONDS: [f64; 14] =
+    [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 /// Bucket boundaries of tokens.
 const TOKENS: [f64; 14] = [
     1.0,
@@ -96,7 +97,12 @@ impl MetricsSink {
     /// Creates a sink for a meter of the host, such as `opentelemetry::global::meter("agentflow")`.
     pub fn new(meter: &Meter) -> Self {
         let seconds = |name: &'static str, what: &'static str| {
-            meter.f64_histogram(name).with_unit("s").with_description(what).with_boundaries(SECONDS.to_vec()).build()
+            meter
+                .f64_histogram(name)
+                .with_unit("s")
+                .with_description(what)
+                .with_boundaries(SECONDS.to_vec())
+                .build()
         };
         Self {
             operation: seconds("gen_ai.client.operation.duration", "How long a model call took"),
@@ -122,7 +128,12 @@ impl MetricsSink {
 
     fn begin(&self, event: &Event, what: MeasuredStep) {
         let step = OpenStep { path: event.path.clone(), since: event.time, what };
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).entry(event.run_id.clone()).or_default().push(step);
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(event.run_id.clone())
+            .or_default()
+            .push(step);
     }
 
     /// Returns true if an event belongs to a run without metrics.
@@ -146,7 +157,10 @@ impl MetricsSink {
         let step = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(steps) = open.get_mut(&event.run_id) else { return };
-            let step = steps.iter().position(|step| step.path == event.path).map(|at| steps.swap_remove(at));
+            let step = steps
+                .iter()
+                .position(|step| step.path == event.path)
+                .map(|at| steps.swap_remove(at));
             if event.kind.ends_run() {
                 open.remove(&event.run_id);
             }
@@ -156,11 +170,18 @@ impl MetricsSink {
         let took = seconds(event.time.since(since));
         let (histogram, operation, key, name) = match what {
             MeasuredStep::Agent(name) => (&self.agent, "invoke_agent", "gen_ai.agent.name", name),
-            MeasuredStep::Workflow(name) => (&self.workflow, "invoke_workflow", "gen_ai.workflow.name", name),
-            MeasuredStep::Model { provider, model } => return self.call_ended(took, &provider, model, response, error),
-            MeasuredStep::Tool(name) => return self.tool_ended(&name, took, error, event.kind.output_size()),
+            MeasuredStep::Workflow(name) => {
+                (&self.workflow, "invoke_workflow", "gen_ai.workflow.name", name)
+            }
+            MeasuredStep::Model { provider, model } => {
+                return self.call_ended(took, &provider, model, response, error);
+            }
+            MeasuredStep::Tool(name) => {
+                return self.tool_ended(&name, took, error, event.kind.output_size());
+            }
         };
-        let mut attributes = vec![KeyValue::new("gen_ai.operation.name", operation), KeyValue::new(key, name)];
+        let mut attributes =
+            vec![KeyValue::new("gen_ai.operation.name", operation), KeyValue::new(key, name)];
         attributes.extend(error_type(error));
         histogram.record(took, &attributes);
     }
@@ -181,7 +202,9 @@ impl MetricsSink {
         if let Some((model, _)) = response.filter(|(model, _)| !model.is_empty()) {
             attributes.push(KeyValue::new("gen_ai.response.model", model.to_owned()));
         }
-        if let Some((_, usage)) = response.filter(|(_, usage)| usage.input_tokens > 0 || usage.output_tokens > 0) {
+        if let Some((_, usage)) =
+            response.filter(|(_, usage)| usage.input_tokens > 0 || usage.output_tokens > 0)
+        {
             for (kind, tokens) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
                 attributes.push(KeyValue::new("gen_ai.token.type", kind));
                 // A backend that sums up tokens may not expect more than a model can reach.
@@ -232,7 +255,12 @@ impl EventSink for MetricsSink {
             }
             EventKind::ToolFailed { result, duration_ms, .. } => {
                 let status = result.status.as_str();
-                self.tool_ended(&result.name, millis(*duration_ms), Some(status), event.kind.output_size());
+                self.tool_ended(
+                    &result.name,
+                    millis(*duration_ms),
+                    Some(status),
+                    event.kind.output_size(),
+                );
             }
             kind if edge == Edge::Opens => {
                 if let Some(what) = MeasuredStep::from_event(kind) {
@@ -242,11 +270,17 @@ impl EventSink for MetricsSink {
             kind if edge.ends_attempt()
                 && matches!(
                     subject,
-                    Subject::Run | Subject::Agent | Subject::Workflow | Subject::Model | Subject::Node
+                    Subject::Run
+                        | Subject::Agent
+                        | Subject::Workflow
+                        | Subject::Model
+                        | Subject::Node
                 ) =>
             {
                 let response = match kind {
-                    EventKind::ModelCompleted(response) => Some((&*response.model, &response.usage)),
+                    EventKind::ModelCompleted(response) => {
+                        Some((&*response.model, &response.usage))
+                    }
                     _ => None,
                 };
                 let error = match kind {

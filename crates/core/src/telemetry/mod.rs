@@ -142,7 +142,12 @@ pub(crate) fn record_failure(span: &Span, error: &Error) {
 }
 
 /// Creates the span of a model call. The adapter records the server in it.
-pub(crate) fn chat_span(info: &ModelInfo, run: &RunShared, request: &ModelRequest, content: bool) -> Span {
+pub(crate) fn chat_span(
+    info: &ModelInfo,
+    run: &RunShared,
+    request: &ModelRequest,
+    content: bool,
+) -> Span {
     if !run.is_traced() {
         return Span::none();
     }
@@ -218,7 +223,9 @@ pub(crate) fn record_chat(span: &Span, ended: Result<&ModelResponse, &ModelError
     }
     match ended {
         Ok(response) => {
-            for (name, value) in [("gen_ai.response.model", &response.model), ("gen_ai.response.id", &response.id)] {
+            for (name, value) in
+                [("gen_ai.response.model", &response.model), ("gen_ai.response.id", &response.id)]
+            {
                 if !value.is_empty() {
                     span.record(name, value.as_str());
                 }
@@ -234,7 +241,12 @@ pub(crate) fn record_chat(span: &Span, ended: Result<&ModelResponse, &ModelError
 }
 
 /// Creates the span of a tool call.
-pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, run: &RunShared, content: bool) -> Span {
+pub(crate) fn tool_span(
+    call: &ToolCall,
+    definition: Option<&ToolDefinition>,
+    run: &RunShared,
+    content: bool,
+) -> Span {
     if !run.is_traced() {
         return Span::none();
     }
@@ -266,7 +278,11 @@ pub(crate) fn tool_span(call: &ToolCall, definition: Option<&ToolDefinition>, ru
 
 /// Creates the span of a step that is a call to a tool's function. Only the function sees the
 /// arguments, so they are not recorded.
-pub(crate) fn tool_span_of_step(definition: &ToolDefinition, run: &RunShared, id: impl FnOnce() -> String) -> Span {
+pub(crate) fn tool_span_of_step(
+    definition: &ToolDefinition,
+    run: &RunShared,
+    id: impl FnOnce() -> String,
+) -> Span {
     if !run.is_traced() || !tracing::enabled!(tracing::Level::INFO) {
         return Span::none();
     }

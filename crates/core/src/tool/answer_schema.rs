@@ -86,12 +86,20 @@ pub(crate) fn closed(mut schema: Value) -> Value {
 fn extended(schema: &Value, into: &mut BTreeSet<String>) {
     match schema {
         Value::Object(keywords) => {
-            if let Some(Value::String(to)) = keywords.get("$ref").filter(|_| keywords.contains_key("properties")) {
+            if let Some(Value::String(to)) =
+                keywords.get("$ref").filter(|_| keywords.contains_key("properties"))
+            {
                 into.insert(to.clone());
             }
             for part in ["allOf", "anyOf", "oneOf"].iter().filter_map(|part| keywords.get(*part)) {
-                let refs = part.as_array().into_iter().flatten().filter_map(|part| part.get("$ref")?.as_str());
-                into.extend(refs.filter(|_| keywords.contains_key("properties")).map(ToOwned::to_owned));
+                let refs = part
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|part| part.get("$ref")?.as_str());
+                into.extend(
+                    refs.filter(|_| keywords.contains_key("properties")).map(ToOwned::to_owned),
+                );
             }
             keywords.values().for_each(|schema| extended(schema, into));
         }

@@ -62,7 +62,8 @@ pub(crate) fn definition() -> ToolDefinition {
         "required": ["question"],
         "additionalProperties": false,
     });
-    ToolDefinition::new("ask_user", description, parameters).policy(ToolPolicy::default().effects(Effects::None))
+    ToolDefinition::new("ask_user", description, parameters)
+        .policy(ToolPolicy::default().effects(Effects::None))
 }
 
 #[derive(Deserialize)]
@@ -87,7 +88,9 @@ pub(crate) fn question_of(arguments: &str) -> Result<UserQuestion, ToolError> {
     }
     // An empty list counts as "no choices".
     match (choices.filter(|choices| !choices.is_empty()), schema) {
-        (Some(_), Some(_)) => Err(wrong("`choices` and `schema` are both given; give one of them".to_owned())),
+        (Some(_), Some(_)) => {
+            Err(wrong("`choices` and `schema` are both given; give one of them".to_owned()))
+        }
         (Some(choices), None) => Ok(UserQuestion::choice(question, choices)),
         (None, Some(schema)) => {
             #[cfg(feature = "dynamic")]
@@ -137,14 +140,21 @@ mod tests {
 
     #[test]
     fn what_a_model_may_ask() {
-        let asked = |arguments: Value| question_of(&arguments.to_string()).map_err(|error| error.to_string());
+        let asked = |arguments: Value| {
+            question_of(&arguments.to_string()).map_err(|error| error.to_string())
+        };
         assert_eq!(asked(json!({"question": "why?"})).unwrap(), UserQuestion::text("why?"));
         let which = asked(json!({"question": "which?", "choices": ["a", "b"]})).unwrap();
         assert_eq!(which.answer, json!({"type": "string", "enum": ["a", "b"]}));
-        assert_eq!(asked(json!({"question": "why?", "choices": []})).unwrap(), UserQuestion::text("why?"));
+        assert_eq!(
+            asked(json!({"question": "why?", "choices": []})).unwrap(),
+            UserQuestion::text("why?")
+        );
         let many = asked(json!({"question": "how many?", "schema": {"type": "integer"}})).unwrap();
         assert_eq!(many.answer, json!({"type": "integer"}));
-        assert!(asked(json!({"question": " "})).unwrap_err().contains("write what the user is asked"));
+        assert!(
+            asked(json!({"question": " "})).unwrap_err().contains("write what the user is asked")
+        );
         let both = asked(json!({"question": "?", "choices": ["a"], "schema": {}})).unwrap_err();
         assert!(both.contains("give one of them"), "{both}");
     }

@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 
 #[cfg(feature = "documents")]
-use super::{AskUser, Effects, FnTool, MemoryTool, MemoryToolKind, ToolDefinition, ToolPolicy, ToolRef};
+use super::{
+    AskUser, Effects, FnTool, MemoryTool, MemoryToolKind, ToolDefinition, ToolPolicy, ToolRef,
+};
 use super::{ToolError, ToolOutput};
 use crate::context::Context;
 
@@ -32,7 +34,8 @@ pub(crate) fn built_in(name: &str) -> Option<ToolRef> {
         "recall" => memory(MemoryToolKind::Recall),
         "remember" => memory(MemoryToolKind::Remember),
         "exit_loop" => {
-            let nothing = json!({"type": "object", "properties": {}, "additionalProperties": false});
+            let nothing =
+                json!({"type": "object", "properties": {}, "additionalProperties": false});
             let policy = ToolPolicy { effects: Effects::None, ..ToolPolicy::default() };
             let definition = ToolDefinition::new(name, EXIT_LOOP, nothing);
             let tool = FnTool::dynamic(definition, |cx, _: Value| async move { exit_loop(&cx) });

@@ -24,6 +24,10 @@ impl QuestionAnswer {
     pub(crate) fn recorded(question: Option<&ApprovalRequest>, answer: &Encoded, by: &str) -> Self {
         let late = question.filter(|question| by == OnTimeout::BY && question.timeout_ms.is_some());
         let approval = answer.decode().unwrap_or_else(|error| Approval::denied(error.to_string()));
-        Self { approval, given: answer.clone(), late: late.map(|question| question.on_timeout.clone()) }
+        Self {
+            approval,
+            given: answer.clone(),
+            late: late.map(|question| question.on_timeout.clone()),
+        }
     }
 }

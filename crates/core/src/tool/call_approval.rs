@@ -58,9 +58,17 @@ impl MatchedToolCall {
                 let question = match asked {
                     true => CallQuestion::of_recorded(shared, path.clone()),
                     false => {
-                        let value = |error: serde_json::Error| Failure::new(FailureKind::Value, error.to_string());
-                        CallQuestion::ask(shared, path.clone(), &self.definition, &self.arguments, of_node)
-                            .map_err(value)?
+                        let value = |error: serde_json::Error| {
+                            Failure::new(FailureKind::Value, error.to_string())
+                        };
+                        CallQuestion::ask(
+                            shared,
+                            path.clone(),
+                            &self.definition,
+                            &self.arguments,
+                            of_node,
+                        )
+                        .map_err(value)?
                     }
                 };
                 question.answer().await.map_err(|error| Failure::from(&Error::Store(error)))?
@@ -71,7 +79,9 @@ impl MatchedToolCall {
             QuestionAnswer { approval: Approval::Denied { comment }, late, .. } => {
                 let (kind, what) = match late {
                     Some(OnTimeout::Fail) => (FailureKind::Timeout, "has no answer"),
-                    Some(OnTimeout::Skip) if of_node.is_some() => (FailureKind::Timeout, "has no answer"),
+                    Some(OnTimeout::Skip) if of_node.is_some() => {
+                        (FailureKind::Timeout, "has no answer")
+                    }
                     _ => (FailureKind::Denied, "denied"),
                 };
                 let message = match comment.as_deref() {
@@ -125,7 +135,8 @@ impl CallQuestion {
     ) -> Result<Self, serde_json::Error> {
         let shown = match arguments {
             Value::Object(arguments) => {
-                let shown: Vec<String> = arguments.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                let shown: Vec<String> =
+                    arguments.iter().map(|(name, value)| format!("{name}: {value}")).collect();
                 shown.join(", ")
             }
             _ => "..".to_owned(),
@@ -138,7 +149,8 @@ impl CallQuestion {
         };
         let answer = Encoded::new(&call_answer_schema(&definition.parameters))?;
         let payload = Encoded::from_json(arguments.to_string())?;
-        let request = ApprovalRequest::new(message, payload, answer).within(*timeout_ms, on_timeout);
+        let request =
+            ApprovalRequest::new(message, payload, answer).within(*timeout_ms, on_timeout);
         Ok(Self::open(shared, path, request))
     }
 
@@ -156,7 +168,11 @@ impl CallQuestion {
 
     /// Creates a question that a running call sends, at a separate path. Reuses the recorded
     /// question unless it must be sent again.
-    pub(crate) fn of_call(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
+    pub(crate) fn of_call(
+        shared: Arc<RunShared>,
+        path: StepPath,
+        request: ApprovalRequest,
+    ) -> Self {
         // A recorded question that can no longer be answered, because its step was stopped or it
         // was withdrawn, is sent again.
         let counts = shared.log.waits_within(&path) || shared.answered_at(&path).is_some();
@@ -168,7 +184,8 @@ impl CallQuestion {
 
     fn open(shared: Arc<RunShared>, path: StepPath, request: ApprovalRequest) -> Self {
         // The journal has the time of the question, so the time limit continues after a restart.
-        let (request, since) = (Arc::new(request.with_random_id(shared.host.question_bits())), shared.now());
+        let (request, since) =
+            (Arc::new(request.with_random_id(shared.host.question_bits())), shared.now());
         shared.log.record(since, path.clone(), EventKind::ApprovalRequested(Arc::clone(&request)));
         answer_with_replacement(&shared, &path, &request);
         shared.record(path.clone(), EventKind::paused(PauseReason::Approval));
@@ -207,7 +224,10 @@ impl CallQuestion {
 
     /// Records the answer of the time-out, unless a person answers at the same moment. Returns the
     /// answer that was recorded first.
-    async fn time_out(&self, question: &ApprovalRequest) -> Result<(Encoded, Arc<str>), StoreError> {
+    async fn time_out(
+        &self,
+        question: &ApprovalRequest,
+    ) -> Result<(Encoded, Arc<str>), StoreError> {
         let answer = match (timeout_answer(question), asks_approval(&question.answer)) {
             (Ok(answer), _) => answer,
             (Err(failure), true) => {

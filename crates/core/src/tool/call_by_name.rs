@@ -23,7 +23,11 @@ type Answered = Result<String, Failure>;
 ///
 /// # Errors
 /// The failure of the tool. A denied call ends the step.
-pub(crate) async fn call_with_approval(tool: &ToolRef, function: Option<TypeId>, arguments: &str) -> Answered {
+pub(crate) async fn call_with_approval(
+    tool: &ToolRef,
+    function: Option<TypeId>,
+    arguments: &str,
+) -> Answered {
     let given: Value = serde_json::from_str(arguments).unwrap_or_default();
     let problem = |error: ToolError| failure_of(&error);
     fitting(tool.definition(), arguments).map_err(problem)?;
@@ -41,11 +45,15 @@ pub(crate) async fn call_with_approval(tool: &ToolRef, function: Option<TypeId>,
                 Ok(_) => tool.call(&cx, &arguments).await,
                 Err(misfit) => Err(misfit),
             };
-            let value = answer.as_ref().map(|output| output.as_json().to_owned()).map_err(failure_of);
+            let value =
+                answer.as_ref().map(|output| output.as_json().to_owned()).map_err(failure_of);
             (value, answer)
         }
     };
-    let ways = ArgumentCopies::new(|arguments: &String| Some(arguments.clone()), |_, changed| changed.whole());
+    let ways = ArgumentCopies::new(
+        |arguments: &String| Some(arguments.clone()),
+        |_, changed| changed.whole(),
+    );
     let forms = (
         Some((|json| Some(Ok(json.to_owned()))) as fn(&str) -> Option<Answered>),
         ErrorForm { record: |_| None, cause: |_| None, read: |_, failure| Some(Err(failure)) },

@@ -36,15 +36,20 @@ impl MatchedToolCall {
         // For external services, the call that a step consists of is that step, so it has the
         // step's idempotency key.
         let of_step = self.direct.then(|| self.place.cx.call_key());
-        let own_key = |path: &StepPath| match earlier.as_ref().and_then(|call| call.begun.as_ref()) {
+        let own_key = |path: &StepPath| match earlier.as_ref().and_then(|call| call.begun.as_ref())
+        {
             Some(begun) => begun.key.clone(),
             None => of_step.clone().unwrap_or_else(|| path.to_string()),
         };
         // An approval survives a failed attempt. A denial does not: it ended the step.
-        let granted_before =
-            earlier.as_ref().and_then(|call| call.answer.clone()).filter(|answer| answer.approval.is_granted());
+        let granted_before = earlier
+            .as_ref()
+            .and_then(|call| call.answer.clone())
+            .filter(|answer| answer.approval.is_granted());
         let made = |call: &mut Self, key: String| Decided::Made {
-            path: call.place.with_calls(|calls| calls.history.next_path(&calls.base, &call.definition.name)),
+            path: call
+                .place
+                .with_calls(|calls| calls.history.next_path(&calls.base, &call.definition.name)),
             key,
             asked: false,
             answer: granted_before.clone(),
@@ -52,17 +57,28 @@ impl MatchedToolCall {
         };
         // A repeatable call that the step dropped before, for example in `select!`, must lose again
         // in the same way.
-        let lost =
-            here.as_ref().or(earlier.as_ref()).filter(|call| call.begun.as_ref().is_some_and(|it| it.repeatable));
+        let lost = here
+            .as_ref()
+            .or(earlier.as_ref())
+            .filter(|call| call.begun.as_ref().is_some_and(|it| it.repeatable));
         if let Some((lost, lived)) = lost.and_then(|call| Some((call, call.held_back()?))) {
             let what = format!("the call of `{}`", self.definition.name);
-            return Decided::HeldBack(HeldBack::at(Some(Arc::clone(&self.place)), &lost.path, what, lived));
+            return Decided::HeldBack(HeldBack::at(
+                Some(Arc::clone(&self.place)),
+                &lost.path,
+                what,
+                lived,
+            ));
         }
         if let Some(here) = here {
             return match (&here.begun, &here.outcome) {
                 // The node has already decided whether it may run again.
-                (Some(begun), _) if self.direct && here.is_unfinished() => made(self, begun.key.clone()),
-                (Some(begun), _) if here.is_unfinished() && !begun.repeatable => Self::interrupted(&here),
+                (Some(begun), _) if self.direct && here.is_unfinished() => {
+                    made(self, begun.key.clone())
+                }
+                (Some(begun), _) if here.is_unfinished() && !begun.repeatable => {
+                    Self::interrupted(&here)
+                }
                 // The step dropped the call, and its end is recorded, so the call is retried
                 // under a new path.
                 (Some(begun), Some(_)) if here.is_unfinished() => made(self, begun.key.clone()),
@@ -74,7 +90,9 @@ impl MatchedToolCall {
                 // The process stopped after the question or during a repeatable call. The call is
                 // made at the same path.
                 (begun, _) => Decided::Made {
-                    key: begun.as_ref().map_or_else(|| own_key(&here.path), |begun| begun.key.clone()),
+                    key: begun
+                        .as_ref()
+                        .map_or_else(|| own_key(&here.path), |begun| begun.key.clone()),
                     path: here.path,
                     asked: here.asked.is_some(),
                     answer: here.answer.or(granted_before),
@@ -104,7 +122,13 @@ impl MatchedToolCall {
             }
         }
         let key = own_key(&self.known.path);
-        Decided::Made { path: self.known.path.clone(), key, asked: false, answer: granted_before, fresh: true }
+        Decided::Made {
+            path: self.known.path.clone(),
+            key,
+            asked: false,
+            answer: granted_before,
+            fresh: true,
+        }
     }
 
     /// Reuses a recorded outcome, and applies the state that the call saved to the step.

@@ -116,8 +116,11 @@ impl ChangedArguments {
         let given = given.as_object().cloned().unwrap_or_default();
         // Strict: duplicate keys are rejected instead of silently taking the last one.
         let now = strict::check(&call.arguments).map_err(|error| error.to_string());
-        let now = now.and_then(|()| serde_json::from_str(&call.arguments).map_err(|error| error.to_string()));
-        let (now, problems) = now.map_or_else(|problem| (given.clone(), vec![problem]), |now| (now, Vec::new()));
+        let now = now.and_then(|()| {
+            serde_json::from_str(&call.arguments).map_err(|error| error.to_string())
+        });
+        let (now, problems) =
+            now.map_or_else(|problem| (given.clone(), vec![problem]), |now| (now, Vec::new()));
         let mut all = Self { given, now, problems };
         // A name that the function does not have is a mistake of the middleware or the person.
         for name in all.now.keys().filter(|name| !all.given.contains_key(*name)) {
@@ -128,7 +131,10 @@ impl ChangedArguments {
             return Ok(arguments);
         }
         let problems = all.problems.join("\n");
-        let message = format!("the arguments of `{}` were changed to others than it takes: {problems}", call.name);
+        let message = format!(
+            "the arguments of `{}` were changed to others than it takes: {problems}",
+            call.name
+        );
         Err(ToolError::invalid_arguments(message))
     }
 
@@ -203,7 +209,9 @@ impl<O> ReturnForm<O> {
     }
 
     /// Creates the form for a body that returns at once.
-    pub const fn of_sync<A, F: Fn(crate::context::Context, A) -> (O, super::ToolAnswer)>(_: &F) -> Self {
+    pub const fn of_sync<A, F: Fn(crate::context::Context, A) -> (O, super::ToolAnswer)>(
+        _: &F,
+    ) -> Self {
         Self(PhantomData)
     }
 }
@@ -258,7 +266,9 @@ pub trait RecordableError<O> {
     fn agentflow_error(&self) -> ErrorForm<O>;
 }
 
-impl<T, E: Serialize + DeserializeOwned> RecordableError<Result<T, E>> for &&ReturnForm<Result<T, E>> {
+impl<T, E: Serialize + DeserializeOwned> RecordableError<Result<T, E>>
+    for &&ReturnForm<Result<T, E>>
+{
     fn agentflow_error(&self) -> ErrorForm<Result<T, E>> {
         ErrorForm {
             record: |value| Encoded::new(value.as_ref().err()?).ok(),

@@ -49,7 +49,10 @@ pub struct StepToolCall {
 impl StepToolCall {
     /// Finds the step that makes the call. Returns `None` outside of a step, and if the step
     /// consists of this call and the call needs no separate events.
-    pub fn announced(function: TypeId, definition: impl Fn() -> Arc<ToolDefinition>) -> Option<Self> {
+    pub fn announced(
+        function: TypeId,
+        definition: impl Fn() -> Arc<ToolDefinition>,
+    ) -> Option<Self> {
         let place = match CurrentStep::current() {
             Some(place) => place,
             None => {
@@ -79,7 +82,10 @@ impl StepToolCall {
 
     /// Creates the call to a tool that was found by its name. Returns `None` outside of a step.
     #[cfg(feature = "dynamic")]
-    pub(super) fn by_name(function: Option<TypeId>, definition: Arc<ToolDefinition>) -> Option<Self> {
+    pub(super) fn by_name(
+        function: Option<TypeId>,
+        definition: Arc<ToolDefinition>,
+    ) -> Option<Self> {
         let place = CurrentStep::current()?;
         let hooks = ToolHooks::of_host(place.cx.host());
         let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
@@ -90,7 +96,10 @@ impl StepToolCall {
     }
 
     /// Adds the arguments and finds the journal's records of the call.
-    pub fn given<const N: usize>(self, arguments: [(&'static str, ArgumentForm); N]) -> MatchedToolCall {
+    pub fn given<const N: usize>(
+        self,
+        arguments: [(&'static str, ArgumentForm); N],
+    ) -> MatchedToolCall {
         let mut object = Map::new();
         let mut known = true;
         for (name, form) in arguments {
@@ -110,8 +119,9 @@ impl StepToolCall {
         let Self { place, function, definition, refused, direct, hooks, stand_in } = self;
         // The journal holds redacted arguments, so the records are matched by the redacted form.
         let recorded = redacted_arguments(&place, &definition, &arguments);
-        let mut known =
-            place.with_calls(|calls| calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy));
+        let mut known = place.with_calls(|calls| {
+            calls.history.take(&calls.base, &definition.name, &recorded, &definition.policy)
+        });
         // An unfinished call was stopped and has not failed, so it does not count as a failed
         // attempt.
         let recorded = || known.here.iter().chain(&known.earlier);
@@ -124,7 +134,18 @@ impl StepToolCall {
             // The node has already decided about its earlier attempts.
             known.earlier = None;
         }
-        MatchedToolCall { place, function, definition, refused, arguments, known, before, direct, hooks, stand_in }
+        MatchedToolCall {
+            place,
+            function,
+            definition,
+            refused,
+            arguments,
+            known,
+            before,
+            direct,
+            hooks,
+            stand_in,
+        }
     }
 }
 
@@ -157,11 +178,15 @@ fn refuse_in_value(definition: &ToolDefinition, place: &ValueScope) {
         _ if writes => "writes",
         ToolPolicy { scopes, .. } if !scopes.is_empty() => "needs a scope",
         _ if place.hooked => "is watched by this runtime's middleware",
-        _ if place.replaced.as_ref().is_some_and(|replaced| replaced.has(name)) => "is replaced in this runtime",
+        _ if place.replaced.as_ref().is_some_and(|replaced| replaced.has(name)) => {
+            "is replaced in this runtime"
+        }
         _ => return,
     };
     let declared = match writes {
-        true => ". A tool that changes nothing says so with `effects = \"none\"` or `effects = \"read\"`",
+        true => {
+            ". A tool that changes nothing says so with `effects = \"none\"` or `effects = \"read\"`"
+        }
         false => "",
     };
     let message = format!(
@@ -172,7 +197,11 @@ fn refuse_in_value(definition: &ToolDefinition, place: &ValueScope) {
 }
 
 /// Returns the arguments in the form that the journal has after redaction.
-fn redacted_arguments(place: &CurrentStep, definition: &ToolDefinition, arguments: &Value) -> Value {
+fn redacted_arguments(
+    place: &CurrentStep,
+    definition: &ToolDefinition,
+    arguments: &Value,
+) -> Value {
     let Some(redactor) = &place.cx.host().redactor else { return arguments.clone() };
     let call = Arc::new(ToolCall::new("", &*definition.name, arguments.to_string()));
     match redactor.event(EventKind::ToolStarted {

@@ -27,15 +27,20 @@ pub(super) type Forms<O> = (Option<ReadAnswer<O>>, ErrorForm<O>);
 
 /// Decodes a recorded outcome. Returns `None` if the return type cannot be decoded. An error that
 /// middleware provided ends the step, because the function's own error type cannot represent it.
-pub(super) fn read<O>((answer, error_form): &Forms<O>, outcome: &RecordedOutcome) -> Option<Outcome<O>> {
+pub(super) fn read<O>(
+    (answer, error_form): &Forms<O>,
+    outcome: &RecordedOutcome,
+) -> Option<Outcome<O>> {
     let RecordedOutcome { result, error, cause, answered_by, .. } = outcome;
-    let failure = || Failure::new(result.status.as_str(), &*result.output).because(cause.as_deref());
+    let failure =
+        || Failure::new(result.status.as_str(), &*result.output).because(cause.as_deref());
     match (result.status, answered_by) {
-        (ToolStatus::Success, _) => answer.and_then(|read| read(&result.output)).map(Outcome::Value),
-        // The function did not return these outcomes, so its error type cannot represent them.
-        (ToolStatus::Timeout | ToolStatus::Panicked | ToolStatus::OutputTooLarge, _) | (_, Some(_)) => {
-            Some(Outcome::Ends(failure()))
+        (ToolStatus::Success, _) => {
+            answer.and_then(|read| read(&result.output)).map(Outcome::Value)
         }
+        // The function did not return these outcomes, so its error type cannot represent them.
+        (ToolStatus::Timeout | ToolStatus::Panicked | ToolStatus::OutputTooLarge, _)
+        | (_, Some(_)) => Some(Outcome::Ends(failure())),
         (_, None) => (error_form.read)(error.as_ref(), failure()).map(Outcome::Value),
     }
 }
@@ -65,7 +70,10 @@ pub(super) fn decode_replacement<O>(
         Err(error) => ToolResult::new(call, error.status(), error.message()),
     };
     // The error of a replacement is decoded like a recorded one, so both give the same typed value.
-    match (read(forms, &RecordedOutcome { error, ..RecordedOutcome::new(Arc::new(result)) }), answer) {
+    match (
+        read(forms, &RecordedOutcome { error, ..RecordedOutcome::new(Arc::new(result)) }),
+        answer,
+    ) {
         (Some(Outcome::Value(value)), answer) => (Some(value), answer),
         (None, Ok(_)) => {
             let message = format!(
@@ -114,8 +122,13 @@ impl ReturnedError {
 ///
 /// `policy` is `None` if the call reaches no tool, because it was refused or middleware answers it.
 /// `given` is the caller's input if middleware has changed it.
-pub(crate) fn began(call: Arc<ToolCall>, policy: Option<&ToolPolicy>, given: Option<Arc<str>>) -> EventKind {
-    let (effects, idempotent) = policy.map_or((Effects::None, true), |policy| (policy.effects, policy.idempotent));
+pub(crate) fn began(
+    call: Arc<ToolCall>,
+    policy: Option<&ToolPolicy>,
+    given: Option<Arc<str>>,
+) -> EventKind {
+    let (effects, idempotent) =
+        policy.map_or((Effects::None, true), |policy| (policy.effects, policy.idempotent));
     let compensate = policy.and_then(|policy| policy.compensate.clone());
     EventKind::ToolStarted { call, effects, idempotent, given, compensate }
 }
@@ -182,7 +195,16 @@ impl OpenCall {
         }
         let made_before = cx.made_before().0.to_vec();
         let effects = policy.map_or(Effects::None, |policy| policy.effects);
-        Self { shared, path, step: step.clone(), call, effects, made_before, began: since, open: true }
+        Self {
+            shared,
+            path,
+            step: step.clone(),
+            call,
+            effects,
+            made_before,
+            began: since,
+            open: true,
+        }
     }
 
     /// Returns the call.
@@ -212,8 +234,13 @@ impl OpenCall {
                     // succeeds.
                     outcome.saved = states.end(&self.path, None);
                     if states.saved_by(&self.path).is_some() {
-                        let is_it = |path: &StepPath| *path == self.path || self.made_before.contains(path);
-                        states.merge_into_parent(&self.path, &self.step, self.shared.log.place_of(is_it));
+                        let is_it =
+                            |path: &StepPath| *path == self.path || self.made_before.contains(path);
+                        states.merge_into_parent(
+                            &self.path,
+                            &self.step,
+                            self.shared.log.place_of(is_it),
+                        );
                     }
                 }
                 _ => states.discard(&self.path),
@@ -241,8 +268,14 @@ impl Drop for OpenCall {
             };
             // The step dropped the call, so its outcome is unknown. The record still needs an end,
             // with a status that claims no outcome.
-            let problem = format!("{why} while this tool was running; {}", self.effects.describe_interrupted());
-            self.end_as(Err(ToolError::with_status(ToolStatus::Cancelled, problem)), ReturnedError::default());
+            let problem = format!(
+                "{why} while this tool was running; {}",
+                self.effects.describe_interrupted()
+            );
+            self.end_as(
+                Err(ToolError::with_status(ToolStatus::Cancelled, problem)),
+                ReturnedError::default(),
+            );
         }
     }
 }

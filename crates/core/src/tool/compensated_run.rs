@@ -75,7 +75,11 @@ impl Compensation {
 ///
 /// # Errors
 /// The store fails, or the run stops in this process. Another process then continues it.
-pub(crate) async fn compensated<R: InSegment>(run: &mut R, cx: Context, error: Error) -> Result<Error, StoreError> {
+pub(crate) async fn compensated<R: InSegment>(
+    run: &mut R,
+    cx: Context,
+    error: Error,
+) -> Result<Error, StoreError> {
     let failure = Arc::new(Failure::from(&error));
     run.record_own(EventKind::RunCompensating { error: failure, cancelled: None, by: None });
     Ok(error.with_uncompensated(undo(run, cx, false).await?))
@@ -93,7 +97,10 @@ pub(crate) async fn compensated_cancelled<R: InSegment>(
 ) -> Result<Error, StoreError> {
     // Each started step needs an end event before the compensation starts.
     run.close_steps_cancelled(reason);
-    run.record_own(EventKind::compensating_cancelled(Arc::clone(reason)).with_operator(cx.run().cancelled_by()));
+    run.record_own(
+        EventKind::compensating_cancelled(Arc::clone(reason))
+            .with_operator(cx.run().cancelled_by()),
+    );
     let left = undo(run, cx, true).await?;
     Ok(Error::Cancelled { reason: Arc::clone(reason) }.with_uncompensated(left))
 }
@@ -121,7 +128,11 @@ pub(crate) async fn continue_compensating<R: InSegment>(
     })
 }
 
-async fn undo<R: InSegment>(run: &mut R, cx: Context, cancelled: bool) -> Result<Vec<NotUndone>, StoreError> {
+async fn undo<R: InSegment>(
+    run: &mut R,
+    cx: Context,
+    cancelled: bool,
+) -> Result<Vec<NotUndone>, StoreError> {
     let shared = Arc::clone(cx.run());
     shared.undoes(cancelled);
     // From now on, control requests are handled by the compensation.

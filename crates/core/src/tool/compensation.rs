@@ -27,8 +27,8 @@ use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::run::{
-    Around, CompensableCall, CompensationPlan, CompensationState, Host, RunShared, RunState, Undo, check_resources,
-    read_events,
+    Around, CompensableCall, CompensationPlan, CompensationState, Host, RunShared, RunState, Undo,
+    check_resources, read_events,
 };
 use crate::store::StoreError;
 
@@ -37,7 +37,9 @@ use crate::store::StoreError;
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Function that finds a tool by name. Registered as a part of the host.
-pub(crate) struct FindTool(pub(crate) for<'a> fn(&'a Arc<Host>, &'a str) -> BoxFuture<'a, Result<ToolRef>>);
+pub(crate) struct FindTool(
+    pub(crate) for<'a> fn(&'a Arc<Host>, &'a str) -> BoxFuture<'a, Result<ToolRef>>,
+);
 
 /// Compensates the completed calls of a run. `cx` is the context of the whole run, with its
 /// resources and grants. Returns the number of compensated calls and the calls that could not be
@@ -80,7 +82,11 @@ async fn done_calls(host: &Arc<Host>, shared: &RunShared) -> Result<Compensation
         Some(store) => CompensationPlan::from_events(&read_events(store, &shared.id, 0).await?),
         None => {
             let mut done = CompensationPlan::default();
-            shared.log.all_below(&StepPath::root()).iter().for_each(|(_, path, kind)| done.apply(path, kind));
+            shared
+                .log
+                .all_below(&StepPath::root())
+                .iter()
+                .for_each(|(_, path, kind)| done.apply(path, kind));
             done
         }
     })
@@ -97,23 +103,32 @@ pub(crate) async fn can_compensate(
     name: &Arc<str>,
     resources: Option<&Resources>,
 ) -> Result<()> {
-    let mut done = CompensationPlan::from_events(&read_events(&host.require_store()?, run, 0).await?);
+    let mut done =
+        CompensationPlan::from_events(&read_events(&host.require_store()?, run, 0).await?);
     let newer = done.take_newer();
     let undos = done.undos();
     let owed = |problem: String| {
         let open = undos.iter().filter(|undo| undo.state.is_open());
-        Error::CompensationOwed { run: run.clone(), calls: open.map(|undo| undo.call.path.clone()).collect(), problem }
+        Error::CompensationOwed {
+            run: run.clone(),
+            calls: open.map(|undo| undo.call.path.clone()).collect(),
+            problem,
+        }
     };
     // An event of a newer release may have completed or compensated calls in a way that this
     // release cannot see.
     if let Some(newer) = newer {
         return Err(owed(newer.problem()));
     }
-    for Undo { call, .. } in undos.iter().filter(|undo| matches!(undo.state, CompensationState::Owed { .. })) {
+    for Undo { call, .. } in
+        undos.iter().filter(|undo| matches!(undo.state, CompensationState::Owed { .. }))
+    {
         let problem = match found(host, &call.by).await {
             Ok(tool) => {
                 let needs = resources.map(|resources| {
-                    let needs = NeededResource::all_of(&tool, "").into_iter().filter(|need| !need.is_replaced(host));
+                    let needs = NeededResource::all_of(&tool, "")
+                        .into_iter()
+                        .filter(|need| !need.is_replaced(host));
                     let needs = needs.map(|need| (need.key, &*call.by));
                     check_resources(name, resources, needs)
                 });
@@ -144,7 +159,9 @@ pub(crate) async fn check_compensations(
         let Some(by) = &tool.policy.compensate else { continue };
         let problem = match found(host, by).await {
             Ok(undo) => (!is_granted(undo.definition(), granted))
-                .then(|| format!("may not be called by this run; {}", grants_for(undo.definition())))
+                .then(|| {
+                    format!("may not be called by this run; {}", grants_for(undo.definition()))
+                })
                 .or_else(|| compensation_mismatch(tool, answers.as_ref(), undo.definition())),
             Err(problem) => Some(format!("is not known here: {problem}")),
         };
@@ -159,8 +176,14 @@ pub(crate) async fn check_compensations(
 /// Returns advice that names the grants a run needs for a tool.
 fn grants_for(tool: &ToolDefinition) -> String {
     let approval = tool.policy.approve.then(|| format!("approve:{}", tool.catalogue_name()).into());
-    let scopes: Vec<String> =
-        tool.policy.scopes.iter().cloned().chain(approval).map(|scope: Arc<str>| format!("`{scope}`")).collect();
+    let scopes: Vec<String> = tool
+        .policy
+        .scopes
+        .iter()
+        .cloned()
+        .chain(approval)
+        .map(|scope: Arc<str>| format!("`{scope}`"))
+        .collect();
     format!("grant it {}", scopes.join(" and "))
 }
 
@@ -176,10 +199,18 @@ async fn interrupted(cx: &Context, call: &CompensableCall) -> Result<Arc<str>, S
             "the program stopped while `{by}` waited for the answer to `{question}`, and `{by}` may not be called a second \
              time; what it had undone before that question is unknown: find out"
         ),
-        None => format!("the program stopped in the middle of `{by}`; whether it is undone is unknown: find out"),
+        None => format!(
+            "the program stopped in the middle of `{by}`; whether it is undone is unknown: find out"
+        ),
     };
     let result = Arc::new(ToolResult::new(&undo, ToolStatus::Interrupted, problem.as_str()));
-    let kind = EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None };
+    let kind = EventKind::ToolFailed {
+        result,
+        duration_ms: 0,
+        answered_by: None,
+        error: None,
+        cause: None,
+    };
     cx.run().record(path, kind);
     cx.run().log.commit().await?;
     Ok(problem.into())
@@ -187,7 +218,11 @@ async fn interrupted(cx: &Context, call: &CompensableCall) -> Result<Arc<str>, S
 
 /// Compensates one call. The compensating tool's own policy decides about retries. A cancellation
 /// that arrives meanwhile abandons the compensation.
-async fn undo(cx: &Context, done: &CompensableCall, result: &ToolResult) -> Result<Result<(), Arc<str>>, StoreError> {
+async fn undo(
+    cx: &Context,
+    done: &CompensableCall,
+    result: &ToolResult,
+) -> Result<Result<(), Arc<str>>, StoreError> {
     let (shared, path) = (cx.run(), done.undo_path());
     let arguments = match done.arguments(result) {
         Ok(arguments) => arguments,
@@ -206,14 +241,19 @@ async fn undo(cx: &Context, done: &CompensableCall, result: &ToolResult) -> Resu
         None => tool,
     };
     // Journal before effect: the start is stored before the compensating tool runs.
-    let mut open = OpenCall::begin((&cx, cx.path()), tool.definition(), Arc::clone(&call), None, false);
+    let mut open =
+        OpenCall::begin((&cx, cx.path()), tool.definition(), Arc::clone(&call), None, false);
     if let Err(error) = shared.log.commit().await {
         open.settle();
         return Err(error);
     }
     // The tool's own time-out is applied by `compensate_with_hooks`.
     let limit = if tool.definition().policy.timeout.is_some() { None } else { Some(LIMIT) };
-    let called = pin!(Some(Box::pin(within_limit(&cx, compensate_with_hooks(&*tool, &cx, &call, cx.grants()), limit))));
+    let called = pin!(Some(Box::pin(within_limit(
+        &cx,
+        compensate_with_hooks(&*tool, &cx, &call, cx.grants()),
+        limit
+    ))));
     let ended = tokio::select! {
         biased;
         (ended, _) = Around::tool_call(cx.depth(), called) => match ended {
@@ -261,7 +301,8 @@ pub(crate) async fn invoke_compensable(
     }
     let path = cx.claim_base(None).tool(1, Arc::clone(&definition.name), 0);
     let cx = cx.of_call(path, &call.id, PreviousCallAttempts::default(), cx.resources());
-    let mut open = OpenCall::begin((&cx, cx.path()), definition, Arc::new(call.clone()), None, false);
+    let mut open =
+        OpenCall::begin((&cx, cx.path()), definition, Arc::new(call.clone()), None, false);
     if let Err(error) = cx.run().log.commit().await {
         open.settle();
         return Err(error);
@@ -282,7 +323,9 @@ fn unique_linked_tool(name: &str) -> Result<ToolRef, String> {
 }
 
 async fn find(host: &Arc<Host>, name: &str) -> Result<ToolRef, String> {
-    found(host, name).await.map_err(|problem| format!("what undoes it is not known here: {problem}"))
+    found(host, name)
+        .await
+        .map_err(|problem| format!("what undoes it is not known here: {problem}"))
 }
 
 async fn found(host: &Arc<Host>, name: &str) -> Result<ToolRef, String> {

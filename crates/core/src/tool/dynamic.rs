@@ -11,7 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::parameters::{given, names_in, unknown_argument, with_integers};
-use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolOutput, ToolPolicy, ToolRef, ToolReturn};
+use super::{
+    Tool, ToolDefinition, ToolError, ToolFuture, ToolHost, ToolOutput, ToolPolicy, ToolRef,
+    ToolReturn,
+};
 use crate::context::Context;
 use crate::error::Error;
 use crate::future::Exclusive;
@@ -21,8 +24,9 @@ use crate::message::ToolStatus;
 /// policy.
 const MOST_STREAMED: usize = 16 << 20;
 
-type Body =
-    dyn Fn(Context, String) -> Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>> + Send + Sync;
+type Body = dyn Fn(Context, String) -> Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>
+    + Send
+    + Sync;
 
 /// A tool that is created from a closure.
 ///
@@ -66,7 +70,11 @@ impl FnTool {
     /// With the feature `dynamic`, limits in the schema such as `#[schemars(range(max = 10))]` are
     /// enforced: a call that violates them gets
     /// [`ToolStatus::InvalidArguments`](crate::message::ToolStatus::InvalidArguments).
-    pub fn new<A, O, E, F, Fut>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
+    pub fn new<A, O, E, F, Fut>(
+        name: impl Into<Arc<str>>,
+        description: impl Into<Arc<str>>,
+        body: F,
+    ) -> Self
     where
         A: DeserializeOwned + JsonSchema,
         O: ToolReturn,
@@ -135,7 +143,11 @@ impl FnTool {
     /// # }
     /// ```
     #[doc(alias = "execute_stream")]
-    pub fn streaming<A, P, E, F, S>(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>, body: F) -> Self
+    pub fn streaming<A, P, E, F, S>(
+        name: impl Into<Arc<str>>,
+        description: impl Into<Arc<str>>,
+        body: F,
+    ) -> Self
     where
         A: DeserializeOwned + JsonSchema,
         P: AsRef<str> + Send,
@@ -153,7 +165,8 @@ impl FnTool {
                     // The limit of the policy is checked at the end. This one bounds the memory
                     // until then.
                     if whole.len() + piece.as_ref().len() > MOST_STREAMED {
-                        let problem = format!("the answer has more than {MOST_STREAMED} bytes; ask for less");
+                        let problem =
+                            format!("the answer has more than {MOST_STREAMED} bytes; ask for less");
                         return Err(ToolError::with_status(ToolStatus::OutputTooLarge, problem));
                     }
                     cx.emit(piece.as_ref());
@@ -168,7 +181,11 @@ impl FnTool {
 
     /// Creates a tool from a definition that fits the type of the arguments. `is_typed` is `true`
     /// if the type checks them.
-    pub(super) fn from_definition<A, O, E, F, Fut>(definition: ToolDefinition, body: F, is_typed: bool) -> Self
+    pub(super) fn from_definition<A, O, E, F, Fut>(
+        definition: ToolDefinition,
+        body: F,
+        is_typed: bool,
+    ) -> Self
     where
         A: DeserializeOwned,
         O: ToolReturn,
@@ -236,8 +253,15 @@ fn is_no_arguments(schema: &Value) -> bool {
 /// Forbids additional properties in a schema that lists all its properties, so that unknown
 /// arguments are rejected.
 fn closed(mut schema: Value) -> Value {
-    const OTHERS: [&str; 7] =
-        ["additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"];
+    const OTHERS: [&str; 7] = [
+        "additionalProperties",
+        "unevaluatedProperties",
+        "patternProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "$ref",
+    ];
     if let Some(fields) = schema.as_object_mut()
         && fields.contains_key("properties")
         && !OTHERS.iter().any(|other| fields.contains_key(*other))
@@ -247,7 +271,10 @@ fn closed(mut schema: Value) -> Value {
     schema
 }
 
-pub(crate) fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -> Result<A, ToolError> {
+pub(crate) fn read_whole<A: DeserializeOwned>(
+    arguments: &str,
+    schema: &Value,
+) -> Result<A, ToolError> {
     let text = given(arguments);
     let names = names_in(text)?;
     // Types such as `()` deserialize from `null`, but models send `{}`.
@@ -256,7 +283,9 @@ pub(crate) fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -
     {
         return match names.is_empty() {
             true => Ok(arguments),
-            false => Err(ToolError::invalid_arguments("this tool takes no arguments; send an empty object")),
+            false => Err(ToolError::invalid_arguments(
+                "this tool takes no arguments; send an empty object",
+            )),
         };
     }
     if let Value::Object(properties) = &schema["properties"]
@@ -264,8 +293,9 @@ pub(crate) fn read_whole<A: DeserializeOwned>(arguments: &str, schema: &Value) -
     {
         // All unknown names are reported together, so that the model can fix them in one attempt.
         let unknown = names.iter().filter(|name| !properties.contains_key(&***name));
-        let unknown: Vec<String> =
-            unknown.map(|name| unknown_argument(name, properties.keys().map(String::as_str))).collect();
+        let unknown: Vec<String> = unknown
+            .map(|name| unknown_argument(name, properties.keys().map(String::as_str)))
+            .collect();
         if !unknown.is_empty() {
             return Err(ToolError::invalid_arguments(unknown.join("\n")));
         }
@@ -286,7 +316,10 @@ impl Tool for FnTool {
     }
 
     fn call<'a>(&'a self, cx: &'a Context, arguments: &'a str) -> ToolFuture<'a> {
-        ToolFuture(super::Inner::Boxed(Exclusive::new((self.body)(cx.clone(), arguments.to_owned()))))
+        ToolFuture(super::Inner::Boxed(Exclusive::new((self.body)(
+            cx.clone(),
+            arguments.to_owned(),
+        ))))
     }
 
     fn checks_arguments(&self) -> bool {

@@ -27,7 +27,9 @@ impl<'c> EarlierAttempts<'c> {
         }
         let step = cx.path();
         let counts = |path: &StepPath| {
-            path.belongs_to(step) || step.belongs_to(path) || before.iter().any(|call| path.is_within(call))
+            path.belongs_to(step)
+                || step.belongs_to(path)
+                || before.iter().any(|call| path.is_within(call))
         };
         Some(Self { cx, recorded: cx.run().log.records_where(counts) })
     }
@@ -50,7 +52,10 @@ impl<'c> EarlierAttempts<'c> {
         let (step, (_, failed)) = (self.cx.path(), self.cx.made_before());
         // A tool call gets another attempt only after it has failed.
         let of_call = step.is_tool_call() && (failed || self.cx.failed_attempts() > 0);
-        of_call || self.recorded[at..].iter().any(|(_, path, kind)| path == step && is_own_failure(kind))
+        of_call
+            || self.recorded[at..]
+                .iter()
+                .any(|(_, path, kind)| path == step && is_own_failure(kind))
     }
 
     /// Returns `true` if an operator was asked about a path after the record at `at`.
@@ -69,7 +74,8 @@ impl<'c> EarlierAttempts<'c> {
     /// own since then or an operator was asked about it.
     pub(crate) fn held_back(&self, base: &StepPath, at: usize) -> Option<Duration> {
         let mut since = self.recorded[at..].iter();
-        let around = since.any(|(_, path, kind)| self.cx.path().belongs_to(path) && is_own_failure(kind));
+        let around =
+            since.any(|(_, path, kind)| self.cx.path().belongs_to(path) && is_own_failure(kind));
         (!self.is_asked_since(base, at) && !around && !self.has_failed_since(at))
             .then(|| lived(&self.recorded[..=at], base))
     }
@@ -85,7 +91,9 @@ impl<'c> EarlierAttempts<'c> {
 pub(crate) fn lived(recorded: &[(Timestamp, StepPath, EventKind)], base: &StepPath) -> Duration {
     let began = recorded.iter().rev().find(|(_, path, kind)| {
         let shape = kind.shape();
-        path == base && shape.edge == Edge::Opens && matches!(shape.subject, Subject::Agent | Subject::Workflow)
+        path == base
+            && shape.edge == Edge::Opens
+            && matches!(shape.subject, Subject::Agent | Subject::Workflow)
     });
     match (began, recorded.last()) {
         (Some((began, ..)), Some((ended, ..))) => ended.since(*began),

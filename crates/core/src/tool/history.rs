@@ -148,14 +148,22 @@ impl RecordedCall {
                 (self.outcome, self.began, self.dropped_after) = (None, time, None);
             }
             EventKind::ToolCompleted { result, answered_by, saved, .. } => {
-                let (result, answered_by, saved) = (Arc::clone(result), answered_by.clone(), saved.clone());
-                self.outcome = Some(RecordedOutcome { answered_by, saved, ..RecordedOutcome::new(result) });
+                let (result, answered_by, saved) =
+                    (Arc::clone(result), answered_by.clone(), saved.clone());
+                self.outcome =
+                    Some(RecordedOutcome { answered_by, saved, ..RecordedOutcome::new(result) });
             }
             EventKind::ToolFailed { result, error, cause, answered_by, .. } => {
                 self.dropped_after = call_was_dropped(result).then(|| time.since(self.began));
-                let (error, cause, answered_by) = (error.clone(), cause.clone(), answered_by.clone());
+                let (error, cause, answered_by) =
+                    (error.clone(), cause.clone(), answered_by.clone());
                 let result = Arc::clone(result);
-                self.outcome = Some(RecordedOutcome { error, cause, answered_by, ..RecordedOutcome::new(result) });
+                self.outcome = Some(RecordedOutcome {
+                    error,
+                    cause,
+                    answered_by,
+                    ..RecordedOutcome::new(result)
+                });
             }
             _ => {}
         }
@@ -163,7 +171,8 @@ impl RecordedCall {
 
     /// Returns `true` if the call was started and its outcome is unknown.
     pub(super) fn is_unfinished(&self) -> bool {
-        self.begun.is_some() && !self.outcome.as_ref().is_some_and(|outcome| outcome.result.status.is_outcome())
+        self.begun.is_some()
+            && !self.outcome.as_ref().is_some_and(|outcome| outcome.result.status.is_outcome())
     }
 
     /// Returns the execution time after which the step dropped the call, if a repeated step should
@@ -218,7 +227,9 @@ impl StepCallHistory {
     /// person's answer, so that the person is not asked again.
     fn push_earlier(&mut self, mut call: RecordedCall) {
         if let Some(key) = call.begun.as_ref().map(|begun| begun.key.clone()) {
-            let same = |before: &mut RecordedCall| before.begun.as_ref().is_some_and(|begun| begun.key == key);
+            let same = |before: &mut RecordedCall| {
+                before.begun.as_ref().is_some_and(|begun| begun.key == key)
+            };
             for same in self.earlier.extract_if(.., same) {
                 call.before.extend(same.before.into_iter().chain([same.path]));
                 call.answer = call.answer.take().or(same.answer);
@@ -248,7 +259,8 @@ impl StepCallHistory {
                 {
                     for (_, call) in &mut calls {
                         call.decided |= asks(&kind);
-                        call.named |= asks(&kind) && error.message.contains(&format!("`{}`", call.path));
+                        call.named |=
+                            asks(&kind) && error.message.contains(&format!("`{}`", call.path));
                         call.failed_since |= path == *step && is_own_failure(&kind);
                     }
                     continue;
@@ -256,7 +268,9 @@ impl StepCallHistory {
                 _ if !path.is_within(step) => continue,
                 _ => {}
             }
-            let Some(parent) = path.parent().filter(|parent| !taken.contains(parent)) else { continue };
+            let Some(parent) = path.parent().filter(|parent| !taken.contains(parent)) else {
+                continue;
+            };
             // Skips records of nested calls.
             let Some(attempt) = attempt_of(step, &parent) else { continue };
             let Some(PathSegment::Tool { name, .. }) = path.segments().last() else { continue };
@@ -277,7 +291,13 @@ impl StepCallHistory {
 
     /// Takes the records of a call that is about to be made. Calls with equal arguments are matched
     /// in the order in which they are made.
-    pub(super) fn take(&mut self, base: &StepPath, name: &Arc<str>, arguments: &Value, policy: &ToolPolicy) -> Known {
+    pub(super) fn take(
+        &mut self,
+        base: &StepPath,
+        name: &Arc<str>,
+        arguments: &Value,
+        policy: &ToolPolicy,
+    ) -> Known {
         // Each record matches one call, so that equal calls are matched in order.
         let use_up = |calls: &mut Vec<RecordedCall>| {
             let call = calls.iter_mut().find(|call| call.is(name, arguments))?;

@@ -26,8 +26,8 @@ use super::time_limit::TimeLimit;
 use super::told_call::DetachedToolCall;
 use super::tool_body_place::ToolBodyScope;
 use super::{
-    Effects, ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef, is_dotted,
-    wire_name,
+    Effects, ReplacedKind, StandIn, Tool, ToolDefinition, ToolError, ToolOutput, ToolPolicy,
+    ToolRef, is_dotted, wire_name,
 };
 use crate::context::Context;
 use crate::error::Error;
@@ -80,7 +80,13 @@ impl CallSite {
 }
 
 /// Calls a tool. Dropping the future cancels the tool.
-async fn invoke(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>], seen_to: CallSite) -> ToolResult {
+async fn invoke(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    granted: &[Arc<str>],
+    seen_to: CallSite,
+) -> ToolResult {
     invoke_with_room(tool, cx, call, granted, seen_to, None).await
 }
 
@@ -108,7 +114,9 @@ pub(crate) async fn invoke_with_room(
     let (status, output) = match outcome {
         Ok(output) => return output.into_result(call),
         // This message is short and contains the beginning of the answer, so it is not cut again.
-        Err(error) if error.status() == ToolStatus::OutputTooLarge => (error.status(), error.message().to_owned()),
+        Err(error) if error.status() == ToolStatus::OutputTooLarge => {
+            (error.status(), error.message().to_owned())
+        }
         Err(error) => (error.status(), bounded(error.message(), policy)),
     };
     ToolResult::new(call, status, output)
@@ -123,7 +131,11 @@ pub(crate) async fn invoke_with_hooks(
     granted: &[Arc<str>],
 ) -> ToolResult {
     // If the call belongs to the current step, the step records the events.
-    let told = if is_call_of_step(tool) { None } else { DetachedToolCall::new(cx, &tool.definition().name) };
+    let told = if is_call_of_step(tool) {
+        None
+    } else {
+        DetachedToolCall::new(cx, &tool.definition().name)
+    };
     match told {
         None => hooked(tool, cx, call, granted, CallSite::Here).await,
         Some(mut told) => {
@@ -166,7 +178,8 @@ async fn with_hooks(
     let definition = tool.definition();
     let around = ToolHooks::of_host(cx.host());
     // A refused call reaches no middleware. A call of the current step runs the hooks there.
-    let Some(hooks) = around.filter(|_| is_granted(definition, granted) && !is_call_of_step(tool)) else {
+    let Some(hooks) = around.filter(|_| is_granted(definition, granted) && !is_call_of_step(tool))
+    else {
         if let Some(told) = told.as_deref_mut() {
             told.begin(call, Some(&definition.policy), None);
         }
@@ -176,7 +189,8 @@ async fn with_hooks(
         }
         return result;
     };
-    let step = ToolStep::new(Arc::new(call.clone()), Some(Arc::clone(definition)), None, cx.clone());
+    let step =
+        ToolStep::new(Arc::new(call.clone()), Some(Arc::clone(definition)), None, cx.clone());
     let failed = |error: Error| ToolResult::new(call, ToolStatus::Error, error.to_string());
     let mut hooked = match hooks.before(step).await {
         Ok(hooked) => hooked,
@@ -200,7 +214,13 @@ async fn with_hooks(
 }
 
 /// Calls a tool within its span, without hooks.
-async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<str>], seen_to: CallSite) -> ToolResult {
+async fn traced(
+    tool: &dyn Tool,
+    cx: &Context,
+    call: &ToolCall,
+    granted: &[Arc<str>],
+    seen_to: CallSite,
+) -> ToolResult {
     if is_call_of_step(tool) {
         return invoke(tool, cx, call, granted, seen_to).await;
     }
@@ -217,7 +237,8 @@ async fn traced(tool: &dyn Tool, cx: &Context, call: &ToolCall, granted: &[Arc<s
 fn is_call_of_step(tool: &dyn Tool) -> bool {
     tool.announces_itself()
         && Around::has_place()
-        && ToolBodyScope::current().is_none_or(|body| body.undoes() && tool.definition().policy.compensate.is_some())
+        && ToolBodyScope::current()
+            .is_none_or(|body| body.undoes() && tool.definition().policy.compensate.is_some())
 }
 
 /// Returns `true` if a run may call a tool.
@@ -235,7 +256,10 @@ fn refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> O
         return None;
     }
     let refusal = "nobody has agreed to this tool's use in this run; do without it, or say what you need it for";
-    Some(ToolError::with_status(ToolStatus::Unauthorized, refusal).remedy(approval_remedy(&definition.name)))
+    Some(
+        ToolError::with_status(ToolStatus::Unauthorized, refusal)
+            .remedy(approval_remedy(&definition.name)),
+    )
 }
 
 /// Returns `true` if calls to the tool need no person's approval in a run with these grants.
@@ -243,7 +267,9 @@ fn is_approved(definition: &ToolDefinition, granted: &[Arc<str>]) -> bool {
     let ToolDefinition { name, policy, .. } = definition;
     let agreed = |scope: &Arc<str>| {
         let approved = scope.strip_prefix("approve:");
-        approved.is_some_and(|approved| approved == &**name || (is_dotted(approved) && wire_name(approved) == **name))
+        approved.is_some_and(|approved| {
+            approved == &**name || (is_dotted(approved) && wire_name(approved) == **name)
+        })
     };
     !policy.approve || granted.iter().any(agreed)
 }
@@ -279,9 +305,15 @@ pub(crate) fn warn_unanswerable<'t>(
 }
 
 /// Returns the refusal of a call whose scope the run lacks. The caller may be a model or a program.
-pub(crate) fn scope_refusal(definition: &ToolDefinition, granted: &[Arc<str>], called: &str) -> Option<ToolError> {
+pub(crate) fn scope_refusal(
+    definition: &ToolDefinition,
+    granted: &[Arc<str>],
+    called: &str,
+) -> Option<ToolError> {
     let scope = definition.policy.scopes.iter().find(|scope| !granted.contains(scope))?;
-    let refusal = format!("`{called}` needs the scope `{scope}`, which this run was not granted; do without it");
+    let refusal = format!(
+        "`{called}` needs the scope `{scope}`, which this run was not granted; do without it"
+    );
     let refusal = ToolError::with_status(ToolStatus::Unauthorized, refusal);
     Some(refusal.remedy(format!("begin the run with `grant([\"{scope}\"])`")))
 }
@@ -305,7 +337,9 @@ async fn attempts(
     // here.
     match policy.retry {
         // Boxed, so that the future of a call without retries stays small.
-        retries @ 1.. if seen_to.here() => Box::pin(retried(tool, cx, call, granted, seen_to, room, retries)).await,
+        retries @ 1.. if seen_to.here() => {
+            Box::pin(retried(tool, cx, call, granted, seen_to, room, retries)).await
+        }
         _ => run(tool, cx, call, granted, seen_to, room).await,
     }
 }
@@ -329,11 +363,13 @@ async fn retried(
         let failure = failure_of(error);
         // A time-out or a panic may be transient, so it is always worth another attempt.
         let is_own = !matches!(error.status(), ToolStatus::Timeout | ToolStatus::Panicked);
-        let is_final = error.status() == ToolStatus::OutputTooLarge || is_own && !is_worth_another(&failure);
+        let is_final =
+            error.status() == ToolStatus::OutputTooLarge || is_own && !is_worth_another(&failure);
         if attempt > retries || is_final {
             return outcome;
         }
-        pause_after(cx, attempt, failure, matches!(seen_to, CallSite::Recorded | CallSite::Undo)).await;
+        pause_after(cx, attempt, failure, matches!(seen_to, CallSite::Recorded | CallSite::Undo))
+            .await;
         attempt += 1;
     }
 }
@@ -354,8 +390,11 @@ async fn run(
         _ => None,
     };
     // A call of the current step is replaced by the step.
-    let stand_in =
-        if seen_to == CallSite::ByStep { None } else { StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name) };
+    let stand_in = if seen_to == CallSite::ByStep {
+        None
+    } else {
+        StandIn::of(cx.host(), ReplacedKind::Tool, &definition.name)
+    };
     let inside = body_place(tool, cx, granted, seen_to);
     // The body of a sync tool runs inside `call` itself, so the call must happen inside
     // `catch_unwind`.
@@ -374,7 +413,9 @@ async fn run(
     // Pinned here: a future that is moved into another one takes up space in both.
     let body = pin!(AssertUnwindSafe(body).catch_unwind());
     match caught_within_limit(cx, body, policy.timeout.filter(|_| seen_to.here())).await {
-        Ok(outcome) => outcome.and_then(|output| within_size(output, policy.max_output.max(room.unwrap_or_default()))),
+        Ok(outcome) => outcome.and_then(|output| {
+            within_size(output, policy.max_output.max(room.unwrap_or_default()))
+        }),
         Err(overrun) => {
             let name = seen_to.name_in(definition, call);
             Err(match seen_to {
@@ -387,7 +428,12 @@ async fn run(
 
 /// Creates the place where calls in the tool's body are recorded. Returns `None` for a call in a
 /// step, whose body uses the place of the step.
-fn body_place(tool: &dyn Tool, cx: &Context, granted: &[Arc<str>], seen_to: CallSite) -> Option<Arc<ToolBodyScope>> {
+fn body_place(
+    tool: &dyn Tool,
+    cx: &Context,
+    granted: &[Arc<str>],
+    seen_to: CallSite,
+) -> Option<Arc<ToolBodyScope>> {
     let undoes = match seen_to {
         CallSite::Recorded => cx.run().log.compensates(),
         CallSite::Undo => false,
@@ -412,7 +458,10 @@ pub(crate) async fn slot(cx: &Context, definition: &ToolDefinition) -> Option<Sl
 pub(crate) fn fitting(definition: &ToolDefinition, arguments: &str) -> Result<Value, ToolError> {
     #[cfg(feature = "dynamic")]
     let check = definition.arguments_check().map_err(|problem| {
-        ToolError::new(format!("the schema of `{}` does not work: {problem}; do without this tool", definition.name))
+        ToolError::new(format!(
+            "the schema of `{}` does not work: {problem}; do without this tool",
+            definition.name
+        ))
     })?;
     let arguments = without_nulls(&definition.parameters, read_object(arguments)?);
     #[cfg(feature = "dynamic")]
@@ -431,16 +480,24 @@ impl BodyFailure {
     /// Returns the error for the caller of the tool.
     pub(super) fn error(&self, name: &str, effects: Effects) -> ToolError {
         match self {
-            Self::Time(limit) => ToolError::with_status(ToolStatus::Timeout, timeout_message(name, *limit, effects)),
-            Self::Panic(panic) => ToolError::with_status(ToolStatus::Panicked, panic_message(name, &**panic)),
+            Self::Time(limit) => {
+                ToolError::with_status(ToolStatus::Timeout, timeout_message(name, *limit, effects))
+            }
+            Self::Panic(panic) => {
+                ToolError::with_status(ToolStatus::Panicked, panic_message(name, &**panic))
+            }
         }
     }
 
     /// Returns the error for a tool that compensates another call. A person reads it.
     pub(super) fn compensation_error(&self, name: &str) -> ToolError {
         let (status, what) = match self {
-            Self::Time(limit) => (ToolStatus::Timeout, format!("`{name}` did not answer within {limit:?}")),
-            Self::Panic(panic) => (ToolStatus::Panicked, format!("`{name}` panicked: {}", panic_text(&**panic))),
+            Self::Time(limit) => {
+                (ToolStatus::Timeout, format!("`{name}` did not answer within {limit:?}"))
+            }
+            Self::Panic(panic) => {
+                (ToolStatus::Panicked, format!("`{name}` panicked: {}", panic_text(&**panic)))
+            }
         };
         ToolError::with_status(status, format!("{what}; whether it is undone is unknown: find out"))
     }
@@ -522,13 +579,20 @@ fn bounded(message: &str, policy: &ToolPolicy) -> String {
     match message.len() <= policy.max_output {
         true => message.to_owned(),
         false => {
-            format!("{} .. (the first part of {} bytes)", head(message, HEAD.min(policy.max_output)), message.len())
+            format!(
+                "{} .. (the first part of {} bytes)",
+                head(message, HEAD.min(policy.max_output)),
+                message.len()
+            )
         }
     }
 }
 
 /// Returns the result for a call to a tool that is not offered.
-pub(crate) fn not_found<'a>(call: &ToolCall, offered: impl Iterator<Item = &'a str> + Clone) -> ToolResult {
+pub(crate) fn not_found<'a>(
+    call: &ToolCall,
+    offered: impl Iterator<Item = &'a str> + Clone,
+) -> ToolResult {
     let hint = name_hint(&call.name, offered);
     let output = format!("there is no tool `{}`; {hint}", head(&call.name, HEAD));
     ToolResult::new(call, ToolStatus::NotFound, output)

@@ -44,7 +44,10 @@ impl<O> Made<O> {
     /// Returns the error of the function, if it can be recorded.
     pub(super) fn error(&self, (_, form): &Forms<O>) -> ReturnedError {
         match self.value.as_ref().filter(|_| self.answer.is_err()) {
-            Some(value) => ReturnedError { error: (form.record)(value), cause: (form.cause)(value).map(Into::into) },
+            Some(value) => ReturnedError {
+                error: (form.record)(value),
+                cause: (form.cause)(value).map(Into::into),
+            },
             None => ReturnedError::default(),
         }
     }

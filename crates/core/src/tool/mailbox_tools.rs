@@ -79,13 +79,14 @@ impl<M: Serialize + DeserializeOwned + JsonSchema + Send + 'static> Mailbox<M> {
         let name = format!("{}_{verb}", self.name());
         // Mailbox changes are part of the call's own record, so an interrupted call has changed
         // nothing.
-        ToolDefinition::new(name, about, parameters).policy(ToolPolicy::default().effects(Effects::None))
+        ToolDefinition::new(name, about, parameters)
+            .policy(ToolPolicy::default().effects(Effects::None))
     }
 }
 
 fn letter_schema<M: JsonSchema>(agents: &[&str]) -> Value {
-    let settings =
-        schemars::generate::SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let settings = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true);
     let mut generator = settings.into_generator();
     let message = generator.subschema_for::<M>();
     let mut schema = json!({

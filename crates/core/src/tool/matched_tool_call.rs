@@ -7,7 +7,8 @@ use super::call_decision::Decided;
 use super::call_forms::{ArgumentCopies, ChangedArguments};
 use super::call_in_step::ToolAnswer;
 use super::call_record::{
-    Forms, OpenCall, Outcome, decode_replacement, error_from_failure, failure_of, lost, read, unreadable_answer,
+    Forms, OpenCall, Outcome, decode_replacement, error_from_failure, failure_of, lost, read,
+    unreadable_answer,
 };
 use super::call_retry::{is_worth_another, pause_after};
 use super::history::{Known, RecordedOutcome};
@@ -60,8 +61,9 @@ impl MatchedToolCall {
         let covered = &self.place.covered;
         let (name, policy) = (&self.definition.name, self.policy());
         let refused = |why: &str, remedy: &str| {
-            let message =
-                format!("`{name}` {why}, and it is not `async`, so it cannot wait within an expression; {remedy}");
+            let message = format!(
+                "`{name}` {why}, and it is not `async`, so it cannot wait within an expression; {remedy}"
+            );
             Err(Failure::new(FailureKind::Build, message))
         };
         if self.needs_approval() && !granted && !self.place.takes_approval() {
@@ -170,11 +172,14 @@ impl MatchedToolCall {
         F: FnMut(Context, A) -> T,
         T: Future<Output = (O, ToolAnswer)>,
     {
-        if let Some(failure) = self.refused.take().or_else(|| self.place.ended_without_unwinding()) {
+        if let Some(failure) = self.refused.take().or_else(|| self.place.ended_without_unwinding())
+        {
             return Err(failure.into());
         }
         // Decide before waiting: a recorded outcome needs no turn, no approval and no slot.
-        let (path, key, asked, answer, fresh) = match self.decide(|outcome| read(forms, outcome).is_some()) {
+        let (path, key, asked, answer, fresh) = match self
+            .decide(|outcome| read(forms, outcome).is_some())
+        {
             Decided::Over(outcome) => {
                 return match read(forms, &outcome) {
                     Some(Outcome::Value(value)) => Ok(value),
@@ -192,10 +197,14 @@ impl MatchedToolCall {
         let mut by_person = None;
         if !self.direct {
             match waits {
-                true if self.needs_approval() => by_person = self.approved(&path, asked, answer).await?,
+                true if self.needs_approval() => {
+                    by_person = self.approved(&path, asked, answer).await?;
+                }
                 true => {}
                 false => {
-                    self.sync_obstacle(answer.as_ref().is_some_and(|answer| answer.approval.is_granted()))?;
+                    self.sync_obstacle(
+                        answer.as_ref().is_some_and(|answer| answer.approval.is_granted()),
+                    )?;
                     by_person = answer.and_then(|answer| answer.approval.arguments().cloned());
                 }
             }
@@ -210,16 +219,25 @@ impl MatchedToolCall {
             Some(hooks) => Some(self.enter(hooks, &cx, &call).await?),
             None => None,
         };
-        let (call, given) = hooked.as_ref().map_or((call, None), |hooked| (hooked.call(), hooked.given()));
+        let (call, given) =
+            hooked.as_ref().map_or((call, None), |hooked| (hooked.call(), hooked.given()));
         // If a person or middleware changed the arguments, the journal keeps the caller's as
         // `given`.
         let given = by_person.map(|_| of_caller().into()).or(given);
         let answered = hooked.as_mut().and_then(|hooked| hooked.answer.take());
         let arguments = match (&answered, &given) {
-            (None, Some(_)) => ChangedArguments::read(&self.arguments, &call, arguments, ways.changed),
+            (None, Some(_)) => {
+                ChangedArguments::read(&self.arguments, &call, arguments, ways.changed)
+            }
             _ => Ok(arguments),
         };
-        let mut open = OpenCall::begin((&cx, self.place.cx.path()), &self.definition, call, given, answered.is_some());
+        let mut open = OpenCall::begin(
+            (&cx, self.place.cx.path()),
+            &self.definition,
+            call,
+            given,
+            answered.is_some(),
+        );
         // The start must be stored before the effect begins.
         if let Err(error) = self.store_start(&cx, waits).await {
             open.settle();
@@ -231,7 +249,10 @@ impl MatchedToolCall {
             (None, Ok(arguments)) => {
                 let span = self.span(&open);
                 let (call, way) = (open.call(), (arguments, ways.again));
-                let made = self.attempts(&cx, (&call, forms), way, body, fresh).instrument(span.clone()).await;
+                let made = self
+                    .attempts(&cx, (&call, forms), way, body, fresh)
+                    .instrument(span.clone())
+                    .await;
                 // A call that cannot wait was never pending, so a cancellation cannot have stopped
                 // it halfway.
                 unless_failed_as_cancelled(cx.run(), waits && made.answer.is_err()).await;
@@ -247,7 +268,9 @@ impl MatchedToolCall {
 
     /// Waits for the steps above this one if the plan does not show the effect of the call.
     async fn until_turn(&self, waits: bool) -> Result<(), Stop> {
-        let Some(effect) = HiddenEffect::of_policy(self.policy()).filter(|_| !self.direct) else { return Ok(()) };
+        let Some(effect) = HiddenEffect::of_policy(self.policy()).filter(|_| !self.direct) else {
+            return Ok(());
+        };
         if waits {
             self.place.until_turn(effect).await;
         } else if effect == HiddenEffect::Writes && !self.place.has_turn(effect) {
@@ -274,8 +297,9 @@ impl MatchedToolCall {
                 ("middleware sees the calls of tools", or)
             }
         };
-        let message =
-            format!("{who}, and an argument of `{name}` has no JSON form; derive `serde::Serialize` for it{or}");
+        let message = format!(
+            "{who}, and an argument of `{name}` has no JSON form; derive `serde::Serialize` for it{or}"
+        );
         Err(Failure::new(FailureKind::Build, message).into())
     }
 
@@ -286,14 +310,25 @@ impl MatchedToolCall {
             true => Span::none(),
             false => {
                 let content = host.trace_content && host.redactor.is_none();
-                telemetry::tool_span(&open.call(), Some(&self.definition), self.place.cx.run(), content)
+                telemetry::tool_span(
+                    &open.call(),
+                    Some(&self.definition),
+                    self.place.cx.run(),
+                    content,
+                )
             }
         }
     }
 
     /// Runs the hooks before the call.
-    async fn enter(&self, hooks: ToolHooks, cx: &Context, call: &Arc<ToolCall>) -> Result<HookedCall, Stop> {
-        let step = ToolStep::new(Arc::clone(call), Some(Arc::clone(&self.definition)), None, cx.clone());
+    async fn enter(
+        &self,
+        hooks: ToolHooks,
+        cx: &Context,
+        call: &Arc<ToolCall>,
+    ) -> Result<HookedCall, Stop> {
+        let step =
+            ToolStep::new(Arc::clone(call), Some(Arc::clone(&self.definition)), None, cx.clone());
         Ok(hooks.before(step).await.map_err(|error| Failure::from(&error))?)
     }
 
@@ -341,7 +376,8 @@ impl MatchedToolCall {
             cx.begin_attempt();
             if !(fresh && attempt == 1)
                 && cx.run().may_have_stopped(cx.path())
-                && let Some(failure) = undecided_failure(&undecided_writes(cx.run(), cx.path(), false))
+                && let Some(failure) =
+                    undecided_failure(&undecided_writes(cx.run(), cx.path(), false))
             {
                 // The poller of the step drops this future.
                 self.place.end_step(failure);
@@ -359,18 +395,25 @@ impl MatchedToolCall {
                         let (value, answer) = body(cx.clone(), arguments).await;
                         (Some(value), answer)
                     }
-                    Some(stand_in) => {
-                        decode_replacement(forms, call, stand_in.call(&call.arguments, Some(cx.path())).await)
-                    }
+                    Some(stand_in) => decode_replacement(
+                        forms,
+                        call,
+                        stand_in.call(&call.arguments, Some(cx.path())).await,
+                    ),
                 }
             });
             let made = match within_limit(&cx, called, timeout).await {
-                Ok((value, answer)) => match answer.and_then(|answer| within_size(answer, self.policy().max_output)) {
-                    Err(error) if error.status() == ToolStatus::OutputTooLarge => return Made::nothing(error),
-                    answer => Made { value, answer, panic: None },
-                },
+                Ok((value, answer)) => {
+                    match answer.and_then(|answer| within_size(answer, self.policy().max_output)) {
+                        Err(error) if error.status() == ToolStatus::OutputTooLarge => {
+                            return Made::nothing(error);
+                        }
+                        answer => Made { value, answer, panic: None },
+                    }
+                }
                 Err(overrun) => {
-                    let answer = Err(overrun.error(self.definition.catalogue_name(), self.policy().effects));
+                    let answer =
+                        Err(overrun.error(self.definition.catalogue_name(), self.policy().effects));
                     let panic = match overrun {
                         BodyFailure::Panic(panic) => Some(panic),
                         BodyFailure::Time(_) => None,
@@ -383,7 +426,10 @@ impl MatchedToolCall {
             // `final_failure_in` finds it.
             let failure = CurrentStep::final_failure_in(error).unwrap_or_else(|| failure_of(error));
             // A panic that ends the step is not a failure of the tool, so it is not retried.
-            let is_ours = made.panic.as_ref().is_some_and(|panic| StepEndPanic::from_panic(&**panic).is_some());
+            let is_ours = made
+                .panic
+                .as_ref()
+                .is_some_and(|panic| StepEndPanic::from_panic(&**panic).is_some());
             let is_own = made.value.is_some() || self.stand_in.is_some() && made.panic.is_none();
             if is_ours || is_own && !is_worth_another(&failure) {
                 return made;
@@ -405,7 +451,9 @@ impl MatchedToolCall {
         forms: &Forms<O>,
     ) -> Result<O, Stop> {
         let Some(hooked) = hooked else {
-            let Ended::Made(made) = made else { return Err(lost("a call was answered by nobody").into()) };
+            let Ended::Made(made) = made else {
+                return Err(lost("a call was answered by nobody").into());
+            };
             let error = made.error(forms);
             let (answer, value) = made.split();
             open.end_as(answer, error);
@@ -422,7 +470,10 @@ impl MatchedToolCall {
         // Kept to find out if a hook changes the result.
         let of_tool = Arc::clone(&answer.result);
         let passed = hooked.after(&mut answer).await;
-        let mut outcome = RecordedOutcome { answered_by: answer.answered_by, ..RecordedOutcome::new(answer.result) };
+        let mut outcome = RecordedOutcome {
+            answered_by: answer.answered_by,
+            ..RecordedOutcome::new(answer.result)
+        };
         if let Err(error) = passed {
             let problem = ToolError::new(error.to_string());
             outcome.result = Arc::new(open.result(Err(problem)));

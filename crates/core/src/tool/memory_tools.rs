@@ -99,7 +99,9 @@ impl MemoryToolKind {
         };
         let policy = match self {
             Self::Recall => ToolPolicy::default().effects(Effects::Read),
-            Self::Remember | Self::Forget => ToolPolicy::default().effects(Effects::Write).idempotent(),
+            Self::Remember | Self::Forget => {
+                ToolPolicy::default().effects(Effects::Write).idempotent()
+            }
         };
         let parameters = json!({
             "type": "object",
@@ -135,7 +137,9 @@ impl MemoryToolKind {
             "required": ["id", "text", "saved"],
         });
         match self {
-            Self::Remember => json!({"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}),
+            Self::Remember => {
+                json!({"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]})
+            }
             Self::Recall => json!({"type": "array", "items": entry}),
             Self::Forget => json!({"type": "boolean"}),
         }
@@ -197,17 +201,24 @@ fn memory_of_user(cx: &Context) -> Result<UserMemory, ToolError> {
     cx.memory().map_err(|error| ToolError::new(missing).remedy(error.to_string()))
 }
 
-async fn remember(cx: &Context, RememberArguments { text, topic }: RememberArguments) -> Result<ToolOutput, ToolError> {
+async fn remember(
+    cx: &Context,
+    RememberArguments { text, topic }: RememberArguments,
+) -> Result<ToolOutput, ToolError> {
     let note = MemoryNote::new(text);
     let note = match topic {
         Some(topic) => note.tag(TOPIC, topic),
         None => note,
     };
-    let entry = memory_of_user(cx)?.save(note).await.map_err(|error| ToolError::from_error(&error))?;
+    let entry =
+        memory_of_user(cx)?.save(note).await.map_err(|error| ToolError::from_error(&error))?;
     ToolOutput::json(&json!({"id": entry.id}))
 }
 
-async fn recall(cx: &Context, Asked { query, topic, limit }: Asked) -> Result<ToolOutput, ToolError> {
+async fn recall(
+    cx: &Context,
+    Asked { query, topic, limit }: Asked,
+) -> Result<ToolOutput, ToolError> {
     let query = match query.filter(|query| !query.trim().is_empty()) {
         Some(text) => MemoryQuery::text(text),
         None => MemoryQuery::all(),
@@ -218,7 +229,8 @@ async fn recall(cx: &Context, Asked { query, topic, limit }: Asked) -> Result<To
         Some(topic) => query.tag(TOPIC, topic),
         None => query,
     };
-    let found = memory_of_user(cx)?.search(query).await.map_err(|error| ToolError::from_error(&error))?;
+    let found =
+        memory_of_user(cx)?.search(query).await.map_err(|error| ToolError::from_error(&error))?;
     // Drop the worst matches until the answer fits the size limit.
     let mut shown: Vec<Shown<'_>> = found.iter().map(Shown::from).collect();
     loop {
@@ -230,7 +242,9 @@ async fn recall(cx: &Context, Asked { query, topic, limit }: Asked) -> Result<To
 }
 
 async fn forget(cx: &Context, Forgotten { id }: Forgotten) -> Result<ToolOutput, ToolError> {
-    ToolOutput::json(&memory_of_user(cx)?.delete(&id).await.map_err(|error| ToolError::from_error(&error))?)
+    ToolOutput::json(
+        &memory_of_user(cx)?.delete(&id).await.map_err(|error| ToolError::from_error(&error))?,
+    )
 }
 
 /// Formats a time as its day in UTC, such as `2026-01-31`.
@@ -240,7 +254,8 @@ fn day_of(time: Timestamp) -> String {
     // 1970-01-01.
     let days = time.as_millis() / 86_400_000 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * from_march + 2) / 5 + 1;

@@ -43,7 +43,11 @@ mod mailbox_tools;
 pub(crate) mod matched_tool_call;
 mod memory_tools;
 mod node_question;
-#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only, but for the name `ToolParam`")]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "named by expansions only, but for the name `ToolParam`"
+)]
 mod parameters;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod probe;
@@ -94,8 +98,8 @@ pub(crate) use self::history::RecordedOutcome;
 pub use self::into_tools::{IntoTools, ToolList};
 pub(crate) use self::invoke::invoke_with_hooks;
 pub(crate) use self::invoke::{
-    CallSite, fitting, invoke_with_room, is_granted, not_found, panic_message, scope_refusal, size_error, slot,
-    timeout_message, warn_unanswerable,
+    CallSite, fitting, invoke_with_room, is_granted, not_found, panic_message, scope_refusal,
+    size_error, slot, timeout_message, warn_unanswerable,
 };
 pub use self::memory_tools::MemoryTool;
 pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};
@@ -108,17 +112,21 @@ pub(crate) use self::registry::PARAMETERS;
 pub use self::registry::Registry;
 pub(crate) use self::registry::{linked_tools, problem_of};
 pub(crate) use self::replacement::{
-    NeededResource, Replacements, StandIn, answer_with_replacement, replaces_answers, unused_resources,
+    NeededResource, Replacements, StandIn, answer_with_replacement, replaces_answers,
+    unused_resources,
 };
 pub use self::replacement::{ReplacedCall, ReplacedError, ReplacedKind, Replacement};
 pub(crate) use self::schema::{parameters_of, parameters_schema};
-pub(crate) use self::step_place::{CurrentStep, NodeGuarantees, StepEndPanic, ValueScope, WrittenOrder};
+pub(crate) use self::step_place::{
+    CurrentStep, NodeGuarantees, StepEndPanic, ValueScope, WrittenOrder,
+};
 pub(crate) use self::time_limit::TimeLimit;
 pub(crate) use self::told_call::report_unknown_tool;
 pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
 pub(crate) use self::undecided::{
-    describe_writes, pending_questions, repeated_writes, undecided_failure, undecided_writes, unknown_writes,
+    describe_writes, pending_questions, repeated_writes, undecided_failure, undecided_writes,
+    unknown_writes,
 };
 pub(crate) use self::undo_check::compensation_mismatch;
 pub use self::user_question::UserQuestion;
@@ -135,7 +143,9 @@ pub(crate) use crate::executor::{HiddenCalls, HiddenEffect};
 use crate::future::{BoxFuture, Exclusive};
 use crate::resource::{ResourceKey, Resources};
 use crate::run::{Around, Host};
-pub use crate::tool_definition::{Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy};
+pub use crate::tool_definition::{
+    Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy,
+};
 
 /// A tool that a model can call: a definition and a body.
 ///
@@ -267,7 +277,9 @@ impl<'a> ToolFuture<'a> {
     }
 
     /// Creates a future whose answer is awaited.
-    pub fn pending(future: impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'a) -> Self {
+    pub fn pending(
+        future: impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'a,
+    ) -> Self {
         Self(Inner::Boxed(Exclusive::new(Box::pin(future))))
     }
 
@@ -288,11 +300,9 @@ impl Future for ToolFuture<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            Inner::Ready(result) => Poll::Ready(
-                result
-                    .take()
-                    .unwrap_or_else(|| Err(ToolError::new("the tool's future was polled again after it had finished"))),
-            ),
+            Inner::Ready(result) => Poll::Ready(result.take().unwrap_or_else(|| {
+                Err(ToolError::new("the tool's future was polled again after it had finished"))
+            })),
             Inner::Boxed(future) => future.get_mut().as_mut().poll(cx),
             Inner::Blocking(handle) => Poll::Ready(match ready!(Pin::new(handle).poll(cx)) {
                 Ok(result) => result,

@@ -30,6 +30,8 @@ impl NodeQuestion {
     /// Returns `true` if the node failed because its question timed out and the settings say to
     /// skip the node then.
     pub(crate) fn passes_over(&self, failure: &Failure) -> bool {
-        self.on_timeout == OnTimeout::Skip && failure.kind == FailureKind::Timeout && !failure.retryable
+        self.on_timeout == OnTimeout::Skip
+            && failure.kind == FailureKind::Timeout
+            && !failure.retryable
     }
 }

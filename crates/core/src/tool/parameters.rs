@@ -217,7 +217,10 @@ impl Parameters {
     /// Returns the parameters that the model fills in, with their positions.
     pub(super) fn shown(self) -> impl Iterator<Item = (usize, &'static Param, &'static ParamType)> {
         let pairs = self.params.iter().zip(self.types);
-        pairs.enumerate().filter(|(_, (_, of))| !of.injected).map(|(index, (param, of))| (index, param, of))
+        pairs
+            .enumerate()
+            .filter(|(_, (_, of))| !of.injected)
+            .map(|(index, (param, of))| (index, param, of))
     }
 
     /// Finds a parameter by name. The position `likely` is checked first.
@@ -245,7 +248,11 @@ pub(crate) trait ToolParams: Sized + 'static {
 
     fn empty() -> Self::Slots;
 
-    fn read_into<'de, M: MapAccess<'de>>(slots: &mut Self::Slots, index: usize, map: &mut M) -> Result<(), M::Error>;
+    fn read_into<'de, M: MapAccess<'de>>(
+        slots: &mut Self::Slots,
+        index: usize,
+        map: &mut M,
+    ) -> Result<(), M::Error>;
 
     fn finish(slots: Self::Slots, params: &[Param], cx: &Context) -> Result<Self, ToolError>;
 
@@ -315,11 +322,18 @@ macro_rules! tuples {
 all_the_tuples!(tuples, 16);
 
 /// Reads a call's arguments.
-pub(crate) fn read<T: ToolParams>(parameters: Parameters, cx: &Context, arguments: &str) -> Result<T, ToolError> {
+pub(crate) fn read<T: ToolParams>(
+    parameters: Parameters,
+    cx: &Context,
+    arguments: &str,
+) -> Result<T, ToolError> {
     let text = given(arguments);
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let visitor = FastVisitor::<T> { parameters, of: PhantomData };
-    let slots = match deserializer.deserialize_map(visitor).and_then(|slots| deserializer.end().map(|()| slots)) {
+    let slots = match deserializer
+        .deserialize_map(visitor)
+        .and_then(|slots| deserializer.end().map(|()| slots))
+    {
         Ok(slots) => {
             // The keys of the arguments themselves were checked on the way; those of objects in
             // them were not.
@@ -349,7 +363,10 @@ pub(super) fn given(arguments: &str) -> &str {
 pub(super) fn names_in(text: &str) -> Result<Vec<Cow<'_, str>>, ToolError> {
     strict::keys(text).map_err(|error| not_json(&error))?.ok_or_else(|| {
         let value: Value = serde_json::from_str(text).unwrap_or_default();
-        ToolError::invalid_arguments(format!("the arguments must be one JSON object, but were {}", shown(&value)))
+        ToolError::invalid_arguments(format!(
+            "the arguments must be one JSON object, but were {}",
+            shown(&value)
+        ))
     })
 }
 
@@ -446,7 +463,8 @@ pub(crate) fn read_each(
     arguments: &str,
 ) -> Result<Vec<Option<Box<dyn Any + Send>>>, ToolError> {
     let shown = parameters.iter().enumerate();
-    let shown: Vec<(usize, &str, &ParamType, bool)> = shown.map(|(at, (name, of))| (at, *name, *of, false)).collect();
+    let shown: Vec<(usize, &str, &ParamType, bool)> =
+        shown.map(|(at, (name, of))| (at, *name, *of, false)).collect();
     let mut values: Vec<Option<Box<dyn Any + Send>>> = parameters.iter().map(|_| None).collect();
     read_named(&shown, given(arguments), &mut |at, value| values[at] = Some(value))?;
     for (value, (_, of)) in values.iter_mut().zip(parameters) {
@@ -467,7 +485,8 @@ fn read_named(
 ) -> Result<(), ToolError> {
     names_in(text)?;
     // Sorted by name, so that the order of the problems does not depend on the model.
-    let arguments: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+    let arguments: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(text).map_err(|error| not_json(&error))?;
     let mut complaints = Vec::new();
     let mut unknown = 0_usize;
     for (name, value) in &arguments {
@@ -485,14 +504,21 @@ fn read_named(
             }
         }
     }
-    let missing = shown
-        .iter()
-        .filter(|(_, name, of, has_default)| !has_default && !arguments.contains_key(*name) && !of.is_optional());
+    let missing = shown.iter().filter(|(_, name, of, has_default)| {
+        !has_default && !arguments.contains_key(*name) && !of.is_optional()
+    });
     complaints.extend(missing.map(|(_, name, ..)| missing_argument(name)));
     if unknown > MOST_UNKNOWN {
-        complaints.push(format!("there are {} more arguments that this tool does not have", unknown - MOST_UNKNOWN));
+        complaints.push(format!(
+            "there are {} more arguments that this tool does not have",
+            unknown - MOST_UNKNOWN
+        ));
     }
-    if complaints.is_empty() { Ok(()) } else { Err(ToolError::invalid_arguments(complaints.join("\n"))) }
+    if complaints.is_empty() {
+        Ok(())
+    } else {
+        Err(ToolError::invalid_arguments(complaints.join("\n")))
+    }
 }
 
 /// Reads a string. If that fails, tries once more with whole numbers such as `2.0` written as
@@ -511,7 +537,10 @@ fn missing_argument(name: &str) -> String {
 }
 
 /// Returns the message for an unknown argument, with the nearest name or all known names.
-pub(super) fn unknown_argument<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
+pub(super) fn unknown_argument<'n>(
+    name: &str,
+    known: impl Iterator<Item = &'n str> + Clone,
+) -> String {
     match nearest(name, known.clone()) {
         near @ Some(_) => format!("`{name}`: there is no such argument{}", did_you_mean(near)),
         None if known.clone().next().is_none() => format!("`{name}`: this tool takes no arguments"),

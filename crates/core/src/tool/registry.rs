@@ -92,7 +92,11 @@ impl Registry {
                 return Err(RegistryError::WireName { wire_name: name, first, second });
             }
             let name = Arc::clone(one);
-            return Err(RegistryError::Duplicate { name, first: first.source(), second: tool.source() });
+            return Err(RegistryError::Duplicate {
+                name,
+                first: first.source(),
+                second: tool.source(),
+            });
         }
         self.tools.insert(name, tool);
         Ok(())
@@ -120,7 +124,9 @@ impl Registry {
         self.tools
             .get(name)
             // Two catalogue names may share a wire name, so the catalogue name is compared too.
-            .or_else(|| self.tools.get(&*wire_name(name)).filter(|tool| **tool.catalogue_name() == *name))
+            .or_else(|| {
+                self.tools.get(&*wire_name(name)).filter(|tool| **tool.catalogue_name() == *name)
+            })
     }
 
     /// Checks that the tools the program relies on are registered.
@@ -128,9 +134,15 @@ impl Registry {
     /// # Errors
     /// [`RegistryError::NotLinked`] with all missing names. The usual reason is explained
     /// [above](Self#why-a-tool-may-be-missing).
-    pub fn expect<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<(), RegistryError> {
-        let missing: Vec<String> =
-            names.into_iter().filter(|name| self.of_name(name).is_none()).map(ToOwned::to_owned).collect();
+    pub fn expect<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), RegistryError> {
+        let missing: Vec<String> = names
+            .into_iter()
+            .filter(|name| self.of_name(name).is_none())
+            .map(ToOwned::to_owned)
+            .collect();
         if missing.is_empty() { Ok(()) } else { Err(RegistryError::NotLinked { names: missing }) }
     }
 
@@ -139,7 +151,9 @@ impl Registry {
     pub fn with_scopes<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Vec<ToolRef> {
         let scopes: Vec<&str> = scopes.into_iter().collect();
         self.tools()
-            .filter(|tool| tool.definition().policy.scopes.iter().all(|scope| scopes.contains(&&**scope)))
+            .filter(|tool| {
+                tool.definition().policy.scopes.iter().all(|scope| scopes.contains(&&**scope))
+            })
             .cloned()
             .collect()
     }
@@ -168,7 +182,11 @@ impl Registry {
     pub async fn invoke(&self, cx: &Context, call: &ToolCall, scopes: &[Arc<str>]) -> ToolResult {
         match self.of_name(&call.name) {
             Some(tool) => invoke_with_hooks(&**tool, cx, call, scopes).await,
-            None => report_unknown_tool(cx, call, self.catalogue_names().into_iter().map(|name| &**name)),
+            None => report_unknown_tool(
+                cx,
+                call,
+                self.catalogue_names().into_iter().map(|name| &**name),
+            ),
         }
     }
 }
@@ -180,7 +198,10 @@ pub(crate) const PARAMETERS: &str = "parameters of the tool";
 /// Returns the defect that makes a tool unusable for models and programs, if it has one.
 pub(crate) fn problem_of(tool: &ToolRef) -> Option<RegistryError> {
     if !is_valid_name(tool.name()) {
-        return Some(RegistryError::InvalidName { name: tool.name().into(), source_location: tool.source() });
+        return Some(RegistryError::InvalidName {
+            name: tool.name().into(),
+            source_location: tool.source(),
+        });
     }
     // The schema of a `#[tool]` function is built on first use and is always an object's.
     if tool.written().is_some() {
@@ -191,9 +212,14 @@ pub(crate) fn problem_of(tool: &ToolRef) -> Option<RegistryError> {
     if !tool.checks_arguments()
         && let Err(problem) = tool.definition().arguments_check()
     {
-        return Some(RegistryError::InvalidSchema { of: PARAMETERS, name: name(), problem: problem.to_owned() });
+        return Some(RegistryError::InvalidSchema {
+            of: PARAMETERS,
+            name: name(),
+            problem: problem.to_owned(),
+        });
     }
-    (tool.definition().parameters["type"] != "object").then(|| RegistryError::NoObjectSchema { name: name() })
+    (tool.definition().parameters["type"] != "object")
+        .then(|| RegistryError::NoObjectSchema { name: name() })
 }
 
 /// Returns the tools that are linked into the program, ordered by name and source location. Tools

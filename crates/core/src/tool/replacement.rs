@@ -125,7 +125,11 @@ pub trait Replacement: Send + Sync {
     ///
     /// # Errors
     /// A message. The run is cancelled with it.
-    async fn answer(&self, path: &StepPath, question: &ApprovalRequest) -> Result<Option<Encoded>, String> {
+    async fn answer(
+        &self,
+        path: &StepPath,
+        question: &ApprovalRequest,
+    ) -> Result<Option<Encoded>, String> {
         let _ = (path, question);
         Ok(None)
     }
@@ -161,7 +165,11 @@ impl Replacements {
     pub(crate) fn new(by: impl Replacement + 'static) -> Self {
         let known = |(kind, name): (ReplacedKind, Arc<str>)| {
             // Tools are looked up by the name in their definition, which is the wire name.
-            let by = if kind == ReplacedKind::Tool { wire_name(&name).into() } else { Arc::clone(&name) };
+            let by = if kind == ReplacedKind::Tool {
+                wire_name(&name).into()
+            } else {
+                Arc::clone(&name)
+            };
             ((kind, by), name)
         };
         let names: Names = by.names().into_iter().map(known).collect();
@@ -239,7 +247,11 @@ pub(crate) fn replaces_answers(host: &Host) -> bool {
 
 /// Lets the replacement answer the question at a path, if it answers questions. The answer arrives
 /// from another task, as a person's answer does.
-pub(crate) fn answer_with_replacement(shared: &Arc<RunShared>, path: &StepPath, question: &Arc<ApprovalRequest>) {
+pub(crate) fn answer_with_replacement(
+    shared: &Arc<RunShared>,
+    path: &StepPath,
+    question: &Arc<ApprovalRequest>,
+) {
     let Some(Replacements { by, answers: true, .. }) = shared.host.part() else { return };
     let (by, shared) = (Arc::clone(by), Arc::downgrade(shared));
     // The task holds only a weak reference, so that a pending answer does not keep the run alive.
@@ -253,7 +265,9 @@ pub(crate) fn answer_with_replacement(shared: &Arc<RunShared>, path: &StepPath, 
                 let request = ControlRequest::answer(&question.id_at(&path), answer, "replacement");
                 // A wrong answer of a test must not make the run wait forever.
                 if let Ok(Err(refused)) = shared.ask(request, None).await {
-                    shared.cancel(format!("the answer that was given in a person's place was refused: {refused}"));
+                    shared.cancel(format!(
+                        "the answer that was given in a person's place was refused: {refused}"
+                    ));
                 }
             }
             Err(problem) => shared.cancel(problem),

@@ -16,7 +16,9 @@ pub(crate) fn parameters_of(parameters: &[(&'static str, &ParamType)]) -> Value 
     closed_object(parameters.iter().map(|(name, of)| (*name, *of, None)))
 }
 
-fn closed_object<'p>(parameters: impl Iterator<Item = (&'static str, &'p ParamType, Option<&'p Param>)>) -> Value {
+fn closed_object<'p>(
+    parameters: impl Iterator<Item = (&'static str, &'p ParamType, Option<&'p Param>)>,
+) -> Value {
     // Subschemas are inlined. Recursive types still become `$defs`.
     let mut generator = schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
@@ -60,7 +62,9 @@ fn without_leading_zeros(schema: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(without_leading_zeros),
         Value::Object(fields) => {
             if let Some(Value::Object(patterns)) = fields.get_mut("patternProperties") {
-                for (loose, strict) in [(r"^\d+$", "^(0|[1-9][0-9]*)$"), (r"^-?\d+$", "^(0|-?[1-9][0-9]*)$")] {
+                for (loose, strict) in
+                    [(r"^\d+$", "^(0|[1-9][0-9]*)$"), (r"^-?\d+$", "^(0|-?[1-9][0-9]*)$")]
+                {
                     if let Some(values) = patterns.remove(loose) {
                         patterns.insert(strict.to_owned(), values);
                     }

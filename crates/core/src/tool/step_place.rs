@@ -130,7 +130,13 @@ impl CurrentStep {
     }
 
     /// Creates the place of a tool call. The tool's own calls are recorded below it.
-    pub(super) fn of_call(self: &Arc<Self>, cx: Context, tool: TypeId, fresh: bool, once: bool) -> Arc<Self> {
+    pub(super) fn of_call(
+        self: &Arc<Self>,
+        cx: Context,
+        tool: TypeId,
+        fresh: bool,
+        once: bool,
+    ) -> Arc<Self> {
         // Earlier attempts may have recorded calls below another path of this call.
         let fresh = fresh && cx.made_before().0.is_empty();
         Arc::new(Self {
@@ -203,7 +209,8 @@ impl CurrentStep {
 
     /// Returns `true` if a call with this effect may start here without waiting.
     pub(crate) fn has_turn(self: &Arc<Self>, effect: HiddenEffect) -> bool {
-        let is_open = |step: &Arc<Self>| step.order.turn.as_ref().is_none_or(|turn| turn.is_open(effect));
+        let is_open =
+            |step: &Arc<Self>| step.order.turn.as_ref().is_none_or(|turn| turn.is_open(effect));
         self.steps_around().iter().all(is_open)
     }
 
@@ -237,7 +244,11 @@ impl CurrentStep {
     pub(super) fn with_calls<T>(&self, act: impl FnOnce(&mut Calls) -> T) -> T {
         let mut calls = locked(&self.said().calls);
         act(calls.get_or_insert_with(|| {
-            let history = if self.fresh { StepCallHistory::default() } else { StepCallHistory::read(&self.cx) };
+            let history = if self.fresh {
+                StepCallHistory::default()
+            } else {
+                StepCallHistory::read(&self.cx)
+            };
             // Paths that an agent or a workflow used here before belong to it, so calls get another
             // base.
             Calls { base: self.cx.claim_base(history.base()), history }
@@ -349,7 +360,10 @@ impl ValueScope {
         static PLACES: [OnceLock<Arc<ValueScope>>; 2] = [OnceLock::new(), OnceLock::new()];
         let hooked = host.is_some_and(ToolHooks::exist_on);
         let place = match host.and_then(ReplacedTools::of_host) {
-            None => Arc::clone(PLACES[usize::from(hooked)].get_or_init(|| Arc::new(Self { hooked, replaced: None }))),
+            None => Arc::clone(
+                PLACES[usize::from(hooked)]
+                    .get_or_init(|| Arc::new(Self { hooked, replaced: None })),
+            ),
             replaced => Arc::new(Self { hooked, replaced }),
         };
         Around::at(place).sync_scope(value)

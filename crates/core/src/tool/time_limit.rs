@@ -39,7 +39,9 @@ impl TimeLimit {
             return Poll::Pending;
         }
         let left = self.left;
-        let (_, sleep) = self.running.get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(left))));
+        let (_, sleep) = self
+            .running
+            .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(left))));
         sleep.as_mut().poll(task)
     }
 }

@@ -56,7 +56,12 @@ impl DetachedToolCall {
 
     /// Emits the start of the call. `policy` is `None` if the call reaches no tool. `given` is the
     /// caller's input if middleware has changed it.
-    pub(super) fn begin(&mut self, call: &ToolCall, policy: Option<&ToolPolicy>, given: Option<Arc<str>>) {
+    pub(super) fn begin(
+        &mut self,
+        call: &ToolCall,
+        policy: Option<&ToolPolicy>,
+        given: Option<Arc<str>>,
+    ) {
         if !self.cx.run().log.has_sinks() {
             return;
         }
@@ -83,7 +88,8 @@ impl Drop for DetachedToolCall {
     fn drop(&mut self) {
         if let Some(StartedCall { call, effects, .. }) = &self.open {
             let known = effects.describe_interrupted();
-            let problem = format!("whoever called dropped the call while this tool was running; {known}");
+            let problem =
+                format!("whoever called dropped the call while this tool was running; {known}");
             let result = ToolResult::new(call, ToolStatus::Cancelled, problem);
             self.end(&result, None);
         }

@@ -39,13 +39,21 @@ impl ToolBodyScope {
         }
         // A retry or a restored journal may have records below this call.
         let fresh = cx.attempt() == 1 && !cx.run().log.is_restored();
-        let place = CurrentStep::of_step(cx, None, fresh, NodeGuarantees::default(), WrittenOrder::default());
+        let place = CurrentStep::of_step(
+            cx,
+            None,
+            fresh,
+            NodeGuarantees::default(),
+            WrittenOrder::default(),
+        );
         Some(Arc::new(Self { place, announces: AtomicBool::new(tool.announces_itself()), undoes }))
     }
 
     /// Returns the place below which a call in the body of a tool is recorded, or `None` if it is a
     /// plain function call.
-    pub(super) fn for_call(definition: impl FnOnce() -> Arc<ToolDefinition>) -> Option<Arc<CurrentStep>> {
+    pub(super) fn for_call(
+        definition: impl FnOnce() -> Arc<ToolDefinition>,
+    ) -> Option<Arc<CurrentStep>> {
         let here: Arc<Self> = Around::place()?;
         if here.announces.swap(false, Ordering::Relaxed) {
             return None;

@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::message::{Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus};
+use crate::message::{
+    Media, ResourceLink, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus,
+};
 use crate::model::ModelErrorKind;
 use crate::value::{Encoded, NodeValue, json_of};
 
@@ -51,7 +53,9 @@ impl ToolOutput {
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
         match json_of(value) {
             Ok(json) => Ok(Self { json, content: None }),
-            Err(error) => Err(ToolError::new(format!("the tool's answer could not be written as JSON: {error}"))),
+            Err(error) => Err(ToolError::new(format!(
+                "the tool's answer could not be written as JSON: {error}"
+            ))),
         }
     }
 
@@ -107,7 +111,9 @@ impl ToolOutput {
 
     /// Returns the size in bytes, as counted by [`ToolResult::output_size`].
     pub(crate) fn size(&self) -> u64 {
-        u64::try_from(self.json.len()).unwrap_or(u64::MAX).saturating_add(ToolContent::size(self.content()))
+        u64::try_from(self.json.len())
+            .unwrap_or(u64::MAX)
+            .saturating_add(ToolContent::size(self.content()))
     }
 
     /// Returns the text, files and links for the model, if the tool added any.
@@ -117,7 +123,10 @@ impl ToolOutput {
 
     /// Creates the successful result of a call.
     pub(crate) fn into_result(self, call: &ToolCall) -> ToolResult {
-        ToolResult { content: self.content, ..ToolResult::new(call, ToolStatus::Success, self.json) }
+        ToolResult {
+            content: self.content,
+            ..ToolResult::new(call, ToolStatus::Success, self.json)
+        }
     }
 }
 
@@ -170,7 +179,10 @@ impl NodeValue for ToolOutput {
         // The plain form is used only if it cannot be mistaken for the wrapped form.
         match self.content.is_none() && !self.json.contains(CONTENT) {
             true => Ok(json),
-            false => Encoded::new(&RecordedToolOutput { tool_output: json, tool_content: self.content.clone() }),
+            false => Encoded::new(&RecordedToolOutput {
+                tool_output: json,
+                tool_content: self.content.clone(),
+            }),
         }
     }
 
@@ -179,7 +191,10 @@ impl NodeValue for ToolOutput {
         if encoded.as_str().contains(CONTENT)
             && let Ok(whole) = encoded.decode::<RecordedToolOutput>()
         {
-            return Ok(Self { json: whole.tool_output.as_str().to_owned(), content: whole.tool_content });
+            return Ok(Self {
+                json: whole.tool_output.as_str().to_owned(),
+                content: whole.tool_content,
+            });
         }
         Ok(Self::encoded(encoded.clone()))
     }
@@ -232,7 +247,8 @@ impl ToolError {
         let any = error as &dyn Any;
         // An SDK error may advise the developer. Models get another message, and the advice is
         // logged.
-        match (any.downcast_ref::<Self>(), any.downcast_ref::<Error>().and_then(sentence_for_model)) {
+        match (any.downcast_ref::<Self>(), any.downcast_ref::<Error>().and_then(sentence_for_model))
+        {
             (Some(error), _) => error.clone(),
             (None, Some(sentence)) => Self::new(sentence).remedy(error.to_string()),
             (None, None) => Self::new(error.to_string()),
@@ -269,19 +285,33 @@ impl ToolError {
 fn sentence_for_model(error: &Error) -> Option<String> {
     Some(match error {
         Error::MaxStepsReached { steps } => {
-            format!("the agent took {steps} steps without an answer, which is its limit; ask for less")
+            format!(
+                "the agent took {steps} steps without an answer, which is its limit; ask for less"
+            )
         }
-        Error::LlmCallLimit { calls } => format!("the run made {calls} model calls, which is its limit"),
+        Error::LlmCallLimit { calls } => {
+            format!("the run made {calls} model calls, which is its limit")
+        }
         Error::HandoffLimit { handoffs } => {
-            format!("the agents of the team transferred the conversation {handoffs} times, which is the limit")
+            format!(
+                "the agents of the team transferred the conversation {handoffs} times, which is the limit"
+            )
         }
         Error::NestingLimit { depth } => {
-            format!("agents and workflows are nested {depth} deep, which is the limit; do without this tool")
+            format!(
+                "agents and workflows are nested {depth} deep, which is the limit; do without this tool"
+            )
         }
-        Error::Timeout { limit } => format!("the run took longer than its time limit of {limit:?}; ask for less"),
-        Error::Build { what, name, .. } => format!("the {what} `{name}` is not available here; do without it"),
+        Error::Timeout { limit } => {
+            format!("the run took longer than its time limit of {limit:?}; ask for less")
+        }
+        Error::Build { what, name, .. } => {
+            format!("the {what} `{name}` is not available here; do without it")
+        }
         Error::RunResource { name, .. } => format!("`{name}` is not available here; do without it"),
-        Error::MissingResource { .. } => "this tool lacks what it needs here; do without it".to_owned(),
+        Error::MissingResource { .. } => {
+            "this tool lacks what it needs here; do without it".to_owned()
+        }
         Error::Model(model) if model.kind() == ModelErrorKind::Auth => {
             "the agent's model refused the program's key; do without this agent".to_owned()
         }

@@ -181,7 +181,9 @@ impl ToolsetRef {
         let Kept { toolset, name, .. } = &*self.0;
         loop {
             let fetched = self.fetched();
-            if let Some(fetched) = fetched.as_ref().filter(|fetched| fetched.version == toolset.version()) {
+            if let Some(fetched) =
+                fetched.as_ref().filter(|fetched| fetched.version == toolset.version())
+            {
                 return Ok(Arc::clone(&fetched.tools));
             }
             // Compare `is_own`: only the fetch that was started after the version was read is known
@@ -240,7 +242,9 @@ impl ToolsetRef {
         match tokio::time::timeout(LONGEST_FETCH, checked).await {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(error))) => Err(self.failed(error.to_string())),
-            Ok(Err(panic)) => Err(self.failed(format!("the check of it panicked: {}", panic_text(&*panic)))),
+            Ok(Err(panic)) => {
+                Err(self.failed(format!("the check of it panicked: {}", panic_text(&*panic))))
+            }
             Err(_) => Err(self.failed(format!("nothing came within {LONGEST_FETCH:?}"))),
         }
     }
@@ -284,7 +288,8 @@ impl ToolsetRef {
     /// Returns `true` if a tool of this toolset could have this name.
     #[cfg(feature = "dynamic")]
     pub(crate) fn could_have(&self, tool: &str) -> bool {
-        tool.strip_prefix(&*self.0.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        tool.strip_prefix(&*self.0.name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
     /// Returns a toolset that contains only the tool with this full name.
@@ -302,7 +307,8 @@ impl ToolsetRef {
         let failed = |problem: String| self.failed(problem);
         if name.is_empty() || !name.split('.').all(is_part) {
             return Err(failed(
-                "its name must be of letters, digits, `_` and `-`, with dots between its parts".to_owned(),
+                "its name must be of letters, digits, `_` and `-`, with dots between its parts"
+                    .to_owned(),
             ));
         }
         let prepared = async {
@@ -317,7 +323,10 @@ impl ToolsetRef {
             .map_err(|_| failed(format!("nothing came within {LONGEST_FETCH:?}")))?
             .map_err(|error| failed(error.to_string()))?;
         if tools.len() > MOST_TOOLS {
-            return Err(failed(format!("it has {} tools, and {MOST_TOOLS} is the most", tools.len())));
+            return Err(failed(format!(
+                "it has {} tools, and {MOST_TOOLS} is the most",
+                tools.len()
+            )));
         }
         // A registry detects duplicate and invalid names, and sorts the tools.
         let mut registry = Registry::new();
@@ -366,7 +375,8 @@ impl Toolset for OneTool {
 }
 
 fn is_part(part: &str) -> bool {
-    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+    !part.is_empty()
+        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
 impl<T: Toolset + 'static> From<T> for ToolsetRef {

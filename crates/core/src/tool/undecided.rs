@@ -46,13 +46,19 @@ pub(crate) fn unknown_writes(run: &RunShared, step: &StepPath) -> Vec<StepPath> 
 /// write.
 pub(crate) fn describe_writes(run: &RunShared, call: &StepPath) -> String {
     let (mut done, mut open) = (BTreeSet::new(), BTreeSet::new());
-    for (_, path, kind) in run.log.records_below(call).into_iter().filter(|(_, path, _)| path != call) {
+    for (_, path, kind) in
+        run.log.records_below(call).into_iter().filter(|(_, path, _)| path != call)
+    {
         match &kind {
             kind if writes(kind) => drop(open.insert(path)),
-            EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. } if open.remove(&path) => {
+            EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. }
+                if open.remove(&path) =>
+            {
                 done.insert(path);
             }
-            EventKind::ToolFailed { result, .. } if result.status.is_outcome() => drop(open.remove(&path)),
+            EventKind::ToolFailed { result, .. } if result.status.is_outcome() => {
+                open.remove(&path);
+            }
             kind if is_own_failure(kind) => drop(open.remove(&path)),
             _ => {}
         }
@@ -60,7 +66,10 @@ pub(crate) fn describe_writes(run: &RunShared, call: &StepPath) -> String {
     let within = format!("{call}/");
     let list = |paths: &BTreeSet<StepPath>| {
         let names = outermost(paths).into_iter();
-        names.map(|path| format!("`{}`", path.strip_prefix(&within).unwrap_or(&path))).collect::<Vec<_>>().join(", ")
+        names
+            .map(|path| format!("`{}`", path.strip_prefix(&within).unwrap_or(&path)))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     match (done.is_empty(), open.is_empty()) {
         (true, true) => String::new(),
@@ -92,7 +101,10 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
             EventKind::AgentStarted(_) | EventKind::WorkflowStarted(_) if path.belongs_to(step) => {
                 let is_agent = matches!(kind, EventKind::AgentStarted(_));
                 if !open.iter().any(|call| call.path.parent().as_ref() == Some(&path)) {
-                    taken.insert(path, if is_agent { RecordOwner::Agent } else { RecordOwner::Workflow });
+                    taken.insert(
+                        path,
+                        if is_agent { RecordOwner::Agent } else { RecordOwner::Workflow },
+                    );
                 }
             }
             // The operator was asked about this step, or an enclosing one, and then ran it again.
@@ -111,7 +123,8 @@ fn open_below(run: &RunShared, step: &StepPath, direct: bool) -> Vec<Open> {
                 };
                 // The call was retried, so only its newest attempt counts.
                 open.retain(|call| call.key != key);
-                let own = direct && path.parent().is_some_and(|parent| attempt_of(step, &parent).is_some());
+                let own = direct
+                    && path.parent().is_some_and(|parent| attempt_of(step, &parent).is_some());
                 let by = if own { RecordOwner::Agent } else { begun_by(step, &path, &taken) };
                 open.push(Open { subject: kind.shape().subject, path, key, by, asks: false });
             }
@@ -195,12 +208,18 @@ enum RecordOwner {
 }
 
 /// Returns the owner of a path inside a step, given the agents and workflows that the step started.
-fn begun_by(step: &StepPath, path: &StepPath, taken: &HashMap<StepPath, RecordOwner>) -> RecordOwner {
+fn begun_by(
+    step: &StepPath,
+    path: &StepPath,
+    taken: &HashMap<StepPath, RecordOwner>,
+) -> RecordOwner {
     let (mut below, mut found) = (path.clone(), RecordOwner::Step);
     while below != *step {
         let Some(parent) = below.parent() else { return found };
         // The first agent or workflow of an attempt shares its path with the attempt.
-        let is_beside = below.last_name().is_some_and(|name| name.starts_with("call#") || name.starts_with("attempt#"));
+        let is_beside = below
+            .last_name()
+            .is_some_and(|name| name.starts_with("call#") || name.starts_with("attempt#"));
         match taken.get(&parent).filter(|_| !is_beside) {
             Some(RecordOwner::Agent) => return RecordOwner::Agent,
             Some(by) => found = *by,
@@ -215,10 +234,12 @@ fn begun_by(step: &StepPath, path: &StepPath, taken: &HashMap<StepPath, RecordOw
 /// none.
 pub(crate) fn undecided_failure(calls: &[StepPath]) -> Option<Failure> {
     let (first, others) = calls.split_first()?;
-    let whether = if others.is_empty() { "whether it had its effect" } else { "which had their effects" };
+    let whether =
+        if others.is_empty() { "whether it had its effect" } else { "which had their effects" };
     let calls = others.iter().fold(format!("`{first}`"), |text, call| format!("{text}, `{call}`"));
-    let message =
-        format!("the program or the step was stopped in the middle of {calls}; {whether} is unknown{TO_OPERATOR}");
+    let message = format!(
+        "the program or the step was stopped in the middle of {calls}; {whether} is unknown{TO_OPERATOR}"
+    );
     Some(Failure::new(FailureKind::Interrupted, message))
 }
 

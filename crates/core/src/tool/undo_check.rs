@@ -21,9 +21,14 @@ pub(crate) fn compensation_mismatch(
         }
         Some(asked) => {
             let asked = part_of(asked, &undoes.parameters);
-            if let Some(Assignable::No(places)) = answers.map(|answers| is_assignable(answers, &asked)) {
+            if let Some(Assignable::No(places)) =
+                answers.map(|answers| is_assignable(answers, &asked))
+            {
                 let places: Vec<String> = places.iter().map(ToString::to_string).collect();
-                return Some(format!("does not take what the call answers as `{OUTPUT}`: {}", places.join("; ")));
+                return Some(format!(
+                    "does not take what the call answers as `{OUTPUT}`: {}",
+                    places.join("; ")
+                ));
             }
         }
         None => {}
@@ -39,7 +44,9 @@ pub(crate) fn compensation_mismatch(
     from["additionalProperties"] = json!(false);
     let mut to = part_of(&undoes.parameters, &undoes.parameters);
     if !given.contains_key(OUTPUT) {
-        to.get_mut("properties").and_then(Value::as_object_mut).map(|properties| properties.remove(OUTPUT));
+        to.get_mut("properties")
+            .and_then(Value::as_object_mut)
+            .map(|properties| properties.remove(OUTPUT));
         if let Some(required) = to.get_mut("required").and_then(Value::as_array_mut) {
             required.retain(|name| name != OUTPUT);
         }
@@ -59,31 +66,46 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named() {
-        let charge =
-            tool(json!({"type": "object", "properties": {"cents": {"type": "integer"}}, "required": ["cents"]}));
+        let charge = tool(
+            json!({"type": "object", "properties": {"cents": {"type": "integer"}}, "required": ["cents"]}),
+        );
         let receipt = json!({"type": "string"});
         let undo = |cents: &str, output: &str| {
-            tool(json!({"type": "object", "required": ["cents", "output"], "additionalProperties": false,
-                "properties": {"cents": {"type": cents}, "output": {"$ref": "#/$defs/o"}}, "$defs": {"o": {"type": output}}}))
+            tool(
+                json!({"type": "object", "required": ["cents", "output"], "additionalProperties": false,
+                "properties": {"cents": {"type": cents}, "output": {"$ref": "#/$defs/o"}}, "$defs": {"o": {"type": output}}}),
+            )
         };
-        assert_eq!(compensation_mismatch(&charge, Some(&receipt), &undo("integer", "string")), None);
+        assert_eq!(
+            compensation_mismatch(&charge, Some(&receipt), &undo("integer", "string")),
+            None
+        );
         assert_eq!(compensation_mismatch(&charge, None, &undo("integer", "boolean")), None);
-        let problem = compensation_mismatch(&charge, Some(&receipt), &undo("integer", "boolean")).unwrap();
+        let problem =
+            compensation_mismatch(&charge, Some(&receipt), &undo("integer", "boolean")).unwrap();
         assert!(
-            problem.starts_with("does not take what the call answers as `output`: boolean is expected"),
+            problem.starts_with(
+                "does not take what the call answers as `output`: boolean is expected"
+            ),
             "{problem}"
         );
-        let problem = compensation_mismatch(&charge, Some(&receipt), &undo("string", "string")).unwrap();
+        let problem =
+            compensation_mismatch(&charge, Some(&receipt), &undo("string", "string")).unwrap();
         assert!(
-            problem.starts_with("does not take the arguments of the call: `cents`: string is expected"),
+            problem.starts_with(
+                "does not take the arguments of the call: `cents`: string is expected"
+            ),
             "{problem}"
         );
-        let none = tool(json!({"type": "object", "properties": {"cents": {}}, "additionalProperties": false}));
+        let none = tool(
+            json!({"type": "object", "properties": {"cents": {}}, "additionalProperties": false}),
+        );
         assert_eq!(
             compensation_mismatch(&charge, None, &none).unwrap(),
             "has no parameter `output`, which is what the call answered"
         );
-        let other = tool(json!({"type": "object", "properties": {"euros": {}}, "required": ["euros"]}));
+        let other =
+            tool(json!({"type": "object", "properties": {"euros": {}}, "required": ["euros"]}));
         assert!(compensation_mismatch(&charge, None, &other).unwrap().contains("euros"));
         // The schema declares no arguments, so no mismatch is reported.
         assert_eq!(compensation_mismatch(&tool(json!({"type": "object"})), None, &other), None);

@@ -30,7 +30,13 @@ impl UserQuestion {
     /// Creates a question whose answer must match a JSON Schema, such as `json!({"type":
     /// "integer"})`. It has no time limit.
     pub fn new(message: impl Into<String>, answer: Value) -> Self {
-        Self { message: message.into(), about: Value::Null, answer, timeout: None, on_timeout: OnTimeout::Fail }
+        Self {
+            message: message.into(),
+            about: Value::Null,
+            answer,
+            timeout: None,
+            on_timeout: OnTimeout::Fail,
+        }
     }
 
     /// Creates a question with a text answer.
@@ -39,7 +45,10 @@ impl UserQuestion {
     }
 
     /// Creates a question whose answer is one of these choices.
-    pub fn choice<S: Into<String>>(message: impl Into<String>, choices: impl IntoIterator<Item = S>) -> Self {
+    pub fn choice<S: Into<String>>(
+        message: impl Into<String>,
+        choices: impl IntoIterator<Item = S>,
+    ) -> Self {
         let choices: Vec<String> = choices.into_iter().map(Into::into).collect();
         Self::new(message, json!({"type": "string", "enum": choices}))
     }

@@ -49,8 +49,13 @@ impl WaitingCall {
     ///
     /// # Errors
     /// A question is not valid JSON, or the store fails.
-    pub async fn begin(cx: &Context, state: Encoded, questions: Vec<UserQuestion>) -> Result<Self, ToolError> {
-        let questions: Result<Vec<_>, _> = questions.into_iter().map(UserQuestion::into_request).collect();
+    pub async fn begin(
+        cx: &Context,
+        state: Encoded,
+        questions: Vec<UserQuestion>,
+    ) -> Result<Self, ToolError> {
+        let questions: Result<Vec<_>, _> =
+            questions.into_iter().map(UserQuestion::into_request).collect();
         let questions = questions.map_err(|error| ToolError::new(error.to_string()))?;
         let asked = number_of_questions(cx);
         let waiting = Arc::new(ToolWaiting::new(state, questions, asked));
@@ -119,7 +124,9 @@ pub async fn ask_within_call(
                 EventKind::ApprovalRequested(before) if of == path => Some(before),
                 _ => None,
             });
-            before.is_none_or(|before| before.message == request.message && before.answer == request.answer)
+            before.is_none_or(|before| {
+                before.message == request.message && before.answer == request.answer
+            })
         })
         .unwrap_or_else(|| cx.path().clone());
     let question = CallQuestion::of_call(Arc::clone(run), path, request);

@@ -45,8 +45,9 @@ fn fingerprint(text: &str) -> u32 {
 /// Returns `true` for a valid tool name with dots: parts of letters, digits, `_` and `-`, separated
 /// by `.`.
 pub fn is_dotted(name: &str) -> bool {
-    let is_part =
-        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+    };
     name.len() <= LONGEST_IN_PROGRAM && name.contains('.') && name.split('.').all(is_part)
 }
 

@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::fmt::Display;
 
 use serde::ser::{
-    Error, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
-    SerializeTupleStruct, SerializeTupleVariant, Serializer,
+    Error, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant,
+    SerializeTuple, SerializeTupleStruct, SerializeTupleVariant, Serializer,
 };
 
 /// Maximum nesting of lists, maps, structs and variants. `serde_json` reads 127 levels; the rest is
@@ -114,7 +114,10 @@ macro_rules! leaves {
 }
 
 impl<'a, S: Serializer> CheckingSerializer<'a, S> {
-    fn compound<C>(self, open: impl FnOnce(S) -> Result<C, S::Error>) -> Result<CheckingSerializer<'a, C>, S::Error> {
+    fn compound<C>(
+        self,
+        open: impl FnOnce(S) -> Result<C, S::Error>,
+    ) -> Result<CheckingSerializer<'a, C>, S::Error> {
         self.seen.open()?;
         Ok(CheckingSerializer { inner: open(self.inner)?, seen: self.seen, is_raw: false })
     }
@@ -206,12 +209,21 @@ impl<'a, S: Serializer> Serializer for CheckingSerializer<'a, S> {
         }
     }
 
-    fn serialize_unit_variant(self, name: &'static str, at: u32, variant: &'static str) -> Result<S::Ok, S::Error> {
+    fn serialize_unit_variant(
+        self,
+        name: &'static str,
+        at: u32,
+        variant: &'static str,
+    ) -> Result<S::Ok, S::Error> {
         self.seen.wrote_text(None);
         self.inner.serialize_unit_variant(name, at, variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<S::Ok, S::Error> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        value: &T,
+    ) -> Result<S::Ok, S::Error> {
         // A newtype struct is transparent in JSON, so it adds no level, and `null` stays `null`.
         self.inner.serialize_newtype_struct(name, &Watched(value, self.seen))
     }
@@ -225,7 +237,8 @@ impl<'a, S: Serializer> Serializer for CheckingSerializer<'a, S> {
     ) -> Result<S::Ok, S::Error> {
         // A newtype variant is written as an object with one field, so it adds a level.
         self.seen.open()?;
-        let written = self.inner.serialize_newtype_variant(name, at, variant, &Watched(value, self.seen))?;
+        let written =
+            self.inner.serialize_newtype_variant(name, at, variant, &Watched(value, self.seen))?;
         self.seen.close(false);
         Ok(written)
     }
@@ -238,7 +251,11 @@ impl<'a, S: Serializer> Serializer for CheckingSerializer<'a, S> {
         self.compound(|inner| inner.serialize_tuple(len))
     }
 
-    fn serialize_tuple_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeTupleStruct, S::Error> {
+    fn serialize_tuple_struct(
+        self,
+        name: &'static str,
+        len: usize,
+    ) -> Result<Self::SerializeTupleStruct, S::Error> {
         self.compound(|inner| inner.serialize_tuple_struct(name, len))
     }
 
@@ -256,7 +273,11 @@ impl<'a, S: Serializer> Serializer for CheckingSerializer<'a, S> {
         self.compound(|inner| inner.serialize_map(len))
     }
 
-    fn serialize_struct(self, name: &'static str, len: usize) -> Result<Self::SerializeStruct, S::Error> {
+    fn serialize_struct(
+        self,
+        name: &'static str,
+        len: usize,
+    ) -> Result<Self::SerializeStruct, S::Error> {
         let watching = self.compound(|inner| inner.serialize_struct(name, len))?;
         // A raw value is a struct with one field for `serde_json`, but not in the JSON.
         Ok(CheckingSerializer { is_raw: name == RAW, ..watching })

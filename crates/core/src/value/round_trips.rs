@@ -12,7 +12,9 @@ use super::NodeValue;
 
 /// Returns `true` if the value is encoded and decoded unchanged, and `false` if its encoding fails.
 #[track_caller]
-fn comes_back<T: Serialize + DeserializeOwned + JsonSchema + Send + PartialEq + Debug + 'static>(value: &T) -> bool {
+fn comes_back<T: Serialize + DeserializeOwned + JsonSchema + Send + PartialEq + Debug + 'static>(
+    value: &T,
+) -> bool {
     let Ok(encoded) = value.encode() else { return false };
     let decoded = T::decode(&encoded);
     assert_eq!(decoded.as_ref().ok(), Some(value), "{encoded} {decoded:?}");
@@ -52,7 +54,9 @@ enum Tagged {
     Nothing,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 enum Key {
     One,
     Two,
@@ -72,9 +76,12 @@ fn variant() -> impl Strategy<Value = Variant> {
         Just(Variant::New(None)),
         (any::<i128>(), prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO)
             .prop_map(|(a, b)| Variant::Tuple(a, b)),
-        (any::<Vec<Option<u8>>>(), any::<BTreeMap<i8, char>>()).prop_map(|(list, map)| Variant::Struct { list, map }),
+        (any::<Vec<Option<u8>>>(), any::<BTreeMap<i8, char>>())
+            .prop_map(|(list, map)| Variant::Struct { list, map }),
     ];
-    leaf.prop_recursive(4, 8, 2, |inner| inner.prop_map(|inner| Variant::New(Some(Box::new(inner)))))
+    leaf.prop_recursive(4, 8, 2, |inner| {
+        inner.prop_map(|inner| Variant::New(Some(Box::new(inner))))
+    })
 }
 
 proptest! {
@@ -150,8 +157,12 @@ fn what_serde_cannot_read_is_refused_with_the_reason() {
                   `#[serde(flatten)]`, `#[serde(untagged)]` or `#[serde(tag = ..)]`";
     let message = refused(&Untagged::Wide(u128::MAX));
     assert_eq!(message, format!("its JSON is read back as another value; {remedy}"));
-    let message = refused(&Tagged::Plain { inner: Inner { wide: 1, by_number: HashMap::from([(1, true)]) } });
-    assert!(message.starts_with("its JSON cannot be read back: ") && message.ends_with(remedy), "{message}");
+    let message =
+        refused(&Tagged::Plain { inner: Inner { wide: 1, by_number: HashMap::from([(1, true)]) } });
+    assert!(
+        message.starts_with("its JSON cannot be read back: ") && message.ends_with(remedy),
+        "{message}"
+    );
     assert!(comes_back(&Tagged::Nothing) && comes_back(&Untagged::Text("null".into())));
 }
 
@@ -172,9 +183,14 @@ struct Tree {
 
 #[test]
 fn what_is_nested_too_deep_is_refused() {
-    let tree = |depth| (1..depth).fold(Tree { below: None }, |below, _| Tree { below: Some(Box::new(below)) });
+    let tree = |depth| {
+        (1..depth).fold(Tree { below: None }, |below, _| Tree { below: Some(Box::new(below)) })
+    };
     assert!(comes_back(&tree(120)));
     let message = refused(&tree(121));
-    assert!(message.contains("it is nested more than 120 deep and could not be read back; give a list"), "{message}");
+    assert!(
+        message.contains("it is nested more than 120 deep and could not be read back; give a list"),
+        "{message}"
+    );
     assert!(message.len() < 3000, "{}", message.len());
 }

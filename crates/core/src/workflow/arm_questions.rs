@@ -30,9 +30,8 @@ impl<'c> Question<'c> {
     fn of(condition: &'c Condition) -> Self {
         match condition {
             Condition::Is(value) => Self::Is(value, Value::Bool(true)),
-            Condition::Equals(one, Mapping::Value(other)) | Condition::Equals(Mapping::Value(other), one) => {
-                Self::Is(one, other.clone())
-            }
+            Condition::Equals(one, Mapping::Value(other))
+            | Condition::Equals(Mapping::Value(other), one) => Self::Is(one, other.clone()),
             Condition::Exists(value) => Self::Exists(value),
             other => Self::Other(other),
         }
@@ -141,7 +140,9 @@ impl<'c> Questions<'c> {
         if let Some(holds) = condition.constant() {
             return Some(Asks::Constant(holds));
         }
-        let mut asked = |all: &'c [Condition]| all.iter().map(|of| self.asked(of)).collect::<Option<Vec<Asks>>>();
+        let mut asked = |all: &'c [Condition]| {
+            all.iter().map(|of| self.asked(of)).collect::<Option<Vec<Asks>>>()
+        };
         Some(match condition {
             Condition::Not(other) => Asks::Not(Box::new(self.asked(other)?)),
             Condition::All(all) => Asks::All(asked(all)?),
@@ -207,16 +208,19 @@ impl<'c> Questions<'c> {
 
     /// Returns `true` if a question can hold when `held` are the earlier questions that hold.
     fn may_hold(&self, question: usize, held: &[usize]) -> bool {
-        let is = |of: &usize| matches!(self.all[*of], Question::Is(..)) && self.about[*of] == self.about[question];
+        let is = |of: &usize| {
+            matches!(self.all[*of], Question::Is(..)) && self.about[*of] == self.about[question]
+        };
         match &self.all[question] {
             Question::Is(_, value) => {
                 let exists = self.earlier(question, |about| about.exists);
                 // A value equals one constant at most, and a missing value equals only `null`.
-                !held.iter().any(is) && exists.is_none_or(|exists| held.contains(&exists) != value.is_null())
+                !held.iter().any(is)
+                    && exists.is_none_or(|exists| held.contains(&exists) != value.is_null())
             }
-            Question::Exists(_) => {
-                !self.earlier(question, |about| about.is_null).is_some_and(|null| held.contains(&null))
-            }
+            Question::Exists(_) => !self
+                .earlier(question, |about| about.is_null)
+                .is_some_and(|null| held.contains(&null)),
             Question::Other(_) => true,
         }
     }
@@ -228,9 +232,9 @@ impl<'c> Questions<'c> {
                 && self.about[*of] == self.about[question]
         };
         match &self.all[question] {
-            Question::Is(_, Value::Null) => {
-                self.earlier(question, |about| about.exists).is_none_or(|exists| held.contains(&exists))
-            }
+            Question::Is(_, Value::Null) => self
+                .earlier(question, |about| about.exists)
+                .is_none_or(|exists| held.contains(&exists)),
             Question::Exists(_) => {
                 let null = self.earlier(question, |about| about.is_null);
                 null.is_none_or(|null| held.contains(&null)) && !held.iter().any(is_other)

@@ -39,11 +39,15 @@ impl ArmSets {
         // An arm without a condition counts as possible even if the conditions before it cover all
         // cases.
         let last = routes.iter().position(|when| constant(*when) == Some(true)).unwrap_or(count);
-        most.extend(routes[..last].iter().position(Option::is_none).map(|at| Arms::of(count, [at])));
+        most.extend(
+            routes[..last].iter().position(Option::is_none).map(|at| Arms::of(count, [at])),
+        );
         // Arms that are in all sets would be poor names.
         let mut in_all = Arms::all(count);
         sets.iter().for_each(|set| in_all.keep(set.words()));
-        let name = |set: &Arms| set.iter().find(|arm| !in_all.contains(*arm)).or_else(|| set.iter().next());
+        let name = |set: &Arms| {
+            set.iter().find(|arm| !in_all.contains(*arm)).or_else(|| set.iter().next())
+        };
         let smallest = without(&sets, |one, smaller| smaller.is_within(one), false);
         let least = smallest.into_iter().filter_map(|set| Some((name(&set)?, set))).collect();
         Self { most, least }
@@ -78,7 +82,9 @@ fn without(sets: &[Arms], more: impl Fn(&Arms, &Arms) -> bool, larger: bool) -> 
 /// Returns the conditions of a router that is data.
 fn routes(router: &PlanNode) -> Option<Vec<Option<&Condition>>> {
     match router.does.as_deref() {
-        Some(GraphBody::Route(routes)) => Some(routes.arms.iter().map(|arm| arm.when.as_ref()).collect()),
+        Some(GraphBody::Route(routes)) => {
+            Some(routes.arms.iter().map(|arm| arm.when.as_ref()).collect())
+        }
         _ => None,
     }
 }
@@ -110,7 +116,8 @@ fn combined(routes: &[Option<&Condition>], several: bool) -> Option<BTreeSet<Arm
     let combinations = questions.combinations()?;
     let sets = combinations.into_iter().map(|held| {
         let answers = held.into_iter().collect();
-        let holds = (0..).zip(&asks).map(|(at, asks)| (at, asks.as_ref().map(|asks| asks.holds(&answers))));
+        let holds =
+            (0..).zip(&asks).map(|(at, asks)| (at, asks.as_ref().map(|asks| asks.holds(&answers))));
         taken(routes.len(), several, holds)
     });
     Some(sets.filter(|set| !set.is_empty()).collect())
@@ -158,7 +165,9 @@ fn one_by_one(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms> {
         // The arm without a condition is taken if no earlier condition holds. All later conditions
         // may hold then.
         if let Some(otherwise) = otherwise {
-            sets.insert(with(all.iter().filter(|same| same[0] > otherwise).flatten().copied().collect()));
+            sets.insert(with(
+                all.iter().filter(|same| same[0] > otherwise).flatten().copied().collect(),
+            ));
         }
     }
     sets.retain(|set| !set.is_empty());
@@ -199,11 +208,13 @@ mod tests {
     }
 
     fn conditions() -> impl Strategy<Value = Condition> {
-        let part = prop_oneof![Just("/p"), Just("/q")].prop_map(|at| Mapping::from_part("order", at));
+        let part =
+            prop_oneof![Just("/p"), Just("/q")].prop_map(|at| Mapping::from_part("order", at));
         let constant = (0..values().len() - 1).prop_map(|at| Mapping::Value(values().remove(at)));
         let leaf = prop_oneof![
             part.clone().prop_map(Condition::Exists),
-            (part.clone(), constant.clone()).prop_map(|(part, value)| Condition::Equals(part, value)),
+            (part.clone(), constant.clone())
+                .prop_map(|(part, value)| Condition::Equals(part, value)),
             (part, constant).prop_map(|(part, value)| Condition::Equals(value, part)),
         ];
         leaf.prop_recursive(2, 8, 3, |inner| {

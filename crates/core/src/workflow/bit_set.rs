@@ -184,7 +184,8 @@ impl Counts {
             if carry.is_empty() {
                 return;
             }
-            let next: Vec<u64> = digit.0.iter().zip(&carry.0).map(|(digit, carry)| digit & carry).collect();
+            let next: Vec<u64> =
+                digit.0.iter().zip(&carry.0).map(|(digit, carry)| digit & carry).collect();
             digit.0.iter_mut().zip(&carry.0).for_each(|(digit, carry)| *digit ^= carry);
             carry = BitSet(next);
         }
@@ -223,7 +224,9 @@ mod tests {
     use super::*;
 
     fn lists() -> impl Strategy<Value = Vec<Vec<bool>>> {
-        (1_usize..150).prop_flat_map(|bound| prop::collection::vec(prop::collection::vec(any::<bool>(), bound), 1..12))
+        (1_usize..150).prop_flat_map(|bound| {
+            prop::collection::vec(prop::collection::vec(any::<bool>(), bound), 1..12)
+        })
     }
 
     fn set(list: &[bool]) -> BitSet {

@@ -19,9 +19,9 @@ pub(super) fn load<R: Reads>(reads: &R, outputs: &dyn Outputs) -> Result<R::Valu
 }
 
 pub(super) fn encode<O: NodeValue>(output: &O) -> Result<Encoded, StepError> {
-    output
-        .encode()
-        .map_err(|error| StepError::value(&format!("a `{}` cannot be recorded", std::any::type_name::<O>()), &error))
+    output.encode().map_err(|error| {
+        StepError::value(&format!("a `{}` cannot be recorded", std::any::type_name::<O>()), &error)
+    })
 }
 
 /// Encodes the result of a body. The body is called on the first poll. The start of the step is
@@ -94,11 +94,17 @@ pub(super) fn inner_step(inner: &Arc<Spec>, reads: Vec<RawHandle>) -> Step {
 /// the first input.
 pub(super) fn inner_item_step(inner: &Arc<Spec>, reads: Vec<RawHandle>) -> ItemStep {
     let inner = Arc::clone(inner);
-    Arc::new(move |cx, item, outputs| Ok(inner_run(&inner, inputs(Some(item), &reads, outputs)?, cx)))
+    Arc::new(move |cx, item, outputs| {
+        Ok(inner_run(&inner, inputs(Some(item), &reads, outputs)?, cx))
+    })
 }
 
 /// Collects the inputs of a nested workflow.
-fn inputs(item: Option<&Encoded>, reads: &[RawHandle], outputs: &dyn Outputs) -> Result<Vec<Encoded>, StepError> {
+fn inputs(
+    item: Option<&Encoded>,
+    reads: &[RawHandle],
+    outputs: &dyn Outputs,
+) -> Result<Vec<Encoded>, StepError> {
     let read = reads.iter().map(|read| outputs.output(read.node).cloned());
     let all: Option<Vec<_>> = item.into_iter().cloned().map(Some).chain(read).collect();
     all.ok_or_else(StepError::read_too_early)
@@ -108,7 +114,8 @@ fn inputs(item: Option<&Encoded>, reads: &[RawHandle], outputs: &dyn Outputs) ->
 fn inner_run(inner: &Arc<Spec>, inputs: Vec<Encoded>, cx: Context) -> StepFuture {
     let inner = Arc::clone(inner);
     Box::pin(async move {
-        let around = Around::enter(cx.host().max_nesting, cx.depth()).map_err(StepError::from_error::<Error>)?;
+        let around = Around::enter(cx.host().max_nesting, cx.depth())
+            .map_err(StepError::from_error::<Error>)?;
         let ended = around.scope(begin(&inner, inputs, &cx)).await;
         ended.map_err(|failed| {
             let value = match &failed.error {

@@ -31,7 +31,13 @@ impl Builder {
     /// Adds a router that takes a set of arms. `pick` returns the indexes of the arms, at least
     /// one. The nodes of an arm either have an [edge](super::NodeEdge::arm) from it or are added
     /// with [`arm`](Self::arm).
-    pub fn route_all<R, E, B, A>(&mut self, node: impl Into<Node>, arms: A, reads: R, pick: B) -> Router
+    pub fn route_all<R, E, B, A>(
+        &mut self,
+        node: impl Into<Node>,
+        arms: A,
+        reads: R,
+        pick: B,
+    ) -> Router
     where
         R: Reads,
         E: StepFailure,
@@ -49,7 +55,8 @@ impl Builder {
                     "the router chose no arm, and takes one at least",
                 ));
             }
-            let taken: Option<Vec<&str>> = places.iter().map(|at| names.get(*at).map(|arm| &**arm)).collect();
+            let taken: Option<Vec<&str>> =
+                places.iter().map(|at| names.get(*at).map(|arm| &**arm)).collect();
             let Some(taken) = taken else {
                 let problem = format!("the router has {} arms and chose {places:?}", names.len());
                 return Err(StepError::new(FailureKind::Value, problem));
@@ -58,19 +65,27 @@ impl Builder {
             struct Chosen<'a> {
                 arms: Vec<&'a str>,
             }
-            Encoded::new(&Chosen { arms: taken }).map_err(|error| StepError::value("the chosen arms", &error))
+            Encoded::new(&Chosen { arms: taken })
+                .map_err(|error| StepError::value("the chosen arms", &error))
         });
         self.router(node.into(), arms, reads.handles(), (pick, true))
     }
 
     /// Resolves the edges and reads of a node. Problems are collected in the builder.
-    pub(super) fn bind(&mut self, name: &str, kind: NodeKind, node: &Node, reads: &[RawHandle]) -> Bound {
+    pub(super) fn bind(
+        &mut self,
+        name: &str,
+        kind: NodeKind,
+        node: &Node,
+        reads: &[RawHandle],
+    ) -> Bound {
         let mut bound = Bound {
             reads: reads.iter().filter(|read| !read.optional).map(|read| read.node).collect(),
             ..Bound::default()
         };
         // Most nodes have no edges, so nothing has to be resolved.
-        let is_plain = node.edges.is_empty() && !node.ends && reads.iter().all(|read| !read.optional);
+        let is_plain =
+            node.edges.is_empty() && !node.ends && reads.iter().all(|read| !read.optional);
         if is_plain && node.begins == Begins::All {
             return bound;
         }
@@ -79,7 +94,9 @@ impl Builder {
             bound.entries.extend(self.entry(name, edge));
         }
         if node.edges.iter().any(|edge| edge.from.builder != self.id) {
-            self.problems.push(format!("an edge to the node `{name}` comes from a handle of another workflow"));
+            self.problems.push(format!(
+                "an edge to the node `{name}` comes from a handle of another workflow"
+            ));
         }
         let edges = bound.entries.len();
         let needed = node.begins.needed(edges);
@@ -96,13 +113,18 @@ impl Builder {
             _ => false,
         };
         // A node that waits for some of its edges only may start before this source has an output.
-        let late =
-            |read: NodeIndex| !node.begins.waits_for_all() && bound.entries.iter().any(|entry| entry.from == read);
+        let late = |read: NodeIndex| {
+            !node.begins.waits_for_all() && bound.entries.iter().any(|entry| entry.from == read)
+        };
         for read in reads {
-            let of = |at: NodeIndex| self.nodes.get(at as usize).map(|node| node.path.to_string()).unwrap_or_default();
+            let of = |at: NodeIndex| {
+                self.nodes.get(at as usize).map(|node| node.path.to_string()).unwrap_or_default()
+            };
             if read.optional && takes_part(read) {
-                let problem =
-                    format!("the node `{name}` cannot do without `{}`; read it without `optional`", of(read.node));
+                let problem = format!(
+                    "the node `{name}` cannot do without `{}`; read it without `optional`",
+                    of(read.node)
+                );
                 self.problems.push(problem);
             }
             if !read.optional && late(read.node) {
@@ -122,9 +144,14 @@ impl Builder {
         let optional = reads.iter().filter(|read| read.optional).map(|read| read.node);
         let mut after: Vec<After> = Vec::new();
         for node_before in optional.chain(looked_at.collect::<Vec<_>>()) {
-            let waited = node.begins.waits_for_all() && bound.entries.iter().any(|entry| entry.from == node_before);
+            let waited = node.begins.waits_for_all()
+                && bound.entries.iter().any(|entry| entry.from == node_before);
             let before = After { node: node_before, why: OrderReason::Optional };
-            if !waited && !late(node_before) && !bound.reads.contains(&node_before) && !after.contains(&before) {
+            if !waited
+                && !late(node_before)
+                && !bound.reads.contains(&node_before)
+                && !after.contains(&before)
+            {
                 after.push(before);
             }
         }
@@ -154,8 +181,10 @@ impl Builder {
                         When::Arm(u32::try_from(*arm).unwrap_or(u32::MAX))
                     }
                     _ => {
-                        self.problems
-                            .push(format!("the router `{}` has no arm {arm}, which leads to `{name}`", of.path));
+                        self.problems.push(format!(
+                            "the router `{}` has no arm {arm}, which leads to `{name}`",
+                            of.path
+                        ));
                         return None;
                     }
                 }
@@ -163,12 +192,14 @@ impl Builder {
             EdgeWhen::Holds(condition) => {
                 let (mut names, mut problems) = (HashMap::new(), Vec::new());
                 let is_node = |name: &str| self.place_of(name).is_some();
-                let reads: Vec<&str> = condition.reads(&is_node).into_iter().map(|(read, _)| read).collect();
+                let reads: Vec<&str> =
+                    condition.reads(&is_node).into_iter().map(|(read, _)| read).collect();
                 for read in reads {
                     match self.place_of(read) {
                         Some(at) => drop(names.insert(read.to_owned(), at)),
                         None => {
-                            let near = nearest(read, self.nodes.iter().map(|node| node.path.names()));
+                            let near =
+                                nearest(read, self.nodes.iter().map(|node| node.path.names()));
                             problems.push(format!(
                                 "the condition of an edge to `{name}` looks at `{read}`, and no such node stands above \
                                  it{}",
@@ -179,7 +210,9 @@ impl Builder {
                 }
                 let keys = condition.state_keys(&is_node);
                 let wrong = keys.into_iter().filter_map(|(key, _)| problem_in_edge(key));
-                problems.extend(wrong.map(|problem| format!("the condition of an edge to `{name}`: {problem}")));
+                problems.extend(
+                    wrong.map(|problem| format!("the condition of an edge to `{name}`: {problem}")),
+                );
                 self.problems.append(&mut problems);
                 When::Holds(BoundCondition::new(condition, Arc::new(names)))
             }

@@ -25,7 +25,8 @@ use super::policy::StopPolicy;
 use super::run_limits::RunLimits;
 use super::skipped_nodes::record_why_needed;
 use super::spec::{
-    After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, OrderReason, PlanNode, Spec, Until,
+    After, Body, Branch as SpecBranch, ItemStep, NodeIndex, NodeKind, OrderReason, PlanNode, Spec,
+    Until,
 };
 use super::step_error::{StepError, StepFailure};
 use crate::context::Context;
@@ -79,7 +80,10 @@ pub struct Builder {
 
 impl std::fmt::Debug for PlanNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeSpec").field("path", &self.path).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("NodeSpec")
+            .field("path", &self.path)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }
 
@@ -107,7 +111,12 @@ impl Builder {
 
     pub(super) fn input<T: NodeValue>(&mut self, name: &'static str) -> Handle<T> {
         let fits: fn(&Encoded) -> _ = |value| T::decode(value).map(drop);
-        self.push::<T>(Node::new(name), NodeKind::Input, Vec::new(), Body::Input { fits: ValueCheck::Type(fits) })
+        self.push::<T>(
+            Node::new(name),
+            NodeKind::Input,
+            Vec::new(),
+            Body::Input { fits: ValueCheck::Type(fits) },
+        )
     }
 
     /// Adds a step. It starts as soon as the outputs that it reads are available, concurrently with
@@ -120,7 +129,12 @@ impl Builder {
         B: Fn(Context, R::Values) -> F + Send + Sync + 'static,
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
-        self.push::<O>(node.into(), NodeKind::Step, reads.handles(), Body::Step(step_of(reads, body)))
+        self.push::<O>(
+            node.into(),
+            NodeKind::Step,
+            reads.handles(),
+            Body::Step(step_of(reads, body)),
+        )
     }
 
     /// Adds a value: a computation without side effects. It is computed once. In a run with a store
@@ -132,8 +146,9 @@ impl Builder {
         E: StepFailure,
         B: Fn(R::Values) -> Result<O, E> + Send + Sync + 'static,
     {
-        let pure: super::spec::Pure =
-            Arc::new(move |outputs, _| encode(&body(load(&reads, outputs)?).map_err(StepError::from_error)?));
+        let pure: super::spec::Pure = Arc::new(move |outputs, _| {
+            encode(&body(load(&reads, outputs)?).map_err(StepError::from_error)?)
+        });
         self.push::<O>(node.into(), NodeKind::Value, reads.handles(), Body::Pure(pure))
     }
 
@@ -161,7 +176,8 @@ impl Builder {
             struct Chosen<'a> {
                 arm: &'a str,
             }
-            Encoded::new(&Chosen { arm }).map_err(|error| StepError::value("the chosen arm", &error))
+            Encoded::new(&Chosen { arm })
+                .map_err(|error| StepError::value("the chosen arm", &error))
         });
         self.router(node.into(), arms, reads.handles(), (pick, false))
     }
@@ -175,19 +191,28 @@ impl Builder {
     ) -> Router {
         let mut seen = HashSet::new();
         for arm in arms.iter().filter(|arm| !seen.insert(Arc::clone(arm))) {
-            self.problems.push(format!("the router `{}` has two arms `{arm}`; name them apart", node.name));
+            self.problems
+                .push(format!("the router `{}` has two arms `{arm}`; name them apart", node.name));
         }
-        let handle = self.push::<Value>(node, NodeKind::Router, reads, Body::Router { pick, arms, several });
+        let handle =
+            self.push::<Value>(node, NodeKind::Router, reads, Body::Router { pick, arms, several });
         Router { node: handle.node, builder: handle.builder }
     }
 
     /// Adds the nodes of a router's arm. They run only if the arm is taken.
-    pub fn arm<O>(&mut self, router: Router, arm: usize, nodes: impl FnOnce(&mut Self) -> Handle<O>) -> Handle<O> {
+    pub fn arm<O>(
+        &mut self,
+        router: Router,
+        arm: usize,
+        nodes: impl FnOnce(&mut Self) -> Handle<O>,
+    ) -> Handle<O> {
         if self.is_foreign(router) {
             return nodes(self);
         }
         let of = &self.nodes[router.node as usize];
-        let Body::Router { arms, .. } = &of.body else { unreachable!("a `Router` is made by `route`") };
+        let Body::Router { arms, .. } = &of.body else {
+            unreachable!("a `Router` is made by `route`")
+        };
         let name = match arms.get(arm) {
             Some(name) => Arc::clone(name),
             None => {
@@ -216,12 +241,22 @@ impl Builder {
     fn outer_output_in_arm<O>(&mut self, end: Handle<O>) -> Handle<O> {
         let of = &self.nodes[end.node as usize];
         let described = (of.type_name.clone(), of.schema.clone());
-        let at = self.add(Node::new(names::YIELD), NodeKind::Join, vec![end.raw()], Body::Join, described);
+        let at = self.add(
+            Node::new(names::YIELD),
+            NodeKind::Join,
+            vec![end.raw()],
+            Body::Join,
+            described,
+        );
         end.moved(at)
     }
 
     /// Adds nodes that run only if none of the returning arms that the join combines was taken.
-    pub(super) fn unless<O>(&mut self, join: RawHandle, nodes: impl FnOnce(&mut Self) -> Handle<O>) -> Handle<O> {
+    pub(super) fn unless<O>(
+        &mut self,
+        join: RawHandle,
+        nodes: impl FnOnce(&mut Self) -> Handle<O>,
+    ) -> Handle<O> {
         let outer = self.unless.replace(join.node);
         let end = nodes(self);
         self.unless = outer;
@@ -229,7 +264,11 @@ impl Builder {
     }
 
     /// Adds the join of all returning arms so far. It is below the router of the last one.
-    pub(super) fn returned<O: NodeValue>(&mut self, router: Router, ends: &[Handle<O>]) -> RawHandle {
+    pub(super) fn returned<O: NodeValue>(
+        &mut self,
+        router: Router,
+        ends: &[Handle<O>],
+    ) -> RawHandle {
         let of = match self.is_foreign(router) {
             true => "?".to_owned(),
             false => self.nodes[router.node as usize].path.to_string(),
@@ -271,7 +310,11 @@ impl Builder {
     }
 
     /// Adds a join and returns its handle. Its output is the output of the arm that is taken.
-    pub fn join<O: NodeValue>(&mut self, router: Router, arms: impl IntoIterator<Item = Handle<O>>) -> Handle<O> {
+    pub fn join<O: NodeValue>(
+        &mut self,
+        router: Router,
+        arms: impl IntoIterator<Item = Handle<O>>,
+    ) -> Handle<O> {
         let of = match self.is_foreign(router) {
             true => "?".to_owned(),
             false => self.nodes[router.node as usize].path.to_string(),
@@ -294,7 +337,8 @@ impl Builder {
     {
         let question: super::spec::Question = Arc::new(move |outputs| {
             let (message, payload) = ask(load(&reads, outputs)?).map_err(StepError::from_error)?;
-            let answer = Encoded::new(&A::schema()).map_err(|error| StepError::value("the answer's schema", &error))?;
+            let answer = Encoded::new(&A::schema())
+                .map_err(|error| StepError::value("the answer's schema", &error))?;
             Ok(ApprovalRequest::new(message, encode(&payload)?, answer))
         });
         self.push::<A>(
@@ -389,7 +433,8 @@ impl Builder {
             of_spec.push(SpecBranch { name: name.into(), step: branch.step, inner: branch.inner });
         }
         if of_spec.is_empty() {
-            self.problems.push(format!("the node `{}` has no branches; give it at least one", node.name));
+            self.problems
+                .push(format!("the node `{}` has no branches; give it at least one", node.name));
         }
         self.push::<O>(node.calling(callees), kind, reads, body(of_spec))
     }
@@ -428,7 +473,10 @@ impl Builder {
         step: ItemStep,
     ) -> Handle<T> {
         if max == 0 {
-            self.problems.push(format!("the node `{}` is repeated at most 0 times; give it at least 1", node.name));
+            self.problems.push(format!(
+                "the node `{}` is repeated at most 0 times; give it at least 1",
+                node.name
+            ));
         }
         let all = std::iter::once(first.raw()).chain(reads).collect();
         let body = Body::Repeat { first: first.node, step, until: Some(until), max };
@@ -443,7 +491,13 @@ impl Builder {
         reads: Vec<RawHandle>,
         body: Body,
     ) -> Handle<T> {
-        let at = self.add(node, kind, reads, body, (std::any::type_name::<T>().into(), NodeSchema::for_type::<T>()));
+        let at = self.add(
+            node,
+            kind,
+            reads,
+            body,
+            (std::any::type_name::<T>().into(), NodeSchema::for_type::<T>()),
+        );
         Handle::new(at.node, at.builder)
     }
 
@@ -469,8 +523,9 @@ impl Builder {
         let mut bound = self.bind(&name, kind, &node, &reads);
         if let Some((router, arm)) = self.guard {
             if !bound.entries.is_empty() || node.begins != Begins::All {
-                let problem =
-                    format!("the node `{name}` is in an arm of a router and has edges of its own; put it outside");
+                let problem = format!(
+                    "the node `{name}` is in an arm of a router and has edges of its own; put it outside"
+                );
                 self.problems.push(problem);
             }
             bound.entries = vec![Entry::of_arm(router, arm)];
@@ -482,7 +537,8 @@ impl Builder {
         let question = tools.apply(&mut policy, kind, call);
         // A synchronous call cannot wait until its start is committed, so the start of the node
         // counts as the start of the call.
-        let is_once = tools.is_once() || node.callees.iter().any(|callee| super::callee::is_once_and_sync(*callee));
+        let is_once = tools.is_once()
+            || node.callees.iter().any(|callee| super::callee::is_once_and_sync(*callee));
         if is_once && asked.is_none() {
             policy.repeatable = Some(false);
         }
@@ -529,7 +585,8 @@ impl Builder {
         };
         // Effects of the calls in nested bodies count as effects of the node.
         made.writes = made.writes || made.bodies().any(|(_, inner)| inner.writes_or_asks());
-        made.reads_effects = made.reads_effects || made.bodies().any(|(_, inner)| inner.effect().is_some());
+        made.reads_effects =
+            made.reads_effects || made.bodies().any(|(_, inner)| inner.effect().is_some());
         made.is_opaque = self.order.is_some() && super::callee::is_opaque(&made, node.direct);
         if made.barrier.is_none() {
             let bodies = made.bodies().filter(|_| !node.unordered);
@@ -577,14 +634,19 @@ impl Builder {
             self.problems.push("the output is a handle of another workflow".to_owned());
         }
         if output.optional {
-            self.problems.push("the output is an optional one, which only bodies read; give the node's own".to_owned());
+            self.problems.push(
+                "the output is an optional one, which only bodies read; give the node's own"
+                    .to_owned(),
+            );
         }
         let type_of = |node: &PlanNode| node.type_name.clone();
         if let Some(of_output) = self.nodes.get(output.node as usize).map(type_of) {
             let others = self.nodes.iter().filter(|node| node.ends && node.type_name != of_output);
             let problem = |node: &PlanNode| {
                 let (path, of) = (&node.path, &node.type_name);
-                format!("the node `{path}` ends the workflow with a `{of}`, and the workflow gives a `{of_output}`")
+                format!(
+                    "the node `{path}` ends the workflow with a `{of}`, and the workflow gives a `{of_output}`"
+                )
             };
             self.problems.extend(others.map(problem));
         }
@@ -596,7 +658,14 @@ impl Builder {
             true => {
                 let limits = (self.concurrency, self.stop, self.limits);
                 record_why_needed(&self.nodes, output.node);
-                Ok(Spec::new(name, self.description, self.nodes, output.node, limits, self.order.is_some()))
+                Ok(Spec::new(
+                    name,
+                    self.description,
+                    self.nodes,
+                    output.node,
+                    limits,
+                    self.order.is_some(),
+                ))
             }
             false => Err(self.problems.join("; ")),
         }

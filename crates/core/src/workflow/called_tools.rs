@@ -44,15 +44,23 @@ impl CalledTools {
     /// Returns the problem if the node calls tools that need an approval and cannot wait for it.
     /// The node does not know their arguments and cannot ask for them, unless its author has
     /// written a question. Such an approval covers one call.
-    pub(super) fn problem(&self, name: &str, callees: &[TypeId], policy: &NodePolicy) -> Option<String> {
-        let asking: Vec<&TypeId> = callees.iter().filter(|callee| callee::asks_and_is_sync(**callee)).collect();
+    pub(super) fn problem(
+        &self,
+        name: &str,
+        callees: &[TypeId],
+        policy: &NodePolicy,
+    ) -> Option<String> {
+        let asking: Vec<&TypeId> =
+            callees.iter().filter(|callee| callee::asks_and_is_sync(**callee)).collect();
         if self.policies.is_empty() {
             return None;
         }
         match asking.as_slice() {
             [] => None,
             [one] if policy.approve.is_none() => {
-                let tool = callee::tool_definition(**one).map(|tool| tool.name.clone()).unwrap_or_default();
+                let tool = callee::tool_definition(**one)
+                    .map(|tool| tool.name.clone())
+                    .unwrap_or_default();
                 Some(format!(
                     "the node `{name}` calls `{tool}`, which needs a person's approval and is not `async`, so it cannot ask \
                      about its arguments; make the tool `async`"
@@ -69,7 +77,12 @@ impl CalledTools {
 
     /// Applies the policies of the tools to the settings that the node leaves open. Returns the
     /// question that the call itself asks.
-    pub(super) fn apply(&self, policy: &mut NodePolicy, kind: NodeKind, call: &str) -> Option<Arc<NodeQuestion>> {
+    pub(super) fn apply(
+        &self,
+        policy: &mut NodePolicy,
+        kind: NodeKind,
+        call: &str,
+    ) -> Option<Arc<NodeQuestion>> {
         self.policies.iter().for_each(|tool| take_over(policy, tool, call));
         let asking = self.asking.as_ref().filter(|_| kind == NodeKind::Step)?;
         Some(Arc::new(question_of_call(policy, asking, call)))

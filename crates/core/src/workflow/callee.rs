@@ -53,7 +53,10 @@ fn kind(function: TypeId) -> Option<&'static CalleeKind> {
             Ok(tool) => Some(CalleeKind::Tool(*tool)),
             Err(item) => match item.downcast::<&'static AgentDefinition>() {
                 Ok(agent) => Some(CalleeKind::Agent(*agent)),
-                Err(item) => item.downcast::<LinkedWorkflow>().ok().map(|workflow| CalleeKind::Workflow(*workflow)),
+                Err(item) => item
+                    .downcast::<LinkedWorkflow>()
+                    .ok()
+                    .map(|workflow| CalleeKind::Workflow(*workflow)),
             },
         };
         linked::all().filter_map(|(function, item)| Some((function, kind(item)?))).collect()
@@ -78,7 +81,9 @@ pub(super) fn tool_policy(function: TypeId) -> Option<ToolPolicy> {
 /// cannot wait until its start is committed.
 pub(super) fn is_once_and_sync(function: TypeId) -> bool {
     match kind(function) {
-        Some(CalleeKind::Tool(tool)) => tool.returns_at_once() && !tool.definition().policy.is_repeatable(),
+        Some(CalleeKind::Tool(tool)) => {
+            tool.returns_at_once() && !tool.definition().policy.is_repeatable()
+        }
         _ => false,
     }
 }
@@ -88,7 +93,9 @@ pub(super) fn is_once_and_sync(function: TypeId) -> bool {
 pub(super) fn function_of(tool: &ToolRef) -> Option<TypeId> {
     let tool = tool.original();
     let is_it = |of: &ToolRef| of.is(tool);
-    linked::all().find_map(|(function, item)| item.downcast_ref::<ToolRef>().is_some_and(is_it).then_some(function))
+    linked::all().find_map(|(function, item)| {
+        item.downcast_ref::<ToolRef>().is_some_and(is_it).then_some(function)
+    })
 }
 
 /// Returns the attribute of a function as a word, for graphs and drawings.
@@ -116,7 +123,9 @@ pub(super) fn writes(function: TypeId) -> bool {
     match kind(function) {
         Some(CalleeKind::Tool(tool)) => tool_writes(tool),
         Some(CalleeKind::Agent(agent)) => agent.tools().iter().any(tool_writes),
-        Some(CalleeKind::Workflow(workflow)) => workflow.spec().map_or(true, |spec| spec.writes_or_asks()),
+        Some(CalleeKind::Workflow(workflow)) => {
+            workflow.spec().map_or(true, |spec| spec.writes_or_asks())
+        }
         None => false,
     }
 }
@@ -169,9 +178,9 @@ pub(super) fn is_opaque(node: &PlanNode, direct: bool) -> bool {
 pub(super) fn reads_effects(function: TypeId) -> bool {
     let effect = match kind(function) {
         Some(CalleeKind::Tool(tool)) => HiddenEffect::of_policy(&tool.definition().policy),
-        Some(CalleeKind::Agent(agent)) => {
-            HiddenEffect::strongest(agent.tools().iter().map(|tool| HiddenEffect::of_policy(&tool.definition().policy)))
-        }
+        Some(CalleeKind::Agent(agent)) => HiddenEffect::strongest(
+            agent.tools().iter().map(|tool| HiddenEffect::of_policy(&tool.definition().policy)),
+        ),
         Some(CalleeKind::Workflow(workflow)) => workflow.spec().ok().and_then(|spec| spec.effect()),
         None => None,
     };
@@ -219,13 +228,20 @@ pub(super) fn needs_of(nodes: &[PlanNode]) -> Vec<NeededResource> {
 
 fn collect_needs(nodes: &[PlanNode], seen: &mut HashSet<TypeId>, needs: &mut Vec<NeededResource>) {
     for node in nodes {
-        for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
+        for callee in node
+            .callee
+            .iter()
+            .chain(&node.callees)
+            .filter(|callee| seen.insert(**callee))
+            .collect::<Vec<_>>()
         {
             match kind(*callee) {
                 Some(CalleeKind::Tool(tool)) => needs.extend(NeededResource::all_of(tool, "")),
                 Some(CalleeKind::Agent(agent)) => {
                     let by = format!(" of the agent `{}`", agent.name());
-                    needs.extend(agent.tools().iter().flat_map(|tool| NeededResource::all_of(tool, &by)));
+                    needs.extend(
+                        agent.tools().iter().flat_map(|tool| NeededResource::all_of(tool, &by)),
+                    );
                 }
                 // The call reports the error if the workflow cannot be built.
                 Some(CalleeKind::Workflow(workflow)) => {
@@ -265,7 +281,12 @@ fn collect_tools(
 ) {
     let described = |tool: &ToolRef| (Arc::clone(tool.definition()), tool.output_schema());
     for node in nodes {
-        for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
+        for callee in node
+            .callee
+            .iter()
+            .chain(&node.callees)
+            .filter(|callee| seen.insert(**callee))
+            .collect::<Vec<_>>()
         {
             match kind(*callee) {
                 Some(CalleeKind::Tool(tool)) => tools.push(described(tool)),
@@ -299,8 +320,15 @@ fn collect_keys(nodes: &[PlanNode], seen: &mut HashSet<TypeId>, keys: &mut BTree
     for node in nodes {
         let transforms = node.does.iter().flat_map(|does| does.transforms());
         keys.extend(transforms.flat_map(|transform| transform.set_keys()).map(Arc::from));
-        keys.extend(node.saves.keys().filter(|key| *key != FIELDS).map(|key| Arc::from(key.as_str())));
-        for callee in node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee)).collect::<Vec<_>>()
+        keys.extend(
+            node.saves.keys().filter(|key| *key != FIELDS).map(|key| Arc::from(key.as_str())),
+        );
+        for callee in node
+            .callee
+            .iter()
+            .chain(&node.callees)
+            .filter(|callee| seen.insert(**callee))
+            .collect::<Vec<_>>()
         {
             match kind(*callee) {
                 Some(CalleeKind::Agent(agent)) => keys.extend(agent.saved_key()),

@@ -37,7 +37,10 @@ impl<'p> CelRoot<'p> {
 
 /// Returns the nodes that an expression reads, and if their output may be missing. Includes unknown
 /// names, except [`ITEM`].
-pub(super) fn cel_reads<'e>(expression: &'e Expression, is_node: IsNode<'_>) -> Vec<(&'e str, bool)> {
+pub(super) fn cel_reads<'e>(
+    expression: &'e Expression,
+    is_node: IsNode<'_>,
+) -> Vec<(&'e str, bool)> {
     let read = expression.paths().iter().filter_map(|path| match CelRoot::of(path, is_node) {
         CelRoot::Other(ITEM) | CelRoot::State(_) => None,
         CelRoot::Node(node, _) | CelRoot::Other(node) => Some((node, path.may_miss)),
@@ -46,7 +49,10 @@ pub(super) fn cel_reads<'e>(expression: &'e Expression, is_node: IsNode<'_>) -> 
 }
 
 /// Returns the state keys that an expression reads.
-pub(super) fn cel_state_keys<'e>(expression: &'e Expression, is_node: IsNode<'_>) -> Vec<(&'e str, bool)> {
+pub(super) fn cel_state_keys<'e>(
+    expression: &'e Expression,
+    is_node: IsNode<'_>,
+) -> Vec<(&'e str, bool)> {
     let read = expression.paths().iter().filter_map(|path| match CelRoot::of(path, is_node) {
         CelRoot::State(key) => Some((key, false)),
         CelRoot::Node(..) | CelRoot::Other(_) => None,
@@ -91,7 +97,8 @@ impl Variables for CelVariables<'_, '_> {
     }
 
     fn whole(&self, of: &str) -> Option<Value> {
-        (of == "state").then(|| self.0.in_state("", "").unwrap_or_else(|| Value::Object(Map::new())))
+        (of == "state")
+            .then(|| self.0.in_state("", "").unwrap_or_else(|| Value::Object(Map::new())))
     }
 
     fn all(&self) -> Vec<String> {

@@ -22,7 +22,10 @@ pub(super) fn pick(conditions: Vec<(Arc<str>, Option<BoundCondition>)>, all: boo
             let takes = match condition {
                 None => taken.is_empty(),
                 Some(condition) => condition.holds(outputs).map_err(|problem| {
-                    StepError::new(FailureKind::Value, format!("the condition of the arm `{arm}` failed: {problem}"))
+                    StepError::new(
+                        FailureKind::Value,
+                        format!("the condition of the arm `{arm}` failed: {problem}"),
+                    )
                 })?,
             };
             if takes {
@@ -33,7 +36,10 @@ pub(super) fn pick(conditions: Vec<(Arc<str>, Option<BoundCondition>)>, all: boo
             }
         }
         if taken.is_empty() {
-            return Err(StepError::new(FailureKind::RouteUnmatched, unmatched(&conditions, outputs)));
+            return Err(StepError::new(
+                FailureKind::RouteUnmatched,
+                unmatched(&conditions, outputs),
+            ));
         }
         let chosen = if all { json!({"arms": taken}) } else { json!({"arm": taken[0]}) };
         Encoded::new(&chosen).map_err(|error| StepError::value("the chosen arms", &error))
@@ -53,7 +59,10 @@ fn unmatched(conditions: &[(Arc<str>, Option<BoundCondition>)], outputs: &dyn Ou
         let written = serde_json::to_string(&**condition).unwrap_or_default();
         arms.push(format!("`{arm}` if {}", head(&written, SHOWN)));
         for (node, _) in condition.reads(&|name| names.contains_key(name)) {
-            let value = names.get(node).and_then(|at| outputs.output(*at)).map_or("nothing", Encoded::as_str);
+            let value = names
+                .get(node)
+                .and_then(|at| outputs.output(*at))
+                .map_or("nothing", Encoded::as_str);
             values.push(format!("`{node}` is {}", head(value, SHOWN)));
         }
         for (key, _) in condition.state_keys(&|name| names.contains_key(name)) {

@@ -25,7 +25,11 @@ pub(super) struct ChoosingAgent {
 
 impl ChoosingAgent {
     /// Returns `None` for a node that is bound to no server.
-    pub(super) fn new(agent: &ErasedAgent, cx: &Context, bound: &Arc<[ResolvedDependency]>) -> Option<Self> {
+    pub(super) fn new(
+        agent: &ErasedAgent,
+        cx: &Context,
+        bound: &Arc<[ResolvedDependency]>,
+    ) -> Option<Self> {
         let is_bound = bound.iter().any(|of| of.server_id.is_some());
         is_bound.then(|| Self { agent: agent.clone(), cx: cx.clone(), bound: Arc::clone(bound) })
     }
@@ -39,14 +43,17 @@ impl ChoosingAgent {
         }
         fields.insert(TOOL_USED.to_owned(), tool.into());
         fields.insert(SERVER_ID.to_owned(), server.into());
-        Encoded::new(&fields).map_err(|error| StepError::value("the name of the tool cannot be recorded", &error))
+        Encoded::new(&fields)
+            .map_err(|error| StepError::value("the name of the tool cannot be recorded", &error))
     }
 
     /// Returns the server and the tool of the last successful call below the node.
     fn last_call(&self) -> Option<(String, String)> {
         let records = self.cx.run().log.records_below(self.cx.path());
         records.iter().rev().find_map(|(_, _, kind)| match kind {
-            EventKind::ToolCompleted { result, .. } if result.status.is_success() => self.tool_of_server(&result.name),
+            EventKind::ToolCompleted { result, .. } if result.status.is_success() => {
+                self.tool_of_server(&result.name)
+            }
             _ => None,
         })
     }

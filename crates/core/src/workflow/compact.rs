@@ -14,7 +14,8 @@ use crate::run::InvalidatedRecords;
 pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
     // Events that a changed definition invalidated have no effect on the state.
     let void = InvalidatedRecords::from_kinds(events.iter().map(|event| &event.kind));
-    let counts: Vec<bool> = events.iter().enumerate().map(|(at, event)| !void.covers(at, &event.path)).collect();
+    let counts: Vec<bool> =
+        events.iter().enumerate().map(|(at, event)| !void.covers(at, &event.path)).collect();
     let mut counts = counts.into_iter();
     events.retain(|_| counts.next().unwrap_or(true));
     let nodes: HashSet<&StepPath> = spec.nodes.iter().map(|node| &node.path).collect();
@@ -32,7 +33,10 @@ pub(crate) fn compact(spec: &Spec, mut events: Vec<Event>) -> Vec<Event> {
             // Failures and resets of a completed node also stopped and restarted other nodes, so
             // they are kept.
             let ends = subject == Subject::Node && edge == Edge::Closes;
-            itself && (ends || subject == Subject::Approval || matches!(event.kind, EventKind::NodeReset { .. }))
+            itself
+                && (ends
+                    || subject == Subject::Approval
+                    || matches!(event.kind, EventKind::NodeReset { .. }))
         }
         _ => true,
     };
@@ -46,7 +50,8 @@ fn node_of<'s>(nodes: &HashSet<&'s StepPath>, path: &StepPath) -> Option<(&'s St
         return Some((node, true));
     }
     let whole = |of: &StepPath| of.item().and_then(|(whole, _)| nodes.get(&whole).copied());
-    let of =
-        whole(path).or_else(|| path.parents().find_map(|above| nodes.get(&above).copied().or_else(|| whole(&above))));
+    let of = whole(path).or_else(|| {
+        path.parents().find_map(|above| nodes.get(&above).copied().or_else(|| whole(&above)))
+    });
     of.map(|node| (node, false))
 }

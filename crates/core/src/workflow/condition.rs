@@ -33,7 +33,10 @@ use crate::value::Encoded;
 /// assert_eq!(large, Condition::Cel("order.total > 100 && state.kind == 'a'".parse().unwrap()));
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", expecting = "a condition, such as {\"exists\": {\"from\": \"page\"}}")]
+#[serde(
+    rename_all = "snake_case",
+    expecting = "a condition, such as {\"exists\": {\"from\": \"page\"}}"
+)]
 #[non_exhaustive]
 pub enum Condition {
     /// The [`Expression`] is `true`. Its variables are
@@ -66,9 +69,13 @@ impl Condition {
             Self::Cel(expression) => cel_reads(expression, is_node),
             Self::Is(value) => value.reads(is_node),
             Self::Equals(one, other) => [one.reads(is_node), other.reads(is_node)].concat(),
-            Self::Exists(value) => value.reads(is_node).into_iter().map(|(node, _)| (node, true)).collect(),
+            Self::Exists(value) => {
+                value.reads(is_node).into_iter().map(|(node, _)| (node, true)).collect()
+            }
             Self::Not(other) => other.reads(is_node),
-            Self::All(all) | Self::Any(all) => all.iter().flat_map(|of| of.reads(is_node)).collect(),
+            Self::All(all) | Self::Any(all) => {
+                all.iter().flat_map(|of| of.reads(is_node)).collect()
+            }
         }
     }
 
@@ -77,9 +84,13 @@ impl Condition {
         match self {
             Self::Cel(expression) => cel_state_keys(expression, is_node),
             Self::Is(value) | Self::Exists(value) => value.state_keys(is_node),
-            Self::Equals(one, other) => [one.state_keys(is_node), other.state_keys(is_node)].concat(),
+            Self::Equals(one, other) => {
+                [one.state_keys(is_node), other.state_keys(is_node)].concat()
+            }
             Self::Not(other) => other.state_keys(is_node),
-            Self::All(all) | Self::Any(all) => all.iter().flat_map(|of| of.state_keys(is_node)).collect(),
+            Self::All(all) | Self::Any(all) => {
+                all.iter().flat_map(|of| of.state_keys(is_node)).collect()
+            }
         }
     }
 
@@ -88,7 +99,8 @@ impl Condition {
     pub(crate) fn constant(&self) -> Option<bool> {
         let scope = Scope { names: &HashMap::new(), outputs: &NoOutputs, item: None };
         // Every name counts as a node or a key here, because the graph is not known.
-        let reads_nothing = self.reads(&|_| true).is_empty() && self.state_keys(&|_| true).is_empty();
+        let reads_nothing =
+            self.reads(&|_| true).is_empty() && self.state_keys(&|_| true).is_empty();
         reads_nothing.then(|| self.holds(&scope).ok()).flatten()
     }
 
@@ -109,7 +121,9 @@ impl Condition {
             },
             Self::Is(value) => match value.value(scope)? {
                 Value::Bool(holds) => Ok(holds),
-                other => Err(format!("the value is `{other}`, and not `true` or `false`; compare it with `equals`")),
+                other => Err(format!(
+                    "the value is `{other}`, and not `true` or `false`; compare it with `equals`"
+                )),
             },
             Self::Equals(one, other) => Ok(one.value(scope)? == other.value(scope)?),
             Self::Exists(value) => Ok(value.value(scope).is_ok_and(|value| !value.is_null())),

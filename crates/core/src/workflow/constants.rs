@@ -19,7 +19,9 @@ type Constant<'m> = (String, Cow<'m, Value>);
 /// Collects the constants of a mapping, including defaults for missing values.
 fn constants<'m>(mapping: &'m Mapping, at: String, found: &mut Vec<Constant<'m>>) {
     match mapping {
-        Mapping::Value(value) | Mapping::From { or: Some(value), .. } | Mapping::State { or: Some(value), .. } => {
+        Mapping::Value(value)
+        | Mapping::From { or: Some(value), .. }
+        | Mapping::State { or: Some(value), .. } => {
             found.push((at, Cow::Borrowed(value)));
         }
         Mapping::Template(template) => {
@@ -30,13 +32,18 @@ fn constants<'m>(mapping: &'m Mapping, at: String, found: &mut Vec<Constant<'m>>
         Mapping::First(all) => all.iter().for_each(|one| constants(one, at.clone(), found)),
         Mapping::Object(fields) => {
             for (name, value) in fields {
-                constants(value, format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")), found);
+                constants(
+                    value,
+                    format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")),
+                    found,
+                );
             }
         }
         Mapping::List(all) => {
             // Optional items shift the items after them, so positions are known only up to the
             // first one.
-            let is_there = |value: &&Mapping| !matches!(value, Mapping::State { optional: true, .. });
+            let is_there =
+                |value: &&Mapping| !matches!(value, Mapping::State { optional: true, .. });
             for (number, value) in all.iter().take_while(is_there).enumerate() {
                 constants(value, format!("{at}/{number}"), found);
             }
@@ -73,7 +80,12 @@ impl ConstantMisfit {
 
 /// Returns the constants of a mapping that do not match a schema. Messages start with `part` and a
 /// position, or with `whole`. Invalid schemas are ignored here and reported elsewhere.
-fn misfits(mapping: &Mapping, schema: impl FnOnce() -> Value, part: &str, whole: &str) -> Vec<ConstantMisfit> {
+fn misfits(
+    mapping: &Mapping,
+    schema: impl FnOnce() -> Value,
+    part: &str,
+    whole: &str,
+) -> Vec<ConstantMisfit> {
     let mut found = Vec::new();
     constants(mapping, String::new(), &mut found);
     if found.is_empty() {
@@ -87,14 +99,24 @@ fn misfits(mapping: &Mapping, schema: impl FnOnce() -> Value, part: &str, whole:
         if accepts(&of_place, constant) == Some(true) {
             continue;
         }
-        let Some(Err(complaints)) = SchemaCheck::new(&of_place).ok().map(|check| check.check_at(constant, at)) else {
+        let Some(Err(complaints)) =
+            SchemaCheck::new(&of_place).ok().map(|check| check.check_at(constant, at))
+        else {
             continue;
         };
-        misfits.extend(complaints.lines().map(|line| match line.split_once("`: ").filter(|_| line.starts_with('`')) {
-            Some((path, problem)) => {
-                ConstantMisfit { lead: part.to_owned(), path: format!("{path}`"), problem: problem.to_owned() }
+        misfits.extend(complaints.lines().map(|line| {
+            match line.split_once("`: ").filter(|_| line.starts_with('`')) {
+                Some((path, problem)) => ConstantMisfit {
+                    lead: part.to_owned(),
+                    path: format!("{path}`"),
+                    problem: problem.to_owned(),
+                },
+                None => ConstantMisfit {
+                    lead: whole.to_owned(),
+                    path: String::new(),
+                    problem: line.to_owned(),
+                },
             }
-            None => ConstantMisfit { lead: whole.to_owned(), path: String::new(), problem: line.to_owned() },
         }));
     }
     misfits
@@ -105,7 +127,12 @@ impl Callee {
     pub(super) fn constant_misfits(&self, with: &Mapping) -> Vec<ConstantMisfit> {
         let Some(what) = self.in_words() else { return Vec::new() };
         let takes = || self.takes().map_or(Value::Bool(true), |(_, takes)| takes);
-        misfits(with, takes, &format!("an argument of {what}, "), &format!("the arguments of {what}: "))
+        misfits(
+            with,
+            takes,
+            &format!("an argument of {what}, "),
+            &format!("the arguments of {what}: "),
+        )
     }
 }
 

@@ -56,12 +56,15 @@ impl Decided {
     /// for nodes with many items.
     pub(super) fn revised(&self, outputs: &dyn Outputs) -> RevisedInput {
         let recorded = self.recorded(outputs).filter(|recorded| recorded.decision == "revise");
-        let Some(arguments) = recorded.and_then(|recorded| recorded.arguments) else { return RevisedInput::default() };
+        let Some(arguments) = recorded.and_then(|recorded| recorded.arguments) else {
+            return RevisedInput::default();
+        };
         let encoded = |raw: &RawValue| Encoded::from_json(raw.get().to_owned()).ok();
         let Some(reads) = &self.reads else {
             return RevisedInput { values: BTreeMap::new(), given: encoded(arguments) };
         };
-        let given = serde_json::from_str::<BTreeMap<String, &RawValue>>(arguments.get()).unwrap_or_default();
+        let given = serde_json::from_str::<BTreeMap<String, &RawValue>>(arguments.get())
+            .unwrap_or_default();
         let value = |(name, node): &(String, NodeIndex)| Some((*node, encoded(given.get(name)?)?));
         RevisedInput { values: reads.iter().filter_map(value).collect(), given: None }
     }
@@ -77,8 +80,9 @@ pub(crate) struct RevisedOutputs<'o> {
 impl<'o> RevisedOutputs<'o> {
     /// Applies the decision on the node, if any.
     pub(crate) fn by(decided: Option<&Decided>, outputs: &'o dyn Outputs) -> Self {
-        let read =
-            |decided: &Decided| outputs.revised(decided.by).unwrap_or_else(|| Arc::new(decided.revised(outputs)));
+        let read = |decided: &Decided| {
+            outputs.revised(decided.by).unwrap_or_else(|| Arc::new(decided.revised(outputs)))
+        };
         Self { outputs, revised: decided.map(read).unwrap_or_default() }
     }
 }

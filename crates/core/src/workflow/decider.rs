@@ -64,7 +64,10 @@ pub enum NodeDecision {
 /// The decider of a workflow that is data: the name of an agent, a tool or a workflow. It receives
 /// a [`NextNode`] and answers with a [`NodeDecision`] or its JSON as text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a decider, such as {\"kind\": \"agent\", \"name\": \"guide\"}")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a decider, such as {\"kind\": \"agent\", \"name\": \"guide\"}"
+)]
 #[non_exhaustive]
 pub struct Decider {
     /// Kind of the decider.

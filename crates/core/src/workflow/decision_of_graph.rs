@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::decided::{Decided, NeededBy};
 use super::decider::{Decider, NextNode};
-use super::decision_step::{About, AcceptedArguments, DECISION, arguments_of, attempts_of, decision, unasked};
+use super::decision_step::{
+    About, AcceptedArguments, DECISION, arguments_of, attempts_of, decision, unasked,
+};
 use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::GraphBody;
@@ -37,7 +39,8 @@ impl Graph {
         let decided: HashSet<&str> = self.nodes.iter().filter_map(decides).collect();
         let mut all = Self { decider: None, nodes: Vec::new(), ..self.clone() };
         for node in &self.nodes {
-            let calls = node.does.as_ref().is_some_and(can_be_decided) && !decided.contains(node.name.as_str());
+            let calls = node.does.as_ref().is_some_and(can_be_decided)
+                && !decided.contains(node.name.as_str());
             let mut node = node.clone();
             if calls {
                 let asks = asking(&node, decider, is_node);
@@ -56,8 +59,10 @@ impl Graph {
         let mut deciders: HashMap<&str, &GraphNode> = HashMap::new();
         for (node, about) in self.nodes.iter().filter_map(|node| Some((node, decides(node)?))) {
             match deciders.get(about) {
-                Some(first) => problems
-                    .push(format!("two nodes decide on `{about}`, `{}` and `{}`; keep one", first.name, node.name)),
+                Some(first) => problems.push(format!(
+                    "two nodes decide on `{about}`, `{}` and `{}`; keep one",
+                    first.name, node.name
+                )),
                 None => drop(deciders.insert(about, node)),
             }
         }
@@ -124,18 +129,24 @@ impl<'a> GraphLoader<'a> {
         let by = *self.deciders.get(node.name.as_str())?;
         if !node.after.contains(&by.name) {
             let (name, by) = (&node.name, &by.name);
-            self.problems
-                .push(format!("the node `{name}` does not wait for `{by}`, which decides on it; add it to `after`"));
+            self.problems.push(format!(
+                "the node `{name}` does not wait for `{by}`, which decides on it; add it to `after`"
+            ));
         }
         let (needed, reads) = self.asked.remove(node.name.as_str())?;
         Some(Decided { by: self.names.get(&by.name).copied()?, reads, needed })
     }
 
     /// Creates the step of a question node. Also returns the decider.
-    pub(super) fn decision(&mut self, node: &'a GraphNode, decider: &Decider) -> Option<(Body, Callee)> {
+    pub(super) fn decision(
+        &mut self,
+        node: &'a GraphNode,
+        decider: &Decider,
+    ) -> Option<(Body, Callee)> {
         let about = node.decides.as_deref().and_then(|name| self.by_name(name));
-        let Some((about, does)) =
-            about.and_then(|about| Some((about, about.does.as_ref()?))).filter(|(_, does)| can_be_decided(does))
+        let Some((about, does)) = about
+            .and_then(|about| Some((about, about.does.as_ref()?)))
+            .filter(|(_, does)| can_be_decided(does))
         else {
             let name = &node.name;
             self.problems.push(format!(
@@ -155,32 +166,44 @@ impl<'a> GraphLoader<'a> {
         let is_node: IsNode<'_> = &|name| names.contains_key(name);
         let mut reads: Vec<(String, NodeIndex)> = Vec::new();
         for (read, _) in does.reads(is_node) {
-            if let Some(at) = names.get(read).filter(|at| !reads.iter().any(|(_, known)| known == *at)) {
+            if let Some(at) =
+                names.get(read).filter(|at| !reads.iter().any(|(_, known)| known == *at))
+            {
                 reads.push((read.to_owned(), *at));
             }
         }
-        let before = about.edges.iter().map(|edge| &edge.from).chain(&node.after).chain(&node.reads);
+        let before =
+            about.edges.iter().map(|edge| &edge.from).chain(&node.after).chain(&node.reads);
         let seen = before.filter_map(|name| Some((name.clone(), *names.get(name)?))).collect();
         let given = match does {
-            GraphBody::Call(call) => Some((Given::new(call.with.clone(), Arc::clone(&names)), call)),
+            GraphBody::Call(call) => {
+                Some((Given::new(call.with.clone(), Arc::clone(&names)), call))
+            }
             _ => None,
         };
         let accepts = match &given {
             Some((_, call)) => {
                 let called = (self.resolve)(call.kind, &call.name).ok();
                 AcceptedArguments::Given(
-                    called.and_then(|called| called.takes()).map_or(Value::Bool(true), |(_, takes)| takes),
+                    called
+                        .and_then(|called| called.takes())
+                        .map_or(Value::Bool(true), |(_, takes)| takes),
                 )
             }
             None => {
-                let schema = |name: &str| self.schemas.get(name).cloned().unwrap_or(Value::Bool(true));
+                let schema =
+                    |name: &str| self.schemas.get(name).cloned().unwrap_or(Value::Bool(true));
                 AcceptedArguments::Reads(
-                    reads.iter().map(|(name, _)| (name.clone(), NodeSchema::from(schema(name)))).collect(),
+                    reads
+                        .iter()
+                        .map(|(name, _)| (name.clone(), NodeSchema::from(schema(name))))
+                        .collect(),
                 )
             }
         };
         let needed = NeededBy::default();
-        self.asked.insert(&about.name, (Arc::clone(&needed), given.is_none().then(|| reads.clone())));
+        self.asked
+            .insert(&about.name, (Arc::clone(&needed), given.is_none().then(|| reads.clone())));
         let about = Arc::new(About {
             workflow: self.graph.name.clone(),
             node: about.name.clone(),
@@ -192,7 +215,8 @@ impl<'a> GraphLoader<'a> {
         let (given, attempts) = (given.map(|(given, _)| given), attempts_of(decider.kind));
         let asks = callee.clone();
         let step: Step = Arc::new(move |cx, outputs| {
-            let (about, ask) = (Arc::clone(&about), Asks { callee: asks.clone(), wrap: wrap.clone() });
+            let (about, ask) =
+                (Arc::clone(&about), Asks { callee: asks.clone(), wrap: wrap.clone() });
             let Some(given) = &given else {
                 let next = about.next(arguments_of(&reads, outputs), outputs);
                 return Ok(decision(about, next, attempts, move |next| ask.ask(&cx, &next)));
@@ -200,7 +224,9 @@ impl<'a> GraphLoader<'a> {
             let shown = about.next(Value::Null, outputs);
             let begin = move |(), cx, value: Encoded| {
                 let arguments = serde_json::from_str(value.as_str()).unwrap_or_default();
-                decision(about, NextNode { arguments, ..shown }, attempts, move |next| ask.ask(&cx, &next))
+                decision(about, NextNode { arguments, ..shown }, attempts, move |next| {
+                    ask.ask(&cx, &next)
+                })
             };
             // The arguments of the call cannot be computed. The node itself then fails with that
             // error, as without a decider.
@@ -243,7 +269,8 @@ impl<'a> GraphLoader<'a> {
 /// value.
 fn parameter_of(callee: &Callee) -> Result<Option<Arc<str>>, String> {
     let Some((what, takes)) = callee.takes() else { return Ok(None) };
-    let names: Vec<&String> = takes["properties"].as_object().into_iter().flat_map(|all| all.keys()).collect();
+    let names: Vec<&String> =
+        takes["properties"].as_object().into_iter().flat_map(|all| all.keys()).collect();
     match names.as_slice() {
         [one] => Ok(Some(one.as_str().into())),
         all => Err(format!(
@@ -268,7 +295,8 @@ impl Asks {
         match given {
             Ok(given) => call(self.callee.clone(), cx.clone(), given, CallSite::ByNode),
             Err(error) => {
-                let error = super::step_error::StepError::value("the node that is decided on", &error);
+                let error =
+                    super::step_error::StepError::value("the node that is decided on", &error);
                 Box::pin(std::future::ready(Err(error)))
             }
         }

@@ -61,7 +61,8 @@ impl Builder {
         F: Future<Output = Result<NodeDecision, E>> + Send + 'static,
     {
         if self.nodes.iter().any(|node| node.kind != NodeKind::Input) {
-            self.problems.push("`decider` is called after a node was added; call it first".to_owned());
+            self.problems
+                .push("`decider` is called after a node was added; call it first".to_owned());
         }
         self.decider = Some(Ask(Arc::new(move |cx, next| {
             let answer = ask(cx, next);
@@ -71,10 +72,20 @@ impl Builder {
 
     /// Adds the step that asks about `node`, if there is a decider, and returns the decision's
     /// effect on the node.
-    pub(super) fn decision_before(&mut self, node: &mut Node, kind: NodeKind, reads: &[RawHandle]) -> Option<Decided> {
+    pub(super) fn decision_before(
+        &mut self,
+        node: &mut Node,
+        kind: NodeKind,
+        reads: &[RawHandle],
+    ) -> Option<Decided> {
         let asks = matches!(
             kind,
-            NodeKind::Step | NodeKind::Map | NodeKind::Each | NodeKind::Race | NodeKind::Fallback | NodeKind::Repeat
+            NodeKind::Step
+                | NodeKind::Map
+                | NodeKind::Each
+                | NodeKind::Race
+                | NodeKind::Fallback
+                | NodeKind::Repeat
         );
         // The approval of the workflow and its checks are not decided on.
         let ask = self.decider.take_if(|_| asks && !node.checks)?;
@@ -88,7 +99,8 @@ impl Builder {
                 read.push(one);
             }
         }
-        let before = node.after.iter().chain(node.edges.iter().map(|edge| &edge.from)).filter_map(named);
+        let before =
+            node.after.iter().chain(node.edges.iter().map(|edge| &edge.from)).filter_map(named);
         let seen = before.map(|(name, node, _)| (name, node)).collect();
         let needed = NeededBy::default();
         let about = About {
@@ -101,13 +113,16 @@ impl Builder {
                 read.iter().map(|(name, _, schema)| (name.clone(), schema.clone())).collect(),
             ),
         };
-        let reads_of: Vec<(String, NodeIndex)> = read.into_iter().map(|(name, node, _)| (name, node)).collect();
+        let reads_of: Vec<(String, NodeIndex)> =
+            read.into_iter().map(|(name, node, _)| (name, node)).collect();
         let step = {
             let (about, ask, reads) = (Arc::new(about), ask.clone(), reads_of.clone());
             let step: Step = Arc::new(move |cx, outputs| {
                 let next = about.next(arguments_of(&reads, outputs), outputs);
                 let ask = ask.clone();
-                Ok(decision(Arc::clone(&about), next, ATTEMPTS, move |next| (ask.0)(cx.clone(), next)))
+                Ok(decision(Arc::clone(&about), next, ATTEMPTS, move |next| {
+                    (ask.0)(cx.clone(), next)
+                }))
             });
             step
         };
@@ -123,7 +138,8 @@ impl Builder {
             code: node.code,
             ..Node::default()
         };
-        let described = (std::any::type_name::<NodeDecision>().into(), NodeSchema::for_type::<NodeDecision>());
+        let described =
+            (std::any::type_name::<NodeDecision>().into(), NodeSchema::for_type::<NodeDecision>());
         let by = self.add(asking, NodeKind::Step, reads.to_vec(), Body::Step(step), described);
         if let Some(made) = self.nodes.last_mut() {
             made.decides = Some(format!("{}{}", self.prefix, node.name));
@@ -195,13 +211,17 @@ impl About {
             NodeDecision::Continue => {}
             NodeDecision::Skip { .. } => {
                 if let Some(why) = self.needed.get().and_then(Option::as_ref) {
-                    return Err(format!("`{}` cannot be skipped: {why}; continue, or revise its arguments", self.node));
+                    return Err(format!(
+                        "`{}` cannot be skipped: {why}; continue, or revise its arguments",
+                        self.node
+                    ));
                 }
             }
-            NodeDecision::Revise { arguments, .. } => self
-                .accepts
-                .check(arguments)
-                .map_err(|problem| format!("the revised arguments of `{}` do not fit: {problem}", self.node))?,
+            NodeDecision::Revise { arguments, .. } => {
+                self.accepts.check(arguments).map_err(|problem| {
+                    format!("the revised arguments of `{}` do not fit: {problem}", self.node)
+                })?;
+            }
         }
         encode(&decision).map_err(|error| error.failure.message)
     }
@@ -214,7 +234,11 @@ fn read(answer: &Encoded) -> Result<NodeDecision, String> {
                         {\"decision\": \"revise\", \"arguments\": {..}, \"reason\": \"..\"}";
     let text = serde_json::from_str::<String>(answer.as_str());
     let json = match &text {
-        Ok(text) => text.find('{').zip(text.rfind('}')).and_then(|(from, to)| text.get(from..=to)).unwrap_or(text),
+        Ok(text) => text
+            .find('{')
+            .zip(text.rfind('}'))
+            .and_then(|(from, to)| text.get(from..=to))
+            .unwrap_or(text),
         Err(_) => answer.as_str(),
     };
     serde_json::from_str(json).map_err(|error| format!("this is not a decision: {error}; {FORM}"))
@@ -241,18 +265,28 @@ impl AcceptedArguments {
         match self {
             Self::Reads(reads) => {
                 let Value::Object(given) = arguments else {
-                    return Err(format!("they are an object of the values that it reads; seen: {arguments}"));
+                    return Err(format!(
+                        "they are an object of the values that it reads; seen: {arguments}"
+                    ));
                 };
                 given.iter().try_for_each(|(name, value)| {
                     let Some((_, schema)) = reads.iter().find(|(read, _)| read == name) else {
-                        let near = agentflow_schema::text::nearest(name, reads.iter().map(|(read, _)| read.as_str()));
-                        return Err(format!("it reads no `{name}`{}", agentflow_schema::text::did_you_mean(near)));
+                        let near = agentflow_schema::text::nearest(
+                            name,
+                            reads.iter().map(|(read, _)| read.as_str()),
+                        );
+                        return Err(format!(
+                            "it reads no `{name}`{}",
+                            agentflow_schema::text::did_you_mean(near)
+                        ));
                     };
                     fits(name, schema, value)
                 })
             }
             #[cfg(feature = "dynamic")]
-            Self::Given(schema) => agentflow_schema::schema_check::SchemaCheck::new(schema)?.check(arguments),
+            Self::Given(schema) => {
+                agentflow_schema::schema_check::SchemaCheck::new(schema)?.check(arguments)
+            }
         }
     }
 }
@@ -284,7 +318,8 @@ pub(super) fn decision(
             next.refused = Some(refused.clone());
         }
         let times = if attempts == 1 { "" } else { ", and so were the ones before it" };
-        let message = format!("the decider's answer about `{}` was refused{times}: {refused}", about.node);
+        let message =
+            format!("the decider's answer about `{}` was refused{times}: {refused}", about.node);
         Err(StepError::new(FailureKind::Value, message))
     })
 }

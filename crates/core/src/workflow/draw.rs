@@ -57,14 +57,18 @@ impl Graph {
         }
         for edge in self.edges(id) {
             let arrow = if edge.is_dashed() { "-.->" } else { "-->" };
-            let label = edge.label().map(|label| format!("|\"{}\"|", escape_mermaid(label))).unwrap_or_default();
+            let label = edge
+                .label()
+                .map(|label| format!("|\"{}\"|", escape_mermaid(label)))
+                .unwrap_or_default();
             let _ = writeln!(text, "{indent}{id}{} {arrow}{label} {id}{}", edge.from, edge.to);
         }
     }
 
     /// Returns the graph in the Graphviz language (DOT).
     pub fn to_dot(&self) -> String {
-        let mut text = format!("digraph {:?} {{\n    rankdir=TB;\n    node [shape=box];\n", self.name);
+        let mut text =
+            format!("digraph {:?} {{\n    rankdir=TB;\n    node [shape=box];\n", self.name);
         self.draw_dot(&mut text, "n", "    ");
         text.push_str("}\n");
         text
@@ -82,7 +86,11 @@ impl Graph {
                 _ => "box",
             };
             let dashed = if node.policy.tap { ", style=dashed" } else { "" };
-            let _ = writeln!(text, "{indent}{id}{at} [label={:?}, shape={shape}{dashed}];", label(node));
+            let _ = writeln!(
+                text,
+                "{indent}{id}{at} [label={:?}, shape={shape}{dashed}];",
+                label(node)
+            );
             for (branch, body) in node.bodies() {
                 let of = body_id(id, at, branch, node);
                 let _ = writeln!(text, "{indent}subgraph cluster_{of} {{");
@@ -90,7 +98,10 @@ impl Graph {
                 body.draw_dot(text, &format!("{of}_"), &format!("{indent}    "));
                 let _ = writeln!(text, "{indent}}}");
                 if let Some((first, _)) = body.shown("b").next() {
-                    let _ = writeln!(text, "{indent}{id}{at} -> {of}_{first} [style=dotted, arrowhead=none];");
+                    let _ = writeln!(
+                        text,
+                        "{indent}{id}{at} -> {of}_{first} [style=dotted, arrowhead=none];"
+                    );
                 }
             }
         }
@@ -98,8 +109,11 @@ impl Graph {
             let mut attributes = Vec::new();
             attributes.extend(edge.label().map(|label| format!("label={label:?}")));
             attributes.extend(edge.is_dashed().then(|| "style=dashed".to_owned()));
-            let attributes =
-                if attributes.is_empty() { String::new() } else { format!(" [{}]", attributes.join(", ")) };
+            let attributes = if attributes.is_empty() {
+                String::new()
+            } else {
+                format!(" [{}]", attributes.join(", "))
+            };
             let _ = writeln!(text, "{indent}{id}{} -> {id}{}{attributes};", edge.from, edge.to);
         }
     }
@@ -115,7 +129,9 @@ impl Graph {
             let mut reads: Vec<usize> = Vec::new();
             for read in &node.reads {
                 let of = self.node(read).filter(|read| self.is_helper(read));
-                match of.map(|join| join.name.strip_suffix(names::END).and_then(|name| name.strip_suffix('/'))) {
+                match of.map(|join| {
+                    join.name.strip_suffix(names::END).and_then(|name| name.strip_suffix('/'))
+                }) {
                     Some(Some(router)) => reads.extend(self.place(router)),
                     Some(None) => self.sources(read, &mut reads),
                     None => reads.extend(self.place(read)),
@@ -123,11 +139,16 @@ impl Graph {
             }
             let mut seen = HashSet::new();
             reads.retain(|at| seen.insert(*at));
-            let waits = edges.iter().filter(|edge| edge.to == at).filter_map(|edge| match edge.kind {
-                DrawnEdgeKind::Order(why) => Some((name(edge.from), why)),
-                _ => None,
+            let waits =
+                edges.iter().filter(|edge| edge.to == at).filter_map(|edge| match edge.kind {
+                    DrawnEdgeKind::Order(why) => Some((name(edge.from), why)),
+                    _ => None,
+                });
+            all.push(ListedNode {
+                node,
+                reads: reads.into_iter().map(name).collect(),
+                waits: waits.collect(),
             });
-            all.push(ListedNode { node, reads: reads.into_iter().map(name).collect(), waits: waits.collect() });
         }
         all
     }
@@ -136,7 +157,9 @@ impl Graph {
     /// them. Inputs of a body are hidden, because the enclosing node shows its reads.
     fn shown(&self, id: &str) -> impl Iterator<Item = (usize, &GraphNode)> {
         let is_body = id != "n";
-        let hidden = move |node: &GraphNode| self.is_helper(node) || (is_body && node.kind == NodeKind::Input);
+        let hidden = move |node: &GraphNode| {
+            self.is_helper(node) || (is_body && node.kind == NodeKind::Input)
+        };
         self.nodes.iter().enumerate().filter(move |(_, node)| !hidden(node))
     }
 
@@ -174,7 +197,9 @@ impl Graph {
                 }
                 let edge = Edge { from, to, kind };
                 let mut same = edges.iter_mut().rev().take_while(|other| other.to == to);
-                match same.find(|other| **other == edge || (other.from == from && edge.replaces(other))) {
+                match same
+                    .find(|other| **other == edge || (other.from == from && edge.replaces(other)))
+                {
                     Some(other) => other.kind = kind.stronger(other.kind),
                     None => edges.push(edge),
                 }
@@ -199,14 +224,21 @@ impl Graph {
                 };
                 let mut from = Vec::new();
                 self.sources(&edge.from, &mut from);
-                from.into_iter().for_each(|from| add(from, label.map_or(DrawnEdgeKind::Reads, DrawnEdgeKind::Arm)));
+                from.into_iter().for_each(|from| {
+                    add(from, label.map_or(DrawnEdgeKind::Reads, DrawnEdgeKind::Arm));
+                });
             }
             for key in self.state_keys(node) {
-                let savers = self.nodes[..to].iter().enumerate().filter(|(_, saver)| saver.saves.contains_key(key));
+                let savers = self.nodes[..to]
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, saver)| saver.saves.contains_key(key));
                 savers.for_each(|(from, _)| add(from, DrawnEdgeKind::State(key)));
             }
-            let asked = node.after.iter().map(|name| (name, DrawnEdgeKind::Order(OrderReason::Asked)));
-            let order = node.order.iter().map(|edge| (&edge.node, DrawnEdgeKind::Order(edge.reason)));
+            let asked =
+                node.after.iter().map(|name| (name, DrawnEdgeKind::Order(OrderReason::Asked)));
+            let order =
+                node.order.iter().map(|edge| (&edge.node, DrawnEdgeKind::Order(edge.reason)));
             let reads = self.reads_of(node).into_iter().map(|name| (name, DrawnEdgeKind::Reads));
             for (name, kind) in reads.chain(asked).chain(order) {
                 let mut from = Vec::new();
@@ -220,20 +252,28 @@ impl Graph {
     /// Returns the nodes that a node reads. For a graph that no runtime has loaded yet, the reads
     /// are derived from its body.
     fn reads_of<'g>(&'g self, node: &'g GraphNode) -> Vec<&'g String> {
-        let is_known =
-            |name: &str| node.order.iter().any(|edge| edge.node == name) || node.reads.iter().any(|of| of == name);
+        let is_known = |name: &str| {
+            node.order.iter().any(|edge| edge.node == name)
+                || node.reads.iter().any(|of| of == name)
+        };
         let does = node.reads_by_name(&|name| self.place(name).is_some()).into_iter();
-        let of_does = does.filter(|(name, _)| !is_known(name)).filter_map(|(name, _)| Some(&self.node(name)?.name));
+        let of_does = does
+            .filter(|(name, _)| !is_known(name))
+            .filter_map(|(name, _)| Some(&self.node(name)?.name));
         node.reads.iter().chain(of_does).collect()
     }
 
     /// Returns the state keys that a node reads by name.
     fn state_keys<'g>(&'g self, node: &'g GraphNode) -> Vec<&'g str> {
         let is_node: IsNode<'_> = &|name| self.place(name).is_some();
-        let asked = node.question().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default();
+        let asked =
+            node.question().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default();
         let keys = node.does.iter().flat_map(|does| does.state_keys(is_node)).chain(asked);
-        let of_edges =
-            node.edges.iter().filter_map(|edge| edge.when.as_ref()).flat_map(|when| when.state_keys(is_node));
+        let of_edges = node
+            .edges
+            .iter()
+            .filter_map(|edge| edge.when.as_ref())
+            .flat_map(|when| when.state_keys(is_node));
         let shown = self.context_of(node).and_then(|context| context.does.as_ref());
         let of_context = shown.into_iter().flat_map(|does| does.state_keys(is_node));
         let all = keys.chain(of_edges).chain(of_context).map(|(key, _)| key);
@@ -246,15 +286,21 @@ impl Graph {
     /// Returns `true` for nodes that the author did not write: joins, and nodes added by the forms
     /// `edges` and `steps`.
     fn is_helper(&self, node: &GraphNode) -> bool {
-        is_join(node) || self.begin_of(node).is_some() || self.is_context(node) || self.is_after_skipped(node)
+        is_join(node)
+            || self.begin_of(node).is_some()
+            || self.is_context(node)
+            || self.is_after_skipped(node)
     }
 
     /// Returns the input that the first node of the forms `edges` and `steps` saves to the state.
     fn begin_of<'g>(&self, node: &'g GraphNode) -> Option<&'g str> {
-        let Some(GraphBody::Value(Mapping::From { node: input, at, or: None })) = &node.does else { return None };
+        let Some(GraphBody::Value(Mapping::From { node: input, at, or: None })) = &node.does else {
+            return None;
+        };
         let saves_all = node.saves.len() == 1 && node.saves.get("*").is_some_and(String::is_empty);
         let is_named = node.name == "begin" || node.name.starts_with("begin_");
-        let is_input = at.is_empty() && self.node(input).is_some_and(|input| input.kind == NodeKind::Input);
+        let is_input =
+            at.is_empty() && self.node(input).is_some_and(|input| input.kind == NodeKind::Input);
         (is_named && saves_all && is_input && question(node).is_none()).then_some(input)
     }
 
@@ -262,36 +308,44 @@ impl Graph {
     fn context_of<'g>(&'g self, node: &GraphNode) -> Option<&'g GraphNode> {
         let Some(GraphBody::Call(call)) = &node.does else { return None };
         match node.edges.as_slice() {
-            [edge] if call.name.starts_with("a2a.") && is_context_name(&edge.from) => {
-                self.node(&edge.from).filter(|context| matches!(context.does, Some(GraphBody::Value(_))))
-            }
+            [edge] if call.name.starts_with("a2a.") && is_context_name(&edge.from) => self
+                .node(&edge.from)
+                .filter(|context| matches!(context.does, Some(GraphBody::Value(_)))),
             _ => None,
         }
     }
 
     fn is_context(&self, node: &GraphNode) -> bool {
-        let is_of = |call: &GraphNode| self.context_of(call).is_some_and(|context| context.name == node.name);
+        let is_of = |call: &GraphNode| {
+            self.context_of(call).is_some_and(|context| context.name == node.name)
+        };
         is_context_name(&node.name) && self.nodes.iter().any(is_of)
     }
 
     /// Returns `true` for an edge that follows the failure of a node whose failures are skipped.
     fn is_of_skipped(&self, edge: &GraphEdge) -> bool {
-        edge.failed && self.node(&edge.from).is_some_and(|from| from.policy.on_error == OnError::Skip)
+        edge.failed
+            && self.node(&edge.from).is_some_and(|from| from.policy.on_error == OnError::Skip)
     }
 
     /// Returns `true` for a node that evaluates the conditions after such a node.
     fn is_after_skipped(&self, node: &GraphNode) -> bool {
         let is_nothing = matches!(node.does, Some(GraphBody::Value(Mapping::Value(Value::Null))));
-        is_nothing && !node.edges.is_empty() && node.edges.iter().all(|edge| self.is_of_skipped(edge))
+        is_nothing
+            && !node.edges.is_empty()
+            && node.edges.iter().all(|edge| self.is_of_skipped(edge))
     }
 
     /// Returns the label of an edge from a router: the author's key if the arm has the name of its
     /// target, otherwise the arm.
     fn arm_label<'g>(&'g self, router: &str, arm: &'g str, to: &GraphNode) -> &'g str {
-        let Some(GraphBody::Route(routes)) = self.node(router).and_then(|router| router.does.as_ref()) else {
+        let Some(GraphBody::Route(routes)) =
+            self.node(router).and_then(|router| router.does.as_ref())
+        else {
             return arm;
         };
-        let when = routes.arms.iter().find(|route| route.arm == arm).and_then(|route| route.when.as_ref());
+        let when =
+            routes.arms.iter().find(|route| route.arm == arm).and_then(|route| route.when.as_ref());
         when.and_then(key_of).filter(|_| arm == to.name).unwrap_or(arm)
     }
 
@@ -299,14 +353,16 @@ impl Graph {
     /// after it.
     fn router_above(&self, node: &GraphNode) -> Option<usize> {
         let join = node.unless.as_deref()?;
-        let before = |name: &String| self.node(name).is_some_and(|before| before.unless == node.unless);
+        let before =
+            |name: &String| self.node(name).is_some_and(|before| before.unless == node.unless);
         let first = !self.before(node).any(before);
         self.place(join.rsplit_once('/')?.0).filter(|_| first)
     }
 
     /// Returns `true` if no other node of the same arm precedes the node.
     fn begins_arm(&self, node: &GraphNode) -> bool {
-        let in_arm = |name: &String| self.node(name).is_some_and(|before| before.guard == node.guard);
+        let in_arm =
+            |name: &String| self.node(name).is_some_and(|before| before.guard == node.guard);
         !self.before(node).any(in_arm)
     }
 
@@ -504,5 +560,9 @@ pub fn question(node: &GraphNode) -> Option<&str> {
 }
 
 fn escape_mermaid(text: &str) -> String {
-    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', "<br/>")
+    text.replace('&', "&amp;")
+        .replace('"', "&quot;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('\n', "<br/>")
 }

@@ -43,7 +43,11 @@ impl Spec {
             };
             stages.push(stage);
             if node.kind != NodeKind::Input {
-                steps.push(self.dry_step(NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX), node, stage.max(1)));
+                steps.push(self.dry_step(
+                    NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX),
+                    node,
+                    stage.max(1),
+                ));
             }
         }
         steps
@@ -51,21 +55,31 @@ impl Spec {
 
     fn dry_step(&self, at: NodeIndex, node: &PlanNode, stage: u32) -> DryStep {
         let name = |node: NodeIndex| self.node(node).path.to_string();
-        let read =
-            |node: NodeIndex, optional: bool| DryRead { node: name(node), schema: self.schema_of(node), optional };
+        let read = |node: NodeIndex, optional: bool| DryRead {
+            node: name(node),
+            schema: self.schema_of(node),
+            optional,
+        };
         let is_optional = |why: OrderReason| why == OrderReason::Optional;
-        let optional = node.after.iter().filter(|after| is_optional(after.why)).map(|after| read(after.node, true));
+        let optional = node
+            .after
+            .iter()
+            .filter(|after| is_optional(after.why))
+            .map(|after| read(after.node, true));
         let is_all = node.begins.is_all();
         // An edge without a condition is listed as a dependency, unless the node needs only some of
         // its edges.
-        let entries = node.entries.iter().filter(|entry| !is_all || !matches!(entry.when, When::Done));
+        let entries =
+            node.entries.iter().filter(|entry| !is_all || !matches!(entry.when, When::Done));
         let when = entries.map(|entry| {
             let from = name(entry.from);
             match &entry.when {
                 When::Done => format!("`{from}` has its output"),
                 When::Failed => format!("`{from}` has failed"),
                 When::Arm(arm) => match &self.node(entry.from).body {
-                    Body::Router { arms, .. } => format!("`{from}` takes `{}`", arms[*arm as usize]),
+                    Body::Router { arms, .. } => {
+                        format!("`{from}` takes `{}`", arms[*arm as usize])
+                    }
                     _ => format!("`{from}` takes an arm"),
                 },
                 When::Holds(condition) => {
@@ -77,14 +91,17 @@ impl Spec {
             }
         });
         let done = node.entries.iter().filter(|entry| is_all && matches!(entry.when, When::Done));
-        let after = node.after.iter().filter(|after| !is_optional(after.why)).map(|after| after.node);
-        let bodies = node
-            .bodies()
-            .map(|(branch, inner)| DryBody { branch: branch.unwrap_or_default().to_owned(), steps: inner.dry_steps() });
+        let after =
+            node.after.iter().filter(|after| !is_optional(after.why)).map(|after| after.node);
+        let bodies = node.bodies().map(|(branch, inner)| DryBody {
+            branch: branch.unwrap_or_default().to_owned(),
+            steps: inner.dry_steps(),
+        });
         let kind = serde_json::to_value(node.kind).ok();
         let calls = self.dry_calls(at, node);
         // A call that asks for its approval applies its policy itself.
-        let by_call = calls.iter().find_map(|call| call.policy.clone()).filter(|_| node.question.is_some());
+        let by_call =
+            calls.iter().find_map(|call| call.policy.clone()).filter(|_| node.question.is_some());
         let by_call = by_call.unwrap_or_default();
         let is_repeatable = node.question.is_none() || by_call.is_repeatable();
         DryStep {
@@ -99,7 +116,11 @@ impl Spec {
             enough: (!is_all).then(|| node.begins.needed(node.entries.len())),
             gives: self.schema_of(at),
             calls,
-            asks: node.policy.approve.clone().or_else(|| (node.kind == NodeKind::Gate).then(|| asked(node))),
+            asks: node
+                .policy
+                .approve
+                .clone()
+                .or_else(|| (node.kind == NodeKind::Gate).then(|| asked(node))),
             timeout_ms: node
                 .policy
                 .timeout_ms
@@ -120,7 +141,8 @@ impl Spec {
         #[cfg(not(feature = "dynamic"))]
         let _ = at;
         let mut seen = std::collections::HashSet::new();
-        let callees = node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee));
+        let callees =
+            node.callee.iter().chain(&node.callees).filter(|callee| seen.insert(**callee));
         callees.filter_map(|callee| super::callee::dry_call(*callee)).collect()
     }
 }

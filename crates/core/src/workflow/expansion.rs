@@ -133,7 +133,8 @@ fn built<In: Inputs, Out: NodeValue, E: 'static>(
         return Ok(workflow.clone());
     }
     let _building = BuildingGuard::enter(std::ptr::from_ref(cell).addr())?;
-    let nodes = |builder: &mut Builder, inputs: In::Handles| nodes(&mut Steps::new(builder, of), inputs);
+    let nodes =
+        |builder: &mut Builder, inputs: In::Handles| nodes(&mut Steps::new(builder, of), inputs);
     let workflow = Workflow::build(name, inputs, nodes).map_err(Unbuilt::Wrong)?;
     Ok(cell.get_or_init(|| workflow).clone())
 }
@@ -201,7 +202,8 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
     let cx = cx.cloned().or_else(CurrentStep::context).unwrap_or_else(Context::detached);
     let ended = workflow.map_err(E::of_run)?.run_to_end(&cx, inputs).await;
     note(ended.as_ref().err().map(|failed| &failed.error));
-    let ended = ended.inspect_err(|failed| CurrentStep::note_failure(|| Failure::from(&failed.error)));
+    let ended =
+        ended.inspect_err(|failed| CurrentStep::note_failure(|| Failure::from(&failed.error)));
     ended.map_err(|failed| match own_error::<E>(failed.original) {
         Some(own) => own,
         None => recorded_error(failed.error, &form()),
@@ -210,7 +212,9 @@ async fn run<In: Inputs, Out: NodeValue, E: WorkflowError>(
 
 /// Restores the typed error of a workflow that failed in an earlier process.
 fn recorded_error<E: WorkflowError>(error: Error, form: &ErrorForm<Result<(), E>>) -> E {
-    let (Error::Recorded(failure) | Error::Node { failure, .. }) = &error else { return E::of_run(error) };
+    let (Error::Recorded(failure) | Error::Node { failure, .. }) = &error else {
+        return E::of_run(error);
+    };
     let Some(value) = &failure.value else { return E::of_run(error) };
     let mut own = Failure { value: None, ..Failure::clone(failure) };
     if let Ok(text) = value.decode::<String>() {

@@ -99,9 +99,12 @@ impl<'g> Facts<'g> {
         let mut narrow = NarrowedSchemas::new();
         let Some(known) = self.of.get(behind) else { return narrow };
         for read in reads {
-            let Some(about) = self.about.get(read).filter(|_| !narrow.contains_key(read)) else { continue };
+            let Some(about) = self.about.get(read).filter(|_| !narrow.contains_key(read)) else {
+                continue;
+            };
             let Some(schema) = schema_of(read) else { continue };
-            let known_about = || about.iter().copied().filter(|fact| known.contains(*fact)).peekable();
+            let known_about =
+                || about.iter().copied().filter(|fact| known.contains(*fact)).peekable();
             let mut facts = known_about();
             if facts.peek().is_none() {
                 continue;
@@ -140,7 +143,8 @@ impl<'g> Facts<'g> {
             (0..).zip(&routes.arms).for_each(|(at, route)| {
                 arms.entry(route.arm.as_str()).or_insert(at);
             });
-            self.routers.insert(&router.name, RouterFacts { routes, arms, without: vec![Arc::default()] });
+            self.routers
+                .insert(&router.name, RouterFacts { routes, arms, without: vec![Arc::default()] });
         }
         let Some(router) = self.routers.get(edge.from.as_str()) else { return known };
         let Some(at) = router.arms.get(arm.as_str()).copied() else { return known };
@@ -251,18 +255,22 @@ pub(super) fn collect_facts(condition: &Condition, holds: bool, known: &mut Vec<
             };
             let mut each = all.iter().map(of);
             let first = each.next().unwrap_or_default();
-            let common = each.fold(first, |common, other| common.into_iter().filter(|of| other.contains(of)).collect());
+            let common = each.fold(first, |common, other| {
+                common.into_iter().filter(|of| other.contains(of)).collect()
+            });
             known.extend(common);
         }
         (Condition::Exists(value), true) => known.extend(of(value, Fact::Present)),
         (Condition::Is(value), holds) => known.extend(of(value, Fact::Is(holds.into()))),
-        (Condition::Equals(one, Mapping::Value(other)) | Condition::Equals(Mapping::Value(other), one), holds) => {
-            match (holds, other.is_null()) {
-                (true, false) => known.extend(of(one, Fact::Is(other.clone()))),
-                (false, true) => known.extend(of(one, Fact::Present)),
-                (true, true) | (false, false) => {}
-            }
-        }
+        (
+            Condition::Equals(one, Mapping::Value(other))
+            | Condition::Equals(Mapping::Value(other), one),
+            holds,
+        ) => match (holds, other.is_null()) {
+            (true, false) => known.extend(of(one, Fact::Is(other.clone()))),
+            (false, true) => known.extend(of(one, Fact::Present)),
+            (true, true) | (false, false) => {}
+        },
         (Condition::Cel(_), _) | (Condition::Exists(_), false) | (Condition::Equals(..), _) => {}
     }
 }

@@ -17,10 +17,14 @@ impl Builder {
     pub fn approve(&mut self, node: impl Into<Node>) {
         let inputs = |spec: &super::spec::PlanNode| matches!(spec.body, Body::Input { .. });
         if !self.nodes.iter().all(inputs) {
-            self.problems.push("`approve` is called after a node was added; call it first".to_owned());
+            self.problems
+                .push("`approve` is called after a node was added; call it first".to_owned());
         }
         let id = self.id;
-        let reads = (0..).zip(&self.nodes).map(|(node, _)| RawHandle { node, builder: id, optional: false }).collect();
+        let reads = (0..)
+            .zip(&self.nodes)
+            .map(|(node, _)| RawHandle { node, builder: id, optional: false })
+            .collect();
         let mut node: Node = node.into();
         if node.policy.approve.is_none() {
             node = node.approve(format!("run `{}`?", self.name));

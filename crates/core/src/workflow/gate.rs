@@ -13,12 +13,17 @@ use crate::run::{Approval, NO_ARGUMENTS, read_approval, timeout_answer};
 use crate::value::{Encoded, NodeValue};
 
 /// Builds the approval request for a node, with the values that the node is about to use.
-pub(crate) fn approval_of(spec: &Spec, node: &PlanNode, outputs: &dyn Outputs) -> Result<ApprovalRequest, StepError> {
+pub(crate) fn approval_of(
+    spec: &Spec,
+    node: &PlanNode,
+    outputs: &dyn Outputs,
+) -> Result<ApprovalRequest, StepError> {
     let message = match &node.question_text {
         Some(text) => text(outputs)?,
         None => node.policy.approve.clone().unwrap_or_default(),
     };
-    let answer = Encoded::new(&Approval::schema()).map_err(|error| StepError::value("the answer's schema", &error))?;
+    let answer = Encoded::new(&Approval::schema())
+        .map_err(|error| StepError::value("the answer's schema", &error))?;
     // Arguments that a decider has revised take precedence. `values_read` returns them.
     let arguments = match (outputs.given(), &node.question_about) {
         (None, Some(about)) => about(outputs),
@@ -39,11 +44,15 @@ fn problem_of_question(node: &PlanNode) -> Option<String> {
     let is_gate = matches!(node.body, Body::Gate { .. });
     if policy.approve.is_some() {
         let instead = match node.body {
-            Body::Gate { .. } => Some("a gate asks one question; put both in its text, or add a second gate"),
-            Body::Input { .. } => {
-                Some("an input is there from the beginning; put the question on the node that uses it")
+            Body::Gate { .. } => {
+                Some("a gate asks one question; put both in its text, or add a second gate")
             }
-            Body::Join => Some("a join does nothing that one could agree to; put the question on the node behind it"),
+            Body::Input { .. } => Some(
+                "an input is there from the beginning; put the question on the node that uses it",
+            ),
+            Body::Join => Some(
+                "a join does nothing that one could agree to; put the question on the node behind it",
+            ),
             _ => None,
         };
         if let Some(instead) = instead {
@@ -51,8 +60,11 @@ fn problem_of_question(node: &PlanNode) -> Option<String> {
         }
     }
     if policy.approve_timeout_ms.is_some() && policy.approve.is_none() {
-        let instead = if is_gate { "a gate's time is `timeout`" } else { "add `approve`, or remove it" };
-        return Some(format!("the node `{path}` has an `approve_timeout` and asks nobody before it begins; {instead}"));
+        let instead =
+            if is_gate { "a gate's time is `timeout`" } else { "add `approve`, or remove it" };
+        return Some(format!(
+            "the node `{path}` has an `approve_timeout` and asks nobody before it begins; {instead}"
+        ));
     }
     let limit = if is_gate { policy.timeout_ms } else { policy.approve_timeout_ms };
     let Some(limit) = limit else {
@@ -87,7 +99,8 @@ fn values_read(spec: &Spec, node: &PlanNode, outputs: &dyn Outputs) -> Encoded {
     match fields.is_empty() {
         true => Encoded::null(),
         // Names and values are valid JSON, so the text between braces is valid too.
-        false => Encoded::from_json(format!("{{{}}}", fields.join(","))).unwrap_or_else(|_| Encoded::null()),
+        false => Encoded::from_json(format!("{{{}}}", fields.join(",")))
+            .unwrap_or_else(|_| Encoded::null()),
     }
 }
 
@@ -105,7 +118,10 @@ pub(crate) fn check_answer(node: &PlanNode, answer: &Encoded) -> Result<(), Cont
     fits.map_err(|error| {
         ControlError::new(
             ControlErrorKind::WrongAnswer,
-            format!("the answer does not fit what `{}` asks for: {error}; `{answer}` was given", node.path),
+            format!(
+                "the answer does not fit what `{}` asks for: {error}; `{answer}` was given",
+                node.path
+            ),
         )
     })
 }

@@ -110,8 +110,16 @@ impl Inner {
         let mut read = CopiedOutputs::default();
         let reads = self.value.reads(&|name| self.names.contains_key(name));
         for at in reads.into_iter().filter_map(|(name, _)| self.names.get(name).copied()) {
-            outputs.output(at).cloned().into_iter().for_each(|output| drop(read.outputs.insert(at, output)));
-            outputs.failure(at).cloned().into_iter().for_each(|failure| drop(read.failures.insert(at, failure)));
+            outputs
+                .output(at)
+                .cloned()
+                .into_iter()
+                .for_each(|output| drop(read.outputs.insert(at, output)));
+            outputs
+                .failure(at)
+                .cloned()
+                .into_iter()
+                .for_each(|failure| drop(read.failures.insert(at, failure)));
         }
         read
     }

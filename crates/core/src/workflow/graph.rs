@@ -166,10 +166,18 @@ pub struct GraphNode {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<String>,
     /// Workflow that runs for each item or round, if that is more than one step.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::graph_form::body")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::graph_form::body"
+    )]
     pub body: Option<Box<Graph>>,
     /// Workflows of the branches that have more than one step, by branch name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "super::graph_form::bodies")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "super::graph_form::bodies"
+    )]
     pub branch_bodies: BTreeMap<String, Graph>,
     /// `true` if the node is declared to change something outside of the run.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -254,12 +262,18 @@ impl Graph {
             reads: node.reads.iter().map(|read| name(*read)).collect(),
             // `after` has the order that the author requested, `order` the order that the builder
             // added.
-            after: after(node).filter(|after| after.why == OrderReason::Asked).map(|after| name(after.node)).collect(),
+            after: after(node)
+                .filter(|after| after.why == OrderReason::Asked)
+                .map(|after| name(after.node))
+                .collect(),
             order: after(node)
                 .filter(|after| after.why != OrderReason::Asked)
                 .map(|after| OrderEdge { node: name(after.node), reason: after.why })
                 .collect(),
-            guard: node.guard().map(|(router, arm)| Guard { router: name(router), arm: arm_of(spec, router, arm) }),
+            guard: node.guard().map(|(router, arm)| Guard {
+                router: name(router),
+                arm: arm_of(spec, router, arm),
+            }),
             // A router arm is described by `guard` alone.
             edges: match node.guard() {
                 Some(_) => Vec::new(),
@@ -275,14 +289,17 @@ impl Graph {
             body: node.inner.as_deref().map(|inner| Box::new(Self::described(inner, workflows))),
             branch_bodies: node
                 .bodies()
-                .filter_map(|(branch, inner)| Some((branch?.to_owned(), Self::described(inner, workflows))))
+                .filter_map(|(branch, inner)| {
+                    Some((branch?.to_owned(), Self::described(inner, workflows)))
+                })
                 .collect(),
             writes: node.writes,
             code: if node.code == 0 { String::new() } else { format!("{:016x}", node.code) },
             workflows: match workflows {
-                true => {
-                    called_by(node).iter().map(|called| (called.name.to_string(), transitive_hash(called))).collect()
-                }
+                true => called_by(node)
+                    .iter()
+                    .map(|called| (called.name.to_string(), transitive_hash(called)))
+                    .collect(),
                 false => BTreeMap::new(),
             },
             branches: match &node.body {
@@ -347,7 +364,9 @@ impl Graph {
 
     /// Returns the JSON Schema of the input: an object with a property for each input.
     pub fn input_schema(&self) -> Value {
-        input_object_schema(self.inputs().map(|input| (input.name.clone(), input.schema.to_value())))
+        input_object_schema(
+            self.inputs().map(|input| (input.name.clone(), input.schema.to_value())),
+        )
     }
 
     /// Returns the JSON Schema of the output.
@@ -383,7 +402,12 @@ impl Graph {
         self.node_hash(node, &mut HashMap::new(), Counts { workflows: true, rules: false })
     }
 
-    fn node_hash(&self, node: &GraphNode, schemas: &mut HashMap<usize, u64>, counts: Counts) -> u64 {
+    fn node_hash(
+        &self,
+        node: &GraphNode,
+        schemas: &mut HashMap<usize, u64>,
+        counts: Counts,
+    ) -> u64 {
         let schema_hash = || {
             let mut schema = node.schema.to_value();
             without_notes(&mut schema);
@@ -468,8 +492,9 @@ impl Spec {
     /// Returns the hash without the hashes of called workflows. Their plans are not accessed,
     /// because they may call this workflow.
     pub(super) fn own_hash(&self) -> &Arc<str> {
-        self.own_hash
-            .get_or_init(|| Graph::described(self, false).hash_with(Counts { workflows: false, rules: true }).into())
+        self.own_hash.get_or_init(|| {
+            Graph::described(self, false).hash_with(Counts { workflows: false, rules: true }).into()
+        })
     }
 }
 
@@ -507,7 +532,9 @@ fn called_by(node: &PlanNode) -> Vec<Arc<Spec>> {
     #[cfg(feature = "dynamic")]
     let called = called.chain(node.references.iter().filter_map(|referenced| match referenced {
         ReferencedDefinition::Workflow(called) => Some(Arc::clone(called)),
-        ReferencedDefinition::Tool(_) | ReferencedDefinition::Agent(_) | ReferencedDefinition::Unfetched(_) => None,
+        ReferencedDefinition::Tool(_)
+        | ReferencedDefinition::Agent(_)
+        | ReferencedDefinition::Unfetched(_) => None,
     }));
     called.collect()
 }

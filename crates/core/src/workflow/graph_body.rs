@@ -107,7 +107,10 @@ pub enum GraphBody {
 
 /// A call to a tool, an agent or a workflow by its name, with its input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a call, such as {\"kind\": \"tool\", \"name\": \"fetch\", \"with\": {..}}")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a call, such as {\"kind\": \"tool\", \"name\": \"fetch\", \"with\": {..}}"
+)]
 #[non_exhaustive]
 pub struct Reference {
     /// Kind of the callee.
@@ -279,7 +282,9 @@ impl GraphBody {
     /// Returns the state keys that it reads, as [`Mapping::state_keys`] does.
     pub(crate) fn state_keys<'b>(&'b self, is_node: IsNode<'_>) -> Vec<(&'b str, bool)> {
         let of_mappings = self.mappings().flat_map(|mapping| mapping.state_keys(is_node));
-        of_mappings.chain(self.conditions().flat_map(|condition| condition.state_keys(is_node))).collect()
+        of_mappings
+            .chain(self.conditions().flat_map(|condition| condition.state_keys(is_node)))
+            .collect()
     }
 
     /// Returns the state keys that its values require.
@@ -326,9 +331,15 @@ impl GraphBody {
     /// Returns the calls that it makes.
     pub(crate) fn calls(&self) -> &[Reference] {
         match self {
-            Self::Call(call) | Self::Map { call, .. } | Self::Repeat { call, .. } => std::slice::from_ref(call),
+            Self::Call(call) | Self::Map { call, .. } | Self::Repeat { call, .. } => {
+                std::slice::from_ref(call)
+            }
             Self::Race(calls) | Self::Fallback(calls) => calls,
-            Self::Value(_) | Self::Transform(_) | Self::Route(_) | Self::Ask(_) | Self::Decide(_) => &[],
+            Self::Value(_)
+            | Self::Transform(_)
+            | Self::Route(_)
+            | Self::Ask(_)
+            | Self::Decide(_) => &[],
         }
     }
 }

@@ -30,7 +30,10 @@ impl GraphLoader<'_> {
         let mut seen = BTreeSet::new();
         for route in &routes.arms {
             if !seen.insert(&route.arm) {
-                self.problems.push(format!("the router `{name}` has two arms `{}`; name them apart", route.arm));
+                self.problems.push(format!(
+                    "the router `{name}` has two arms `{}`; name them apart",
+                    route.arm
+                ));
             }
         }
         if routes.arms.iter().filter(|route| route.when.is_none()).count() > 1 {
@@ -48,7 +51,9 @@ impl GraphLoader<'_> {
         let conditions: Vec<(Arc<str>, Option<BoundCondition>)> = routes
             .arms
             .iter()
-            .map(|route| (route.arm.as_str().into(), route.when.as_ref().map(|when| self.bound(when))))
+            .map(|route| {
+                (route.arm.as_str().into(), route.when.as_ref().map(|when| self.bound(when)))
+            })
             .collect();
         let arms = conditions.iter().map(|(arm, _)| Arc::clone(arm)).collect();
         let pick = pick(conditions, routes.all);
@@ -61,9 +66,13 @@ impl GraphLoader<'_> {
         }
         let (schema, fits) = match &question.answer {
             Some(schema) => (schema.to_value(), self.fits(node, schema)),
-            None => (Approval::schema(), ValueCheck::Type(|answer| answer.decode::<Approval>().map(drop))),
+            None => (
+                Approval::schema(),
+                ValueCheck::Type(|answer| answer.decode::<Approval>().map(drop)),
+            ),
         };
-        let (text, about, names) = (question.text.clone(), question.about.clone(), Arc::clone(&self.names));
+        let (text, about, names) =
+            (question.text.clone(), question.about.clone(), Arc::clone(&self.names));
         // A mistake in the text is reported by `Self::question_text` for the same node.
         let filled = question_text(&text, &names).unwrap_or_default();
         let ask: super::spec::Question = Arc::new(move |outputs| {
@@ -71,7 +80,8 @@ impl GraphLoader<'_> {
                 Some(about) => made(about, &names, outputs, || LARGEST_QUESTION)?,
                 None => Encoded::null(),
             };
-            let answer = Encoded::new(&schema).map_err(|error| StepError::value("the answer's schema", &error))?;
+            let answer = Encoded::new(&schema)
+                .map_err(|error| StepError::value("the answer's schema", &error))?;
             let text = match &filled {
                 Some(filled) => filled(outputs)?,
                 None => text.clone(),

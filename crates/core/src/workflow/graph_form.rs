@@ -14,7 +14,11 @@ use super::run_limits::RunLimits;
 
 /// Serde form of a [`Graph`].
 #[derive(Deserialize)]
-#[serde(remote = "Graph", deny_unknown_fields, expecting = "a graph: an object with a list of `nodes`")]
+#[serde(
+    remote = "Graph",
+    deny_unknown_fields,
+    expecting = "a graph: an object with a list of `nodes`"
+)]
 struct GraphForm {
     version: u32,
     name: String,
@@ -66,12 +70,16 @@ const WORDS: [(&str, &str); 7] = [
 ];
 
 /// Reads the graph within a node.
-pub(super) fn body<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Graph>>, D::Error> {
+pub(super) fn body<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<Graph>>, D::Error> {
     Ok(Option::<Whole>::deserialize(deserializer)?.map(|whole| Box::new(whole.0)))
 }
 
 /// Reads the graphs within a node, by branch name.
-pub(super) fn bodies<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Graph>, D::Error> {
+pub(super) fn bodies<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Graph>, D::Error> {
     let all = BTreeMap::<String, Whole>::deserialize(deserializer)?;
     Ok(all.into_iter().map(|(name, whole)| (name, whole.0)).collect())
 }
@@ -81,7 +89,8 @@ pub(super) fn bodies<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTree
 pub(crate) fn in_words(problem: &str) -> String {
     // A reader of text appends the position to the sentence.
     let (problem, place) = problem.split_at(problem.rfind(" at line ").unwrap_or(problem.len()));
-    let is_name = ["unknown field ", "unknown variant "].iter().any(|begin| problem.starts_with(begin));
+    let is_name =
+        ["unknown field ", "unknown variant "].iter().any(|begin| problem.starts_with(begin));
     let mut names = problem.split('`').skip(1).step_by(2);
     let near = match names.next() {
         Some(given) if is_name => {
@@ -95,7 +104,8 @@ pub(crate) fn in_words(problem: &str) -> String {
         }
         _ => String::new(),
     };
-    let problem = WORDS.iter().fold(problem.to_owned(), |problem, (from, to)| problem.replacen(from, to, 1));
+    let problem =
+        WORDS.iter().fold(problem.to_owned(), |problem, (from, to)| problem.replacen(from, to, 1));
     format!("{problem}{near}{place}")
 }
 
@@ -104,8 +114,9 @@ mod tests {
     use super::*;
 
     fn problem(node: &str) -> String {
-        let graph =
-            format!(r#"{{"version":1,"name":"g","output":"o","concurrency":1,"nodes":[{{"name":"o"}},{node}]}}"#);
+        let graph = format!(
+            r#"{{"version":1,"name":"g","output":"o","concurrency":1,"nodes":[{{"name":"o"}},{node}]}}"#
+        );
         serde_json::from_str::<Graph>(&graph).unwrap_err().to_string()
     }
 
@@ -113,7 +124,10 @@ mod tests {
     fn the_place_of_a_mistake_is_named() {
         for (node, says) in [
             (r#"{"does":{"value":{"value":1}}}"#, "`nodes[1]`: missing field `name` at line 1"),
-            (r#"{"name":3}"#, "`nodes[1].name`: invalid type: integer `3`, expected a string at line 1"),
+            (
+                r#"{"name":3}"#,
+                "`nodes[1].name`: invalid type: integer `3`, expected a string at line 1",
+            ),
             (r#"{"nam":"a"}"#, "`nodes[1].nam`: unknown field `nam`, expected one of `name`, "),
             (r#"{"nam":"a"}"#, "; did you mean `name`? at line 1"),
             (
@@ -158,7 +172,10 @@ mod tests {
             ),
         ] {
             let problem = problem(node);
-            assert!(says.split('|').all(|says| problem.contains(says)), "{node}\n{problem}\n{says}");
+            assert!(
+                says.split('|').all(|says| problem.contains(says)),
+                "{node}\n{problem}\n{says}"
+            );
         }
     }
 }

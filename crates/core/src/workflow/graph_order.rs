@@ -106,7 +106,8 @@ pub(crate) fn in_cycles(count: usize, ways: &[(usize, usize)]) -> Vec<bool> {
         let behind = neighbours(count, ways);
         let mut entering = vec![0_usize; count];
         behind.iter().flatten().for_each(|to| entering[*to] += 1);
-        let mut open: Vec<usize> = (0..count).filter(|node| is_left[*node] && entering[*node] == 0).collect();
+        let mut open: Vec<usize> =
+            (0..count).filter(|node| is_left[*node] && entering[*node] == 0).collect();
         while let Some(node) = open.pop() {
             is_left[node] = false;
             for to in &behind[node] {

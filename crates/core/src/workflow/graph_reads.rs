@@ -31,7 +31,11 @@ impl GraphLoader<'_> {
     /// in `GraphLoader::callee`.
     pub(super) fn check_reads(&mut self, node: &GraphNode) {
         let any = Value::Bool(true);
-        let reading = Reading { place: format!("the node `{}`", node.name), outputs: self.outputs(), item: &any };
+        let reading = Reading {
+            place: format!("the node `{}`", node.name),
+            outputs: self.outputs(),
+            item: &any,
+        };
         let mut problems = Vec::new();
         match &node.does {
             Some(GraphBody::Value(value) | GraphBody::Ask(Question { about: Some(value), .. })) => {
@@ -54,7 +58,8 @@ impl GraphLoader<'_> {
         let any = Value::Bool(true);
         let names = Arc::clone(&self.names);
         for (edge, when) in node.edges.iter().filter_map(|edge| Some((edge, edge.when.as_ref()?))) {
-            let reads = when.reads(&|name| names.contains_key(name)).into_iter().map(|(read, _)| read);
+            let reads =
+                when.reads(&|name| names.contains_key(name)).into_iter().map(|(read, _)| read);
             let narrow = self.facts.narrow(&edge.from, reads, |of| self.schemas.get(of));
             let outputs = Schemas { all: &self.schemas, narrow: &narrow };
             Reading { place: format!("the node `{}`", node.name), outputs, item: &any }
@@ -82,8 +87,11 @@ impl Reading<'_> {
         match condition {
             Condition::Cel(expression) => {
                 let found = expression.problems_of_condition(self);
-                problems
-                    .extend(found.iter().map(|problem| format!("{}: `{}`: {problem}", self.place, expression.shown())));
+                problems.extend(
+                    found.iter().map(|problem| {
+                        format!("{}: `{}`: {problem}", self.place, expression.shown())
+                    }),
+                );
             }
             Condition::Is(value) => {
                 // A missing part already has a problem, so its type is not reported again.
@@ -91,7 +99,8 @@ impl Reading<'_> {
                 self.parts(value, false, problems);
                 let given = schema_of(value, self.outputs, self.item);
                 if problems.len() == before
-                    && let Assignable::No(places) = is_assignable_as_stated(&given, &json!({"type": "boolean"}))
+                    && let Assignable::No(places) =
+                        is_assignable_as_stated(&given, &json!({"type": "boolean"}))
                     && let Some(place) = places.first()
                 {
                     problems.push(format!(
@@ -148,29 +157,40 @@ impl Reading<'_> {
     fn parts(&self, mapping: &Mapping, may_miss: bool, problems: &mut Vec<String>) {
         let (of, whole, at, may_miss) = match mapping {
             Mapping::From { node, at, or } => match self.outputs.get(node) {
-                Some(whole) => (format!("the output of `{node}`"), whole, at, may_miss || or.is_some()),
+                Some(whole) => {
+                    (format!("the output of `{node}`"), whole, at, may_miss || or.is_some())
+                }
                 None => return,
             },
             // A mapping of an item has no default, so a part that may be missing is accepted.
             Mapping::Item(at) => ("the item".to_owned(), self.item, at, true),
-            Mapping::Object(fields) => return fields.values().for_each(|of| self.parts(of, may_miss, problems)),
+            Mapping::Object(fields) => {
+                return fields.values().for_each(|of| self.parts(of, may_miss, problems));
+            }
             Mapping::First(all) if all.is_empty() => {
-                problems.push(format!("{}: `first` has no values; give it at least one", self.place));
+                problems
+                    .push(format!("{}: `first` has no values; give it at least one", self.place));
                 return;
             }
             Mapping::First(all) => return all.iter().for_each(|of| self.parts(of, true, problems)),
-            Mapping::List(all) => return all.iter().for_each(|of| self.parts(of, may_miss, problems)),
+            Mapping::List(all) => {
+                return all.iter().for_each(|of| self.parts(of, may_miss, problems));
+            }
             Mapping::Template(template) => return self.placeholders(template, problems),
             Mapping::Cel(expression) => {
                 let found = expression.problems_of_value(self);
-                problems
-                    .extend(found.iter().map(|problem| format!("{}: `{}`: {problem}", self.place, expression.shown())));
+                problems.extend(
+                    found.iter().map(|problem| {
+                        format!("{}: `{}`: {problem}", self.place, expression.shown())
+                    }),
+                );
                 return;
             }
             Mapping::ErrorOf(_) | Mapping::Value(_) | Mapping::State { .. } => return,
         };
         if let Some(lack) = lacks(whole, at, may_miss) {
-            let lack = in_words(lack, "say what is read then with `or`, or ask first with `exists`");
+            let lack =
+                in_words(lack, "say what is read then with `or`, or ask first with `exists`");
             problems.push(format!("{}: {of} has nothing at `{at}`: {lack}", self.place));
         }
     }
@@ -184,7 +204,8 @@ impl Reading<'_> {
             };
             let Some(whole) = self.outputs.get(node) else { continue };
             if let Some(lack) = lacks(whole, &pointer_of(parts), placeholder.is_optional()) {
-                let (path, lack) = (placeholder.path(), in_words(lack, "write `?` before the closing brace"));
+                let (path, lack) =
+                    (placeholder.path(), in_words(lack, "write `?` before the closing brace"));
                 problems.push(format!(
                     "{}: the placeholder `{{{path}}}`: the output of `{node}` has nothing there: {lack}",
                     self.place
@@ -199,7 +220,10 @@ impl KnownKinds for Reading<'_> {
         let (node, parts) = match CelRoot::of(path, &|name| self.outputs.get(name).is_some()) {
             CelRoot::Node(node, parts) => (node, parts),
             CelRoot::Other(ITEM) => {
-                return Err("`item` is the last output of a repetition, in its `until` alone; name a node".to_owned());
+                return Err(
+                    "`item` is the last output of a repetition, in its `until` alone; name a node"
+                        .to_owned(),
+                );
             }
             CelRoot::Other(_) | CelRoot::State(_) => return Ok(KnownKind::Any),
         };

@@ -28,11 +28,22 @@ impl<'a> GraphLoader<'a> {
         self.check_needed(node);
         let own = node.does.iter().flat_map(|does| does.state_keys(is_node));
         let own = own.map(|key| (key, check as fn(&str) -> Option<String>, "the node"));
-        let asked = node.question().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default().into_iter();
-        let own = own.chain(asked.map(|key| (key, problem_in_place as fn(&str) -> Option<String>, "the question of")));
-        let of_edges =
-            node.edges.iter().filter_map(|edge| edge.when.as_ref()).flat_map(|when| when.state_keys(is_node));
-        let of_edges = of_edges.map(|key| (key, problem_in_edge as fn(&str) -> Option<String>, "an edge to the node"));
+        let asked = node
+            .question()
+            .map(|text| state_keys_of_text(text, is_node))
+            .unwrap_or_default()
+            .into_iter();
+        let own =
+            own.chain(asked.map(|key| {
+                (key, problem_in_place as fn(&str) -> Option<String>, "the question of")
+            }));
+        let of_edges = node
+            .edges
+            .iter()
+            .filter_map(|edge| edge.when.as_ref())
+            .flat_map(|when| when.state_keys(is_node));
+        let of_edges = of_edges
+            .map(|key| (key, problem_in_edge as fn(&str) -> Option<String>, "an edge to the node"));
         for ((key, bare), check, place) in own.chain(of_edges) {
             // The keys that are saved are known only after all nodes were checked.
             if bare {
@@ -50,11 +61,14 @@ impl<'a> GraphLoader<'a> {
         let is_node: IsNode<'_> = &|name| names.contains_key(name);
         let needed = node.does.iter().flat_map(|does| does.needed_keys(is_node));
         let mut needed: Vec<&str> = needed.collect();
-        needed.extend(node.question().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default());
+        needed.extend(
+            node.question().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default(),
+        );
         // A change of the state sees the changes before it in the same node.
         let mut set = Vec::new();
         for transform in node.does.as_ref().map(GraphBody::transforms).unwrap_or_default() {
-            let of_texts = transform.placeholders().filter(|(_, placeholder)| !placeholder.is_optional());
+            let of_texts =
+                transform.placeholders().filter(|(_, placeholder)| !placeholder.is_optional());
             needed.extend(of_texts.map(|(key, _)| key).filter(|key| !set.contains(key)));
             set.extend(transform.set_keys());
         }
@@ -85,20 +99,28 @@ impl<'a> GraphLoader<'a> {
         for (key, at) in &node.saves {
             let fields = key == FIELDS;
             if let Some(problem) = (!fields).then(|| problem_of_key(key)).flatten() {
-                self.problems
-                    .push(format!("the node `{name}` saves to the state: {problem}; `*` saves field by field"));
+                self.problems.push(format!(
+                    "the node `{name}` saves to the state: {problem}; `*` saves field by field"
+                ));
             }
             if let Err(problem) = pointer(at.clone()) {
                 self.problems.push(format!("the node `{name}` saves `{key}`: {problem}"));
             } else if let Some(Lack::Never(lack)) = lacks(&output, at, true) {
-                self.problems
-                    .push(format!("the node `{name}` saves `{key}`, and its output has nothing at `{at}`: {lack}"));
+                self.problems.push(format!(
+                    "the node `{name}` saves `{key}`, and its output has nothing at `{at}`: {lack}"
+                ));
             } else if fields {
                 // The schema names the fields, unless it allows others.
                 let part = part_at(&output, at);
-                self.fits_schema(name, "what it saves field by field", &part, &json!({"type": "object"}));
+                self.fits_schema(
+                    name,
+                    "what it saves field by field",
+                    &part,
+                    &json!({"type": "object"}),
+                );
                 let properties = part["properties"].as_object();
-                self.known_keys.extend(properties.into_iter().flatten().map(|(field, _)| field.clone()));
+                self.known_keys
+                    .extend(properties.into_iter().flatten().map(|(field, _)| field.clone()));
                 self.saves_any_key |= part["additionalProperties"] != false;
             }
             self.known_keys.insert(key.clone());
@@ -118,7 +140,9 @@ impl<'a> GraphLoader<'a> {
         }
         for transform in transforms {
             let problems = transform.problems();
-            self.problems.extend(problems.into_iter().map(|problem| format!("the node `{}`: {problem}", node.name)));
+            self.problems.extend(
+                problems.into_iter().map(|problem| format!("the node `{}`: {problem}", node.name)),
+            );
             for (key, placeholder) in transform.placeholders() {
                 if self.names.contains_key(key) && !self.known_keys.contains(key) {
                     self.problems.push(format!(

@@ -37,7 +37,10 @@ pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encode
         };
         return Err(format!("there is no input `{unknown}`{hint}"));
     }
-    names.iter().map(|name| fields.remove(*name).ok_or_else(|| format!("the input `{name}` is missing"))).collect()
+    names
+        .iter()
+        .map(|name| fields.remove(*name).ok_or_else(|| format!("the input `{name}` is missing")))
+        .collect()
 }
 
 fn in_quotes(names: &[&str]) -> String {
@@ -55,8 +58,13 @@ mod tests {
         let object = to_object(&["n", "text"], &values);
         assert_eq!(object.as_str(), r#"{"n":1,"text":"a"}"#);
         assert_eq!(from_object(&["n", "text"], &object).unwrap(), values);
-        let wrong = |text: &str| from_object(&["n"], &Encoded::from_json(text.to_owned()).unwrap()).unwrap_err();
-        assert_eq!(wrong(r#"{"n": 1, "n": 2}"#), "`n` is given twice; give it once at line 1 column 12");
+        let wrong = |text: &str| {
+            from_object(&["n"], &Encoded::from_json(text.to_owned()).unwrap()).unwrap_err()
+        };
+        assert_eq!(
+            wrong(r#"{"n": 1, "n": 2}"#),
+            "`n` is given twice; give it once at line 1 column 12"
+        );
         assert_eq!(wrong("3"), "write a JSON object with `n`");
         assert_eq!(wrong("{}"), "the input `n` is missing");
         assert!(wrong(r#"{"n": 1, "m": 2}"#).starts_with("there is no input `m`"));

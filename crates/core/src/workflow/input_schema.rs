@@ -12,8 +12,7 @@ pub(super) fn input_object_schema(inputs: impl IntoIterator<Item = (String, Valu
         required.push(name.as_str().into());
         properties.insert(name, definitions.embed(&schema));
     }
-    let mut object =
-        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    let mut object = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     definitions.add_to(&mut object);
     object
 }
@@ -28,7 +27,11 @@ mod tests {
 
     #[test]
     fn definitions_stand_where_their_references_point() {
-        let inputs = [("a".to_owned(), of("string")), ("b".to_owned(), of("string")), ("c".to_owned(), of("number"))];
+        let inputs = [
+            ("a".to_owned(), of("string")),
+            ("b".to_owned(), of("string")),
+            ("c".to_owned(), of("number")),
+        ];
         assert_eq!(
             input_object_schema(inputs),
             json!({

@@ -28,7 +28,11 @@ pub enum Unbuilt {
 }
 
 impl LinkedWorkflow {
-    pub const fn new(name: &'static str, (file, line): (&'static str, u32), GraphOf(spec): GraphOf) -> Self {
+    pub const fn new(
+        name: &'static str,
+        (file, line): (&'static str, u32),
+        GraphOf(spec): GraphOf,
+    ) -> Self {
         Self { name, file, line, spec }
     }
 
@@ -42,16 +46,21 @@ impl Unbuilt {
     pub(super) fn error(self, name: &'static str) -> Error {
         match self {
             Self::Wrong(error) => error,
-            Self::Recursive => {
-                Error::Build { what: "workflow", name: name.into(), problem: "it is being built already".to_owned() }
-            }
+            Self::Recursive => Error::Build {
+                what: "workflow",
+                name: name.into(),
+                problem: "it is being built already".to_owned(),
+            },
         }
     }
 }
 
 /// Returns the workflows that are linked into the program, by name.
 pub(crate) fn linked() -> ByName<LinkedWorkflow> {
-    linked::by_name(|linked: &LinkedWorkflow| (linked.name, linked.file, linked.line), |linked| linked.name)
+    linked::by_name(
+        |linked: &LinkedWorkflow| (linked.name, linked.file, linked.line),
+        |linked| linked.name,
+    )
 }
 
 /// Returns the error for two workflows with the same name.

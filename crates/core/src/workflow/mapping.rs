@@ -125,9 +125,9 @@ impl Mapping {
             Self::ErrorOf(node) => vec![(node, true)],
             Self::Item(_) | Self::Value(_) | Self::State { .. } => Vec::new(),
             Self::Template(template) => {
-                let roots = template
-                    .placeholders()
-                    .map(|placeholder| (PlaceholderRoot::resolve(placeholder, is_node).0, placeholder));
+                let roots = template.placeholders().map(|placeholder| {
+                    (PlaceholderRoot::resolve(placeholder, is_node).0, placeholder)
+                });
                 let of_nodes = roots.filter_map(|(root, placeholder)| match root {
                     PlaceholderRoot::Node(node) => Some((node, placeholder.is_optional())),
                     PlaceholderRoot::State { .. } => None,
@@ -136,7 +136,9 @@ impl Mapping {
             }
             Self::Cel(expression) => cel_reads(expression, is_node),
             // `first` accepts that any of its values is missing.
-            Self::First(all) => all.iter().flat_map(|of| of.reads(is_node)).map(|(node, _)| (node, true)).collect(),
+            Self::First(all) => {
+                all.iter().flat_map(|of| of.reads(is_node)).map(|(node, _)| (node, true)).collect()
+            }
             Self::Object(fields) => fields.values().flat_map(|of| of.reads(is_node)).collect(),
             Self::List(all) => all.iter().flat_map(|of| of.reads(is_node)).collect(),
         }
@@ -148,17 +150,22 @@ impl Mapping {
         match self {
             Self::State { key, .. } => vec![(key, false)],
             Self::Template(template) => {
-                let keys = template.placeholders().filter_map(|placeholder| {
-                    match PlaceholderRoot::resolve(placeholder, is_node).0 {
-                        PlaceholderRoot::Node(_) => None,
-                        PlaceholderRoot::State { key, bare } => Some((key, bare && !placeholder.is_optional())),
-                    }
-                });
+                let keys =
+                    template.placeholders().filter_map(
+                        |placeholder| match PlaceholderRoot::resolve(placeholder, is_node).0 {
+                            PlaceholderRoot::Node(_) => None,
+                            PlaceholderRoot::State { key, bare } => {
+                                Some((key, bare && !placeholder.is_optional()))
+                            }
+                        },
+                    );
                 keys.collect()
             }
             Self::Cel(expression) => cel_state_keys(expression, is_node),
             Self::Object(fields) => fields.values().flat_map(|of| of.state_keys(is_node)).collect(),
-            Self::List(all) | Self::First(all) => all.iter().flat_map(|of| of.state_keys(is_node)).collect(),
+            Self::List(all) | Self::First(all) => {
+                all.iter().flat_map(|of| of.state_keys(is_node)).collect()
+            }
             Self::From { .. } | Self::ErrorOf(_) | Self::Item(_) | Self::Value(_) => Vec::new(),
         }
     }
@@ -168,14 +175,19 @@ impl Mapping {
         match self {
             Self::State { key, or: None, optional: false, .. } => vec![key],
             Self::Template(template) => {
-                let needed = template.placeholders().filter(|placeholder| !placeholder.is_optional());
-                let keys = needed.filter_map(|placeholder| match PlaceholderRoot::resolve(placeholder, is_node).0 {
-                    PlaceholderRoot::Node(_) => None,
-                    PlaceholderRoot::State { key, .. } => Some(key),
+                let needed =
+                    template.placeholders().filter(|placeholder| !placeholder.is_optional());
+                let keys = needed.filter_map(|placeholder| {
+                    match PlaceholderRoot::resolve(placeholder, is_node).0 {
+                        PlaceholderRoot::Node(_) => None,
+                        PlaceholderRoot::State { key, .. } => Some(key),
+                    }
                 });
                 keys.collect()
             }
-            Self::Object(fields) => fields.values().flat_map(|of| of.needed_keys(is_node)).collect(),
+            Self::Object(fields) => {
+                fields.values().flat_map(|of| of.needed_keys(is_node)).collect()
+            }
             Self::List(all) => all.iter().flat_map(|of| of.needed_keys(is_node)).collect(),
             Self::State { .. }
             | Self::From { .. }
@@ -198,15 +210,25 @@ impl Mapping {
     }
 
     /// Returns true if it uses only the item and constants.
-    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+    #[cfg_attr(
+        not(feature = "dynamic"),
+        allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+    )]
     pub(super) fn uses_item_only(&self) -> bool {
         self.reads(&|_| true).is_empty() && self.state_keys(&|_| true).is_empty()
     }
 
     /// Computes the value from an item.
-    #[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+    #[cfg_attr(
+        not(feature = "dynamic"),
+        allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+    )]
     pub(super) fn of_item(&self, item: &Encoded, most: usize) -> Result<Encoded, MappingError> {
-        let scope = Scope { names: &HashMap::new(), outputs: &super::condition::NoOutputs, item: Some(item) };
+        let scope = Scope {
+            names: &HashMap::new(),
+            outputs: &super::condition::NoOutputs,
+            item: Some(item),
+        };
         self.encoded(&scope, || most)
     }
 
@@ -247,7 +269,9 @@ impl Mapping {
             Self::From { node, at, or } => match (scope.output(node), or) {
                 (Some(output), or) => match part(output, at)? {
                     Some(value) => Ok(value),
-                    None => or.clone().ok_or_else(|| format!("the output of `{node}` has nothing at `{at}`: {output}")),
+                    None => or.clone().ok_or_else(|| {
+                        format!("the output of `{node}` has nothing at `{at}`: {output}")
+                    }),
                 },
                 (None, Some(or)) => Ok(or.clone()),
                 (None, None) => Err(format!("`{node}` has no output")),
@@ -268,7 +292,9 @@ impl Mapping {
             Self::Value(value) => Ok(value.clone()),
             Self::Cel(expression) => {
                 let value = expression.value(&CelVariables(scope));
-                value.map_err(|error| format!("`{}` cannot be evaluated: {error}", expression.shown()))
+                value.map_err(|error| {
+                    format!("`{}` cannot be evaluated: {error}", expression.shown())
+                })
             }
             Self::First(all) => Self::first_of(all, scope)?.value(scope),
             Self::Object(fields) => {
@@ -289,7 +315,11 @@ impl Mapping {
     ///
     /// # Errors
     /// As [`value`](Self::value), and if the text is larger.
-    pub(crate) fn encoded(&self, scope: &Scope<'_>, most: impl FnOnce() -> usize) -> Result<Encoded, MappingError> {
+    pub(crate) fn encoded(
+        &self,
+        scope: &Scope<'_>,
+        most: impl FnOnce() -> usize,
+    ) -> Result<Encoded, MappingError> {
         match self {
             Self::From { node, at, .. }
                 if at.is_empty()
@@ -316,9 +346,11 @@ impl Mapping {
             Self::Object(_) | Self::List(_) => {
                 let mut text = Text { json: String::new(), most: most() };
                 self.write(scope, &mut text)?;
-                Encoded::from_json(text.json).map_err(|error| MappingError::Problem(error.to_string()))
+                Encoded::from_json(text.json)
+                    .map_err(|error| MappingError::Problem(error.to_string()))
             }
-            other => Encoded::new(&other.value(scope)?).map_err(|error| MappingError::Problem(error.to_string())),
+            other => Encoded::new(&other.value(scope)?)
+                .map_err(|error| MappingError::Problem(error.to_string())),
         }
     }
 
@@ -369,13 +401,18 @@ pub(crate) enum PlaceholderRoot<'p> {
 
 impl<'p> PlaceholderRoot<'p> {
     /// Returns the root of a placeholder, and the rest of its path.
-    pub(crate) fn resolve(placeholder: &'p Placeholder, is_node: IsNode<'_>) -> (Self, &'p [String]) {
+    pub(crate) fn resolve(
+        placeholder: &'p Placeholder,
+        is_node: IsNode<'_>,
+    ) -> (Self, &'p [String]) {
         match placeholder.parts() {
             // A node takes precedence over a state key of the same name.
             [node, rest @ ..] if is_node(node) => (Self::Node(node), rest),
             [of, node, rest @ ..] if of == "nodes" => (Self::Node(node), rest),
             [of, key, rest @ ..] if of == "state" => (Self::State { key, bare: false }, rest),
-            [key, rest @ ..] => (Self::State { key, bare: StateOwner::split(key).0 == StateOwner::Session }, rest),
+            [key, rest @ ..] => {
+                (Self::State { key, bare: StateOwner::split(key).0 == StateOwner::Session }, rest)
+            }
             // A path has at least one name.
             [] => (Self::State { key: "", bare: true }, &[]),
         }
@@ -473,10 +510,12 @@ impl Scope<'_> {
     fn whole_output(&self, placeholder: &Placeholder) -> Option<&Encoded> {
         match placeholder.parts() {
             [node] => self.output(node),
-            parts => match PlaceholderRoot::resolve(placeholder, &|name| self.names.contains_key(name)) {
-                (PlaceholderRoot::Node(node), []) if parts.len() == 2 => self.output(node),
-                _ => None,
-            },
+            parts => {
+                match PlaceholderRoot::resolve(placeholder, &|name| self.names.contains_key(name)) {
+                    (PlaceholderRoot::Node(node), []) if parts.len() == 2 => self.output(node),
+                    _ => None,
+                }
+            }
         }
     }
 
@@ -510,7 +549,10 @@ impl Scope<'_> {
 
     fn error_of(&self, node: &str) -> Value {
         let failure = self.names.get(node).and_then(|node| self.outputs.failure(*node));
-        failure.map_or(Value::Null, |failure| json!({"kind": failure.kind.as_str(), "message": failure.message}))
+        failure.map_or(
+            Value::Null,
+            |failure| json!({"kind": failure.kind.as_str(), "message": failure.message}),
+        )
     }
 }
 
@@ -570,14 +612,26 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (json, says) in [
-            (json!("page"), "invalid type: string \"page\", expected a mapping, such as {\"from\": \"page\"}"),
+            (
+                json!("page"),
+                "invalid type: string \"page\", expected a mapping, such as {\"from\": \"page\"}",
+            ),
             (json!({}), "a mapping has one of the keys `from`, "),
             (json!({"form": "page"}), "a mapping has no `form`; did you mean `from`?"),
-            (json!({"title": "page"}), "a mapping has no `title`; the fields of an object stand within `object`"),
+            (
+                json!({"title": "page"}),
+                "a mapping has no `title`; the fields of an object stand within `object`",
+            ),
             (json!({"from": "page", "att": "/x"}), "a mapping has no `att`; did you mean `at`?"),
-            (json!({"error_of": "page", "at": "/x"}), "a mapping with `error_of` has no `at`; remove it"),
+            (
+                json!({"error_of": "page", "at": "/x"}),
+                "a mapping with `error_of` has no `at`; remove it",
+            ),
             (json!({"value": 1, "or": 2}), "a mapping with `value` has no `or`; remove it"),
-            (json!({"from": "page", "value": 1}), "a mapping has one of `from` and `value`; remove the other"),
+            (
+                json!({"from": "page", "value": 1}),
+                "a mapping has one of `from` and `value`; remove the other",
+            ),
             (json!({"from": 3}), "invalid type: integer `3`, expected a string"),
             (
                 json!({"from": "page", "at": "title"}),

@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use super::mapping::Mapping;
 
 /// Keys of the JSON form. A mapping has one of them.
-const KEYS: [&str; 10] = ["from", "state", "template", "error_of", "item", "value", "cel", "first", "object", "list"];
+const KEYS: [&str; 10] =
+    ["from", "state", "template", "error_of", "item", "value", "cel", "first", "object", "list"];
 
 impl From<Mapping> for Value {
     fn from(mapping: Mapping) -> Self {
@@ -29,12 +30,17 @@ impl From<Mapping> for Value {
             Mapping::Item(at) => json!({"item": at}),
             Mapping::Value(value) => json!({"value": value}),
             Mapping::Cel(expression) => json!({"cel": expression}),
-            Mapping::First(all) => json!({"first": all.into_iter().map(Self::from).collect::<Vec<_>>()}),
+            Mapping::First(all) => {
+                json!({"first": all.into_iter().map(Self::from).collect::<Vec<_>>()})
+            }
             Mapping::Object(fields) => {
-                let fields: Map<String, Self> = fields.into_iter().map(|(name, value)| (name, value.into())).collect();
+                let fields: Map<String, Self> =
+                    fields.into_iter().map(|(name, value)| (name, value.into())).collect();
                 json!({"object": fields})
             }
-            Mapping::List(all) => json!({"list": all.into_iter().map(Self::from).collect::<Vec<_>>()}),
+            Mapping::List(all) => {
+                json!({"list": all.into_iter().map(Self::from).collect::<Vec<_>>()})
+            }
         }
     }
 }
@@ -95,15 +101,18 @@ impl<'de> Visitor<'de> for MappingReader {
                     continue;
                 }
                 unknown => {
-                    let hint = match nearest(unknown, KEYS.into_iter().chain(["at", "or", "optional"])) {
-                        near @ Some(_) => did_you_mean(near),
-                        None => "; the fields of an object stand within `object`".to_owned(),
-                    };
+                    let hint =
+                        match nearest(unknown, KEYS.into_iter().chain(["at", "or", "optional"])) {
+                            near @ Some(_) => did_you_mean(near),
+                            None => "; the fields of an object stand within `object`".to_owned(),
+                        };
                     return Err(A::Error::custom(format!("a mapping has no `{unknown}`{hint}")));
                 }
             };
             if let Some((first, _)) = &mapping {
-                return Err(A::Error::custom(format!("a mapping has one of `{first}` and `{key}`; remove the other")));
+                return Err(A::Error::custom(format!(
+                    "a mapping has one of `{first}` and `{key}`; remove the other"
+                )));
             }
             mapping = Some((key, of));
         }
@@ -113,7 +122,9 @@ impl<'de> Visitor<'de> for MappingReader {
             (Some((_, Mapping::State { key, .. })), at, or, optional) => {
                 let optional = optional.unwrap_or_default();
                 if optional && or.is_some() {
-                    return Err(A::Error::custom("a mapping has one of `or` and `optional`; remove the other"));
+                    return Err(A::Error::custom(
+                        "a mapping has one of `or` and `optional`; remove the other",
+                    ));
                 }
                 Ok(Mapping::State { key, at: at.unwrap_or_default(), or, optional })
             }
@@ -129,7 +140,10 @@ impl<'de> Visitor<'de> for MappingReader {
                 };
                 Err(A::Error::custom(format!("a mapping with `{key}` has no `{extra}`; remove it")))
             }
-            (None, ..) => Err(A::Error::custom(format!("a mapping has one of the keys `{}`", KEYS.join("`, `")))),
+            (None, ..) => Err(A::Error::custom(format!(
+                "a mapping has one of the keys `{}`",
+                KEYS.join("`, `")
+            ))),
         }
     }
 }

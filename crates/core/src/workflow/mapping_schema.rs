@@ -86,7 +86,9 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
             // JSON Schema does not allow an empty list of schemas.
             let mut list = match items.is_empty() {
                 true => json!({"type": "array", "maxItems": 0}),
-                false => json!({"type": "array", "prefixItems": items, "items": false, "minItems": count}),
+                false => {
+                    json!({"type": "array", "prefixItems": items, "items": false, "minItems": count})
+                }
             };
             definitions.add_to(&mut list);
             list
@@ -99,9 +101,9 @@ fn whole_schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Val
 fn schema_of_text(template: &Template, outputs: Schemas<'_>) -> Value {
     let Some(only) = template.only() else { return json!({"type": "string"}) };
     match PlaceholderRoot::resolve(only, &|name| outputs.get(name).is_some()) {
-        (PlaceholderRoot::Node(node), parts) if !only.is_optional() => {
-            outputs.get(node).map_or(Value::Bool(true), |schema| part_at(schema, &pointer_of(parts)))
-        }
+        (PlaceholderRoot::Node(node), parts) if !only.is_optional() => outputs
+            .get(node)
+            .map_or(Value::Bool(true), |schema| part_at(schema, &pointer_of(parts))),
         _ => Value::Bool(true),
     }
 }

@@ -27,7 +27,10 @@ mod chosen_arms;
 #[cfg(feature = "dynamic")]
 mod chosen_tool;
 mod compact;
-#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+#[cfg_attr(
+    not(feature = "dynamic"),
+    allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+)]
 mod condition;
 #[cfg(feature = "dynamic")]
 mod constants;
@@ -39,7 +42,10 @@ mod decision_step;
 mod draw;
 pub(crate) mod driver;
 mod dry_steps;
-#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+#[cfg_attr(
+    not(feature = "dynamic"),
+    allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+)]
 mod entry;
 pub(crate) mod expansion;
 #[cfg(feature = "dynamic")]
@@ -50,7 +56,10 @@ mod gate;
 #[cfg(feature = "dynamic")]
 mod given_value;
 mod graph;
-#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+#[cfg_attr(
+    not(feature = "dynamic"),
+    allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+)]
 mod graph_body;
 #[cfg(feature = "dynamic")]
 mod graph_choices;
@@ -72,7 +81,10 @@ mod judged_steps;
 pub(crate) mod let_output;
 pub(crate) mod linked_workflow;
 mod machine;
-#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+#[cfg_attr(
+    not(feature = "dynamic"),
+    allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+)]
 mod mapping;
 mod mapping_form;
 #[cfg(feature = "dynamic")]
@@ -128,7 +140,9 @@ use self::driver::{Failed, WorkflowRun};
 pub use self::entry::Begins;
 pub(crate) use self::gate::{approval_of, check_answer};
 pub use self::graph::{Graph, GraphNode, Guard, OrderEdge};
-pub use self::graph_body::{GraphBody, GraphEdge, Question, Reference, ReferenceKind, Route, Routes};
+pub use self::graph_body::{
+    GraphBody, GraphEdge, Question, Reference, ReferenceKind, Route, Routes,
+};
 #[cfg(feature = "documents")]
 pub(crate) use self::graph_form::in_words;
 #[cfg(feature = "documents")]
@@ -284,11 +298,17 @@ impl<In: Inputs, Out: NodeValue> IntoWorkflow for Workflow<In, Out> {
 
 /// Starts a workflow as a nested workflow if the context is a step, otherwise as a new run. Returns
 /// its future.
-fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFuture<'static, Result<Encoded, Failed>>> {
+fn start(
+    spec: &Arc<Spec>,
+    cx: &Context,
+    inputs: Vec<Encoded>,
+) -> Result<BoxFuture<'static, Result<Encoded, Failed>>> {
     let run = match cx.is_step() {
         true => match StandIn::of(cx.host(), ReplacedKind::Workflow, &spec.name) {
             None => WorkflowRun::within(spec, inputs, cx)?,
-            Some(stand_in) => WorkflowRun::within(&replaced_workflow::replaced(spec, stand_in)?, inputs, cx)?,
+            Some(stand_in) => {
+                WorkflowRun::within(&replaced_workflow::replaced(spec, stand_in)?, inputs, cx)?
+            }
         },
         false => {
             let host = cx.host();
@@ -309,7 +329,11 @@ fn start(spec: &Arc<Spec>, cx: &Context, inputs: Vec<Encoded>) -> Result<BoxFutu
 ///
 /// # Errors
 /// Returns [`Error::Input`] if the object does not match the inputs.
-pub(crate) async fn run_by_names(spec: &Arc<Spec>, cx: &Context, object: &Encoded) -> Result<Encoded> {
+pub(crate) async fn run_by_names(
+    spec: &Arc<Spec>,
+    cx: &Context,
+    object: &Encoded,
+) -> Result<Encoded> {
     let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
     let inputs = from_object(&spec.input_names(), object).map_err(wrong)?;
     spec.check_inputs(&inputs).map_err(wrong)?;
@@ -337,14 +361,18 @@ pub(crate) fn begun(
     if options.session.is_none() {
         let given: state_flow::Keys = options.state.keys().map(|key| key.as_str().into()).collect();
         match given.is_empty() {
-            true => spec.unsaved_reads.get_or_init(|| state_flow::check_unsaved_reads(spec, &given)).clone()?,
+            true => spec
+                .unsaved_reads
+                .get_or_init(|| state_flow::check_unsaved_reads(spec, &given))
+                .clone()?,
             false => state_flow::check_unsaved_reads(spec, &given)?,
         }
     }
     let own = options.begin(&host.factories, &id, &spec.name)?;
     let mut terms = options.terms();
     spec.limits.bound(&mut terms);
-    let more: Vec<Arc<str>> = grants.iter().filter(|scope| !terms.scopes.contains(scope)).cloned().collect();
+    let more: Vec<Arc<str>> =
+        grants.iter().filter(|scope| !terms.scopes.contains(scope)).cloned().collect();
     terms.scopes.splice(0..0, more);
     let shared = RunShared::new(id, host, journal).with_own(own, terms.max_llm_calls);
     check_needs(spec, &shared)?;
@@ -360,7 +388,8 @@ fn check_resources_stay(host: &Host, spec: &Spec, options: &RunOptions) -> Resul
     if options.resources.is_empty() || RemoteSteps::find_executor(host).is_none() {
         return Ok(());
     }
-    let given: Vec<String> = options.resources.names().iter().map(|name| format!("`{name}`")).collect();
+    let given: Vec<String> =
+        options.resources.names().iter().map(|name| format!("`{name}`")).collect();
     Err(Error::RunResource {
         name: Arc::clone(&spec.name),
         problem: format!(
@@ -388,7 +417,11 @@ pub(crate) fn check_needs(spec: &Spec, shared: &RunShared) -> Result<()> {
 ///
 /// # Errors
 /// Returns [`Error::RunResource`] if a resource is missing.
-pub(crate) fn check_needed(name: &Arc<str>, shared: &RunShared, needs: &[NeededResource]) -> Result<()> {
+pub(crate) fn check_needed(
+    name: &Arc<str>,
+    shared: &RunShared,
+    needs: &[NeededResource],
+) -> Result<()> {
     let needs = needs.iter().filter(|need| !need.is_replaced(&shared.host));
     check_resources(name, &shared.resources(), needs.map(|need| (need.key, need.by.as_str())))
 }

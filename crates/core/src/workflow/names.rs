@@ -25,16 +25,25 @@ fn is_wrong(part: &str) -> bool {
 
 /// Checks the path of a node on its own.
 pub(super) fn check_node_path(path: &str) -> Option<String> {
-    path.split('/')
-        .any(is_wrong)
-        .then(|| format!("`{path}` cannot be the name of a node: no part between slashes may {RULE}"))
+    path.split('/').any(is_wrong).then(|| {
+        format!("`{path}` cannot be the name of a node: no part between slashes may {RULE}")
+    })
 }
 
 /// Checks the type of a node's output. A value that can be changed through a shared reference could
 /// differ after a restart, and between readers.
 pub(super) fn check_output_type(node: &str, type_name: &str) -> Option<String> {
-    const SHARED: [&str; 9] =
-        ["Cell", "RefCell", "UnsafeCell", "OnceCell", "LazyCell", "Mutex", "RwLock", "OnceLock", "LazyLock"];
+    const SHARED: [&str; 9] = [
+        "Cell",
+        "RefCell",
+        "UnsafeCell",
+        "OnceCell",
+        "LazyCell",
+        "Mutex",
+        "RwLock",
+        "OnceLock",
+        "LazyLock",
+    ];
     let is_path = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':');
     // Types are known by name only. The first and the last part of a path identify a standard type.
     let mut types = type_name.split(|letter| !is_path(letter));
@@ -53,17 +62,23 @@ pub(super) fn check_output_type(node: &str, type_name: &str) -> Option<String> {
 /// Checks the name of a branch.
 pub(super) fn check_branch_name(node: &str, branch: &str) -> Option<String> {
     if branch.contains('/') {
-        return Some(format!("`{branch}` cannot be the name of a branch of `{node}`: it must not contain `/`"));
+        return Some(format!(
+            "`{branch}` cannot be the name of a branch of `{node}`: it must not contain `/`"
+        ));
     }
-    is_wrong(branch).then(|| format!("`{branch}` cannot be the name of a branch of `{node}`: it must not {RULE}"))
+    is_wrong(branch).then(|| {
+        format!("`{branch}` cannot be the name of a branch of `{node}`: it must not {RULE}")
+    })
 }
 
 /// Reports each node whose path is below the path of a node that may record steps there.
 pub(super) fn check_path_overlaps(nodes: &[PlanNode]) -> Vec<String> {
-    let places: HashMap<&StepPath, &PlanNode> = nodes.iter().map(|node| (&node.path, node)).collect();
+    let places: HashMap<&StepPath, &PlanNode> =
+        nodes.iter().map(|node| (&node.path, node)).collect();
     let mut problems = Vec::new();
     for node in nodes {
-        let mut above: Vec<_> = node.path.parents().filter_map(|above| places.get(&above).copied()).collect();
+        let mut above: Vec<_> =
+            node.path.parents().filter_map(|above| places.get(&above).copied()).collect();
         above.reverse();
         for above in above.into_iter().filter(|above| !holds(nodes, above, node)) {
             problems.push(format!(

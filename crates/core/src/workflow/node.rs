@@ -300,7 +300,14 @@ impl<O: NodeValue> Branch<O> {
 impl<O> Branch<O> {
     /// Creates a branch from a finished step.
     pub(super) fn made(name: impl Into<String>, reads: Vec<RawHandle>, step: Step) -> Self {
-        Self { name: name.into(), reads, step, callees: Vec::new(), inner: None, output: PhantomData }
+        Self {
+            name: name.into(),
+            reads,
+            step,
+            callees: Vec::new(),
+            inner: None,
+            output: PhantomData,
+        }
     }
 
     /// Sets the functions that its step calls.

@@ -52,7 +52,9 @@ pub(crate) fn by_dependency(all: &[ResolvedDependency]) -> Vec<Vec<&ResolvedDepe
     let mut groups: Vec<Vec<&ResolvedDependency>> = Vec::new();
     for one in all {
         let in_pool = |of: &&ResolvedDependency| {
-            one.pool_index.is_some() && of.pool_index.is_some() && of.dependency_id == one.dependency_id
+            one.pool_index.is_some()
+                && of.pool_index.is_some()
+                && of.dependency_id == one.dependency_id
         };
         match groups.iter_mut().find(|group| group.first().is_some_and(in_pool)) {
             Some(group) => group.push(one),
@@ -65,7 +67,10 @@ pub(crate) fn by_dependency(all: &[ResolvedDependency]) -> Vec<Vec<&ResolvedDepe
 /// Splits a tool name such as `mcp.files.read` into the server and the tool. Knows only the servers
 /// that the node is bound to.
 #[cfg(feature = "dynamic")]
-pub(super) fn server_and_tool<'n>(name: &'n str, bound: &[ResolvedDependency]) -> Option<(String, &'n str)> {
+pub(super) fn server_and_tool<'n>(
+    name: &'n str,
+    bound: &[ResolvedDependency],
+) -> Option<(String, &'n str)> {
     let servers = bound.iter().filter_map(|of| of.server_id.as_deref());
     let of_server = |server: &str| {
         let tool = name.strip_prefix("mcp.")?.strip_prefix(server)?.strip_prefix('.')?;
@@ -81,7 +86,10 @@ mod tests {
 
     #[test]
     fn the_longest_name_of_a_server_counts() {
-        let bound = |server: &str| ResolvedDependency { server_id: Some(server.to_owned()), ..Default::default() };
+        let bound = |server: &str| ResolvedDependency {
+            server_id: Some(server.to_owned()),
+            ..Default::default()
+        };
         let all = [bound("code"), bound("code.review")];
         let found = |name| server_and_tool(name, &all);
         assert_eq!(found("mcp.code.review.read"), Some(("code.review".to_owned(), "read")));

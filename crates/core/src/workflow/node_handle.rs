@@ -55,7 +55,12 @@ impl<T: NodeValue> Handle<T> {
     /// # }
     /// ```
     pub fn optional(self) -> Handle<Option<T>> {
-        Handle { node: self.node, builder: self.builder, load: optional_output::<T>, optional: true }
+        Handle {
+            node: self.node,
+            builder: self.builder,
+            load: optional_output::<T>,
+            optional: true,
+        }
     }
 
     /// Reads the failure of the node, if an [edge](super::NodeEdge::failed) handles it. Otherwise,
@@ -70,13 +75,19 @@ fn output<T: NodeValue>(node: NodeIndex, outputs: &dyn Outputs) -> Result<T, Ste
     decoded(outputs.output(node).ok_or_else(StepError::read_too_early)?)
 }
 
-fn optional_output<T: NodeValue>(node: NodeIndex, outputs: &dyn Outputs) -> Result<Option<T>, StepError> {
+fn optional_output<T: NodeValue>(
+    node: NodeIndex,
+    outputs: &dyn Outputs,
+) -> Result<Option<T>, StepError> {
     outputs.output(node).map(decoded).transpose()
 }
 
 fn decoded<T: NodeValue>(encoded: &Encoded) -> Result<T, StepError> {
     T::decode(encoded).map_err(|error| {
-        let what = format!("a `{}` does not come back from its JSON as it was written", std::any::type_name::<T>());
+        let what = format!(
+            "a `{}` does not come back from its JSON as it was written",
+            std::any::type_name::<T>()
+        );
         StepError::value(&what, &error)
     })
 }

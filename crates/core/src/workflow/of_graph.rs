@@ -27,7 +27,9 @@ use super::node_problems::{problems_of_nodes, problems_of_plan};
 use super::node_schema::{NodeSchema, ValueCheck};
 use super::reference_steps::{Called, Callee, item_step, step};
 use super::skipped_nodes::record_why_needed;
-use super::spec::{After, Body, Branch, CalleeFacts, NodeIndex, NodeKind, OrderReason, PlanNode, Spec, Step};
+use super::spec::{
+    After, Body, Branch, CalleeFacts, NodeIndex, NodeKind, OrderReason, PlanNode, Spec, Step,
+};
 use super::step_error::StepError;
 use crate::dry_run::DryCall;
 use crate::failure::FailureKind;
@@ -59,7 +61,9 @@ impl Graph {
         let order = ordered(graph, &mut loading.problems);
         loading.is_connected = loading.problems.is_empty();
         loading.order.clone_from(&order);
-        loading.names = Arc::new(order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect());
+        loading.names = Arc::new(
+            order.iter().enumerate().map(|(at, node)| (node.name.clone(), index(at))).collect(),
+        );
         let nodes: Vec<PlanNode> = order.iter().map(|node| loading.node(node)).collect();
         loading.check_bare_keys();
         let (is_whole, is_connected) = (loading.is_whole, loading.is_connected);
@@ -78,13 +82,20 @@ impl Graph {
             ));
         }
         if graph.concurrency == 0 {
-            problems.push("`concurrency` is how many nodes run at once; it is 1 or more".to_owned());
+            problems
+                .push("`concurrency` is how many nodes run at once; it is 1 or more".to_owned());
         }
         problems.extend(problems_of_nodes(&nodes));
         let output = nodes.iter().position(|node| *node.path.names() == *graph.output);
         if output.is_none() {
-            let near = did_you_mean(nearest(&graph.output, graph.nodes.iter().map(|node| node.name.as_str())));
-            problems.push(format!("the output is that of `{}`, and there is no such node{near}", graph.output));
+            let near = did_you_mean(nearest(
+                &graph.output,
+                graph.nodes.iter().map(|node| node.name.as_str()),
+            ));
+            problems.push(format!(
+                "the output is that of `{}`, and there is no such node{near}",
+                graph.output
+            ));
         }
         // An unknown callee does not change when nodes begin, so the graph need not be whole for
         // this check.
@@ -93,7 +104,8 @@ impl Graph {
         }
         match (problems.is_empty() && is_whole, output) {
             (true, Some(output)) => {
-                let (name, description) = (graph.name.as_str().into(), graph.description.as_str().into());
+                let (name, description) =
+                    (graph.name.as_str().into(), graph.description.as_str().into());
                 let limits = (graph.concurrency, graph.stop_policy, graph.limits);
                 record_why_needed(&nodes, index(output));
                 let mut spec = Spec::new(name, description, nodes, index(output), limits, false);
@@ -204,11 +216,16 @@ impl<'a> GraphLoader<'a> {
         let is_node: IsNode<'_> = &|name| names.contains_key(name);
         let own = node.reads_by_name(is_node);
         let read_by_it: Vec<&str> = own.iter().map(|(read, _)| *read).collect();
-        let late = |read: NodeIndex| !node.begins.waits_for_all() && entries.iter().any(|entry| entry.from == read);
+        let late = |read: NodeIndex| {
+            !node.begins.waits_for_all() && entries.iter().any(|entry| entry.from == read)
+        };
         let (mut reads, mut after) = (Vec::new(), Vec::new());
         let given = node.reads.iter().map(|read| (read.as_str(), false));
         // The condition of an edge is evaluated only after all nodes that it reads have ended.
-        let of_edges = node.edges.iter().flat_map(|edge| edge.when.iter().flat_map(|when| when.reads(is_node)));
+        let of_edges = node
+            .edges
+            .iter()
+            .flat_map(|edge| edge.when.iter().flat_map(|when| when.reads(is_node)));
         for (read, may_miss) in given.chain(own).chain(of_edges.map(|(read, _)| (read, true))) {
             let Some(at) = self.named(name, read) else { continue };
             let optional = After { node: at, why: OrderReason::Optional };
@@ -219,7 +236,9 @@ impl<'a> GraphLoader<'a> {
                 _ => {}
             }
         }
-        after.retain(|after| !reads.contains(&after.node) && !waits_for(&entries, node.begins, after.node));
+        after.retain(|after| {
+            !reads.contains(&after.node) && !waits_for(&entries, node.begins, after.node)
+        });
         let asked = node.after.iter().map(|name| (name, OrderReason::Asked));
         // Order edges to optional outputs were derived from the reads above.
         let ordered = node.order.iter().filter(|edge| edge.reason != OrderReason::Optional);
@@ -232,7 +251,10 @@ impl<'a> GraphLoader<'a> {
         // copied when facts are added.
         self.narrow = NarrowedSchemas::new();
         self.check_edges(node);
-        let needed = reads.iter().filter_map(|read| self.order.get(*read as usize)).map(|read| read.name.as_str());
+        let needed = reads
+            .iter()
+            .filter_map(|read| self.order.get(*read as usize))
+            .map(|read| read.name.as_str());
         let (names, order) = (&self.names, &self.order);
         let of = |name: &str| order.get(*names.get(name)? as usize).copied();
         self.facts.note(&of, node, needed);
@@ -247,20 +269,30 @@ impl<'a> GraphLoader<'a> {
         self.check_reads(node);
         self.derive(node, &callees);
         self.check_saves(node);
-        self.known_keys.extend(callees.iter().filter_map(Callee::saved_key).map(|key| key.to_string()));
+        self.known_keys
+            .extend(callees.iter().filter_map(Callee::saved_key).map(|key| key.to_string()));
         self.calls.insert(&node.name, callees.iter().map(Callee::dry_call).collect());
         // The policy of the tool applies to the node, and to each item and round. A call that asks
         // a person has its own record and applies its policy itself.
         let asking = callees.iter().any(Callee::asks);
         let direct = matches!(
             node.does,
-            Some(GraphBody::Call(_) | GraphBody::Map { .. } | GraphBody::Repeat { .. } | GraphBody::Decide(_))
+            Some(
+                GraphBody::Call(_)
+                    | GraphBody::Map { .. }
+                    | GraphBody::Repeat { .. }
+                    | GraphBody::Decide(_)
+            )
         );
         let mut question = None;
         match callees.as_slice() {
-            [callee] if asking && kind == NodeKind::Step => question = callee.question_of_call(&mut policy),
+            [callee] if asking && kind == NodeKind::Step => {
+                question = callee.question_of_call(&mut policy);
+            }
             [_] if asking => {}
-            [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => callee.take_over(&mut policy),
+            [callee] if !matches!(kind, NodeKind::Race | NodeKind::Fallback) => {
+                callee.take_over(&mut policy);
+            }
             // Branches share one policy, and their progress is not recorded. So the node can be
             // repeated only if every branch can.
             all if all.iter().any(|callee| !callee.is_repeatable()) => {
@@ -316,15 +348,22 @@ impl<'a> GraphLoader<'a> {
             self.is_connected = false;
             let names = || self.graph.nodes.iter().map(|node| node.name.as_str());
             let is_key = self.graph.nodes.iter().any(|node| node.saves.contains_key(name));
-            let near = match name.split_once(['.', '/']).filter(|(of, _)| names().any(|name| name == *of)) {
+            let near = match name
+                .split_once(['.', '/'])
+                .filter(|(of, _)| names().any(|name| name == *of))
+            {
                 Some((of, part)) => {
                     let part = part.replace('.', "/");
-                    format!("; a part of an output is read as `{{\"from\": \"{of}\", \"at\": \"/{part}\"}}`")
+                    format!(
+                        "; a part of an output is read as `{{\"from\": \"{of}\", \"at\": \"/{part}\"}}`"
+                    )
                 }
                 None if is_key => format!("; the key of the state is `state.{name}`"),
                 None => did_you_mean(nearest(name, names())),
             };
-            self.problems.push(format!("the node `{node}` reads or follows `{name}`, and there is no such node{near}"));
+            self.problems.push(format!(
+                "the node `{node}` reads or follows `{name}`, and there is no such node{near}"
+            ));
         }
         found
     }
@@ -362,15 +401,18 @@ impl<'a> GraphLoader<'a> {
         let of = self.by_name(router)?;
         let Some(GraphBody::Route(routes)) = &of.does else {
             self.is_connected = false;
-            self.problems
-                .push(format!("the edge from `{router}` to `{node}` has an arm, and `{router}` is not a router"));
+            self.problems.push(format!(
+                "the edge from `{router}` to `{node}` has an arm, and `{router}` is not a router"
+            ));
             return None;
         };
         let found = routes.arms.iter().position(|of| of.arm == arm);
         if found.is_none() {
             self.is_connected = false;
             let near = did_you_mean(nearest(arm, routes.arms.iter().map(|of| of.arm.as_str())));
-            self.problems.push(format!("the router `{router}` has no arm `{arm}`, which leads to `{node}`{near}"));
+            self.problems.push(format!(
+                "the router `{router}` has no arm `{arm}`, which leads to `{node}`{near}"
+            ));
         }
         found.map(index)
     }
@@ -383,11 +425,17 @@ impl<'a> GraphLoader<'a> {
         let name = &node.name;
         // An unknown callee becomes a step that is never executed, so that the rest of the graph
         // can be checked.
-        let unknown: Step = Arc::new(|_, _| Err(StepError::new(FailureKind::NotFound, "what it calls is not known")));
+        let unknown: Step = Arc::new(|_, _| {
+            Err(StepError::new(FailureKind::NotFound, "what it calls is not known"))
+        });
         let unusable = (NodeKind::Step, Body::Step(unknown), Vec::new());
         let Some(does) = &node.does else {
             return match node.kind {
-                NodeKind::Input => (NodeKind::Input, Body::Input { fits: self.fits(name, &node.schema) }, Vec::new()),
+                NodeKind::Input => (
+                    NodeKind::Input,
+                    Body::Input { fits: self.fits(name, &node.schema) },
+                    Vec::new(),
+                ),
                 NodeKind::Join => (NodeKind::Join, Body::Join, Vec::new()),
                 _ => {
                     self.problems.push(format!(
@@ -408,7 +456,12 @@ impl<'a> GraphLoader<'a> {
         let item = match does {
             GraphBody::Map { items, .. } => {
                 let list = self.outputs().get(items).cloned().unwrap_or(Value::Bool(true));
-                self.fits_schema(name, &format!("the list of items, `{items}`,"), &list, &json!({"type": "array"}));
+                self.fits_schema(
+                    name,
+                    &format!("the list of items, `{items}`,"),
+                    &list,
+                    &json!({"type": "array"}),
+                );
                 match list.get("prefixItems") {
                     // Each item has its own schema.
                     Some(_) => Value::Bool(true),
@@ -419,10 +472,17 @@ impl<'a> GraphLoader<'a> {
             _ => Value::Bool(true),
         };
         let item = has_item.then_some(&item);
-        let callees: Vec<Option<Callee>> = does.calls().iter().map(|call| self.callee(name, call, item)).collect();
-        let Some(callees) = callees.into_iter().collect::<Option<Vec<Callee>>>() else { return unusable };
+        let callees: Vec<Option<Callee>> =
+            does.calls().iter().map(|call| self.callee(name, call, item)).collect();
+        let Some(callees) = callees.into_iter().collect::<Option<Vec<Callee>>>() else {
+            return unusable;
+        };
         let names = Arc::clone(&self.names);
-        for call in does.calls().iter().filter(|call| call.gives.as_ref().is_some_and(|of| !of.uses_item_only())) {
+        for call in does
+            .calls()
+            .iter()
+            .filter(|call| call.gives.as_ref().is_some_and(|of| !of.uses_item_only()))
+        {
             self.problems.push(format!(
                 "the node `{name}`: what `gives` makes of the answer of `{}` reads `item` alone; read other outputs in a \
                  node of `value` behind it",
@@ -440,8 +500,9 @@ impl<'a> GraphLoader<'a> {
             let mut all = Vec::new();
             for (call, called) in bodies() {
                 // Names of branches must differ: they are part of recorded paths.
-                let branch =
-                    (1..).map(|number| branch_name(&call.name, number)).find(|branch| taken.insert(branch.clone()));
+                let branch = (1..)
+                    .map(|number| branch_name(&call.name, number))
+                    .find(|branch| taken.insert(branch.clone()));
                 let branch = branch.unwrap_or_default();
                 problems.extend(names::check_branch_name(name, &branch));
                 all.push(Branch {
@@ -457,7 +518,9 @@ impl<'a> GraphLoader<'a> {
         };
         let (kind, body) = match does {
             GraphBody::Call(_) => match bodies().next() {
-                Some((call, called)) => (NodeKind::Step, Body::Step(step(called, one(call), CallSite::ByNode))),
+                Some((call, called)) => {
+                    (NodeKind::Step, Body::Step(step(called, one(call), CallSite::ByNode)))
+                }
                 None => return unusable,
             },
             GraphBody::Value(value) => {
@@ -469,24 +532,36 @@ impl<'a> GraphLoader<'a> {
                 }
             }
             GraphBody::Decide(_) => return unusable,
-            GraphBody::Transform(transforms) => (NodeKind::Step, Body::Step(super::transform_step::step(transforms))),
+            GraphBody::Transform(transforms) => {
+                (NodeKind::Step, Body::Step(super::transform_step::step(transforms)))
+            }
             GraphBody::Route(_) => self.router(node, does),
             GraphBody::Ask(question) => self.gate(name, question),
             GraphBody::Map { items, .. } => {
                 let Some(items) = self.named(name, items) else { return unusable };
                 let Some((call, called)) = bodies().next() else { return unusable };
-                (NodeKind::Map, Body::Map { items, step: item_step(called, one(call)), collects: true })
+                (
+                    NodeKind::Map,
+                    Body::Map { items, step: item_step(called, one(call)), collects: true },
+                )
             }
             GraphBody::Race(_) => (NodeKind::Race, Body::Race(branches(&mut self.problems))),
-            GraphBody::Fallback(_) => (NodeKind::Fallback, Body::Fallback(branches(&mut self.problems))),
+            GraphBody::Fallback(_) => {
+                (NodeKind::Fallback, Body::Fallback(branches(&mut self.problems)))
+            }
             GraphBody::Repeat { first, until, max, .. } => {
                 let Some(first) = self.named(name, first) else { return unusable };
                 let Some((call, called)) = bodies().next() else { return unusable };
                 if *max == 0 {
-                    self.problems.push(format!("the node `{name}` is repeated at most 0 times; give it at least 1"));
+                    self.problems.push(format!(
+                        "the node `{name}` is repeated at most 0 times; give it at least 1"
+                    ));
                 }
                 let until = until.as_ref().map(|until| self.until(name, until));
-                (NodeKind::Repeat, Body::Repeat { first, step: item_step(called, one(call)), until, max: *max })
+                (
+                    NodeKind::Repeat,
+                    Body::Repeat { first, step: item_step(called, one(call)), until, max: *max },
+                )
             }
         };
         (kind, body, callees)
@@ -508,11 +583,14 @@ impl<'a> GraphLoader<'a> {
             Some(GraphBody::Value(value)) => of(value),
             Some(GraphBody::Transform(_)) => json!({"type": "object"}),
             Some(GraphBody::Decide(_)) => decision_schema(),
-            Some(GraphBody::Ask(question)) => {
-                question.answer.as_ref().map_or_else(|| closed(Approval::schema()), NodeSchema::to_value)
-            }
+            Some(GraphBody::Ask(question)) => question
+                .answer
+                .as_ref()
+                .map_or_else(|| closed(Approval::schema()), NodeSchema::to_value),
             Some(GraphBody::Map { .. }) => list_of(&output()),
-            Some(GraphBody::Race(_) | GraphBody::Fallback(_)) => one_of(calls.iter().zip(callees).map(given).collect()),
+            Some(GraphBody::Race(_) | GraphBody::Fallback(_)) => {
+                one_of(calls.iter().zip(callees).map(given).collect())
+            }
             // There is at least one round, so this is the output of the last round.
             Some(GraphBody::Repeat { .. }) => output(),
         };
@@ -535,7 +613,8 @@ impl<'a> GraphLoader<'a> {
     /// Reports a value of schema `given` that does not fit `expected`, if the schemas show this.
     pub(super) fn fits_schema(&mut self, node: &str, what: &str, given: &Value, expected: &Value) {
         if let Assignable::No(places) = is_assignable_as_stated(given, expected) {
-            let problem = |place: &SchemaMismatch| format!("the node `{node}`: {what} does not fit: {place}");
+            let problem =
+                |place: &SchemaMismatch| format!("the node `{node}`: {what} does not fit: {place}");
             self.problems.extend(places.iter().map(problem));
         }
     }
@@ -557,11 +636,15 @@ impl<'a> GraphLoader<'a> {
                 let mut problems = callee.problems_of(&call.with);
                 if problems.is_empty() {
                     let key = (call.kind, call.name.clone(), given.to_string());
-                    problems.clone_from(self.misfits.entry(key).or_insert_with(|| callee.misfits(&given)));
+                    problems.clone_from(
+                        self.misfits.entry(key).or_insert_with(|| callee.misfits(&given)),
+                    );
                 }
                 let constants = callee.constant_misfits(&call.with);
                 constants.into_iter().for_each(|constant| constant.add_to(&mut problems));
-                self.problems.extend(problems.into_iter().map(|problem| format!("the node `{node}`: {problem}")));
+                self.problems.extend(
+                    problems.into_iter().map(|problem| format!("the node `{node}`: {problem}")),
+                );
                 Some(callee)
             }
             Err(problem) => {
@@ -602,7 +685,9 @@ impl GraphNode {
     pub(super) fn called(&self) -> String {
         let calls = self.does.as_ref().map(GraphBody::calls).unwrap_or_default();
         match (self.calls.is_empty(), calls) {
-            (true, calls) => calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", "),
+            (true, calls) => {
+                calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", ")
+            }
             (false, _) => self.calls.clone(),
         }
     }

@@ -73,19 +73,26 @@ pub(super) struct Order {
 impl Order {
     /// Returns the order edges of `next`, which is the node to be added to `nodes`, and updates the
     /// frontier.
-    pub(super) fn place(&mut self, nodes: &[PlanNode], next: &PlanNode, role: Role, unordered: bool) -> Vec<After> {
+    pub(super) fn place(
+        &mut self,
+        nodes: &[PlanNode],
+        next: &PlanNode,
+        role: Role,
+        unordered: bool,
+    ) -> Vec<After> {
         let is_write = role.writes && !unordered;
         let sees_writes = !unordered;
         let is_gate = role.barrier == Some(OrderReason::Gate);
         let waits_for_all = is_write || role.looks == RequiredSteps::Everything;
-        let waits_for_opaque =
-            sees_writes && (waits_for_all || role.looks == RequiredSteps::Effects || is_gate || role.reads);
+        let waits_for_opaque = sees_writes
+            && (waits_for_all || role.looks == RequiredSteps::Effects || is_gate || role.reads);
         let edge = |why| move |node: &NodeIndex| After { node: *node, why };
         let writes = self.now.writes.iter().filter(|_| sees_writes).map(edge(OrderReason::Write));
         let above = self.now.above.iter().filter(|_| waits_for_all).map(edge(OrderReason::Above));
         let is_other = |node: &&NodeIndex| !waits_for_all || !self.now.above.contains(node);
         let opaque = self.now.opaque.iter().filter(|_| waits_for_opaque).filter(is_other);
-        let opaque = opaque.map(edge(if is_write { OrderReason::Above } else { OrderReason::Write }));
+        let opaque =
+            opaque.map(edge(if is_write { OrderReason::Above } else { OrderReason::Write }));
         let mut wanted: Vec<After> =
             self.now.barriers.iter().copied().chain(writes).chain(above).chain(opaque).collect();
         // Later nodes come first: they often wait for the earlier ones, which then need no edge.
@@ -183,7 +190,8 @@ impl StepsAbove {
 
     fn add_all_before(&mut self, node: &PlanNode) {
         let passes = |after: &&After| !self.only_holding || after.why.holds_back();
-        let after: Vec<NodeIndex> = node.after.iter().filter(passes).map(|after| after.node).collect();
+        let after: Vec<NodeIndex> =
+            node.after.iter().filter(passes).map(|after| after.node).collect();
         let guards = node.guard().map(|(router, _)| router).into_iter().chain(node.unless);
         node.reads.iter().copied().chain(after).chain(guards).for_each(|node| self.add(node));
     }

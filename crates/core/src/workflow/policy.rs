@@ -34,7 +34,13 @@ pub struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { max_attempts: 1, backoff_ms: 500, backoff_multiplier: 2.0, max_backoff_ms: 60_000, retry_on: Vec::new() }
+        Self {
+            max_attempts: 1,
+            backoff_ms: 500,
+            backoff_multiplier: 2.0,
+            max_backoff_ms: 60_000,
+            retry_on: Vec::new(),
+        }
     }
 }
 
@@ -75,7 +81,10 @@ impl RetryPolicy {
         // The first delay is `backoff_ms` itself.
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let factor = self.backoff_multiplier.max(1.0).powi(exponent);
-        #[expect(clippy::cast_precision_loss, reason = "a pause of 2^53 ms and its neighbour are the same pause")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a pause of 2^53 ms and its neighbour are the same pause"
+        )]
         let delay = (self.backoff_ms as f64 * factor).min(self.max_backoff_ms as f64);
         Some(Duration::from_secs_f64(delay / 1000.0))
     }
@@ -86,7 +95,10 @@ impl RetryPolicy {
         }
         let class = failure.kind.class();
         if self.retry_on.is_empty() {
-            return !matches!(class, FailureClass::Validation | FailureClass::Permission | FailureClass::Cancelled);
+            return !matches!(
+                class,
+                FailureClass::Validation | FailureClass::Permission | FailureClass::Cancelled
+            );
         }
         self.retry_on.iter().any(|wanted| *wanted == class || *wanted == FailureClass::Any)
     }
@@ -265,7 +277,8 @@ pub(super) fn inherit_tool_question(policy: &mut NodePolicy, tool: &ToolPolicy, 
             && let Some(timeout) = tool.approve_timeout
         {
             // The reaction belongs to the time limit, so both come from the tool.
-            *policy = std::mem::take(policy).approve_timeout(timeout).on_timeout(tool.on_timeout.clone());
+            *policy =
+                std::mem::take(policy).approve_timeout(timeout).on_timeout(tool.on_timeout.clone());
         }
     }
 }
@@ -276,7 +289,11 @@ fn default_question(call: &str) -> String {
 }
 
 /// Returns the settings for the question of the call that a node consists of.
-pub(super) fn question_of_call(policy: &mut NodePolicy, tool: &ToolPolicy, call: &str) -> NodeQuestion {
+pub(super) fn question_of_call(
+    policy: &mut NodePolicy,
+    tool: &ToolPolicy,
+    call: &str,
+) -> NodeQuestion {
     // The default text does not show the arguments of the call, so the call makes its own.
     // Described graphs contain it too.
     let text = policy.approve.clone().filter(|text| *text != default_question(call));
@@ -299,7 +316,8 @@ mod tests {
     #[test]
     fn pauses_grow_and_end() {
         let policy = RetryPolicy { max_backoff_ms: 1500, ..RetryPolicy::retries(3) };
-        let pauses: Vec<_> = (1..=4).map(|failures| policy.delay(failures, &failure("timeout"))).collect();
+        let pauses: Vec<_> =
+            (1..=4).map(|failures| policy.delay(failures, &failure("timeout"))).collect();
         let millis = |n| Some(Duration::from_millis(n));
         assert_eq!(pauses, [millis(500), millis(1000), millis(1500), None]);
         assert_eq!(RetryPolicy::default().delay(1, &failure("timeout")), None);
@@ -308,14 +326,19 @@ mod tests {
     #[test]
     fn what_is_worth_another_attempt() {
         let all = RetryPolicy::retries(1);
-        for (kind, worth) in [("timeout", true), ("error", true), ("invalid_arguments", false), ("denied", false)] {
+        for (kind, worth) in
+            [("timeout", true), ("error", true), ("invalid_arguments", false), ("denied", false)]
+        {
             assert_eq!(all.delay(1, &failure(kind)).is_some(), worth, "{kind}");
         }
-        let only = RetryPolicy { retry_on: vec![FailureClass::RateLimit], ..RetryPolicy::retries(1) };
+        let only =
+            RetryPolicy { retry_on: vec![FailureClass::RateLimit], ..RetryPolicy::retries(1) };
         assert!(only.delay(1, &failure("rate_limited")).is_some());
         assert!(only.delay(1, &failure("timeout")).is_none());
         let any = RetryPolicy { retry_on: vec![FailureClass::Any], ..RetryPolicy::retries(1) };
-        for (kind, worth) in [("auth", true), ("budget_exceeded", false), ("denied", false), ("cancelled", false)] {
+        for (kind, worth) in
+            [("auth", true), ("budget_exceeded", false), ("denied", false), ("cancelled", false)]
+        {
             assert_eq!(any.delay(1, &failure(kind)).is_some(), worth, "{kind}");
         }
     }

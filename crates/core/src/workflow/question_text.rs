@@ -80,7 +80,12 @@ fn names_in_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<NameInText<'t>> 
         // The template is dropped here, so the name is borrowed from the text.
         let found = text[placeholder.at()..].find(name).map(|at| placeholder.at() + at);
         if let Some(name) = found.and_then(|at| text.get(at..at + name.len())) {
-            names.push(NameInText { name, is_node: of_node, is_bare, is_optional: placeholder.is_optional() });
+            names.push(NameInText {
+                name,
+                is_node: of_node,
+                is_bare,
+                is_optional: placeholder.is_optional(),
+            });
         }
     }
     names
@@ -102,7 +107,8 @@ pub(super) fn state_keys_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<
 
 /// Returns the state keys that a question requires.
 pub(super) fn needed_keys_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec<&'t str> {
-    let names = names_in_text(text, is_node).into_iter().filter(|of| !of.is_node && !of.is_optional);
+    let names =
+        names_in_text(text, is_node).into_iter().filter(|of| !of.is_node && !of.is_optional);
     names.map(|of| of.name).collect()
 }
 
@@ -115,12 +121,14 @@ pub(super) fn question_text(text: &str, names: &Names) -> Result<Option<Question
     if !text.contains(['{', '}']) {
         return Ok(None);
     }
-    let template: Template = text.parse().map_err(|error| format!("the question `{text}`: {error}"))?;
+    let template: Template =
+        text.parse().map_err(|error| format!("the question `{text}`: {error}"))?;
     let names = Arc::clone(names);
     Ok(Some(Arc::new(move |outputs| {
         let filled = Scope { names: &names, outputs, item: None }.filled(&template, LARGEST);
-        let filled =
-            filled.map_err(|problem| StepError::new(FailureKind::Value, format!("the question: {problem}")))?;
+        let filled = filled.map_err(|problem| {
+            StepError::new(FailureKind::Value, format!("the question: {problem}"))
+        })?;
         Ok(filled.as_str().map_or_else(|| filled.to_string(), ToOwned::to_owned))
     })))
 }

@@ -23,8 +23,8 @@ use crate::dry_run::DryCall;
 use crate::error::{Error, Failure, FailureKind};
 use crate::message::ToolCall;
 use crate::tool::{
-    CallSite, Effects, NodeQuestion, ToolDefinition, ToolRef, ToolsetRef, call_with_approval, invoke_compensable,
-    missing_scope,
+    CallSite, Effects, NodeQuestion, ToolDefinition, ToolRef, ToolsetRef, call_with_approval,
+    invoke_compensable, missing_scope,
 };
 use crate::value::Encoded;
 
@@ -71,7 +71,9 @@ impl Callee {
         match self {
             Self::Tool(tool) => Some(ReferencedDefinition::Tool(Arc::clone(tool.definition()))),
             Self::Fetched(..) => None,
-            Self::Unfetched(toolset, _) => Some(ReferencedDefinition::Unfetched(Arc::clone(toolset.name()))),
+            Self::Unfetched(toolset, _) => {
+                Some(ReferencedDefinition::Unfetched(Arc::clone(toolset.name())))
+            }
             Self::Agent(agent) => Some(ReferencedDefinition::Agent(agent.clone())),
             Self::LinkedAgent(agent) => Some(ReferencedDefinition::Agent(agent.described())),
             Self::Workflow(spec) => Some(ReferencedDefinition::Workflow(Arc::clone(spec))),
@@ -90,7 +92,9 @@ impl Callee {
     /// also counts if it asks a person.
     pub(super) fn writes(&self) -> bool {
         match self {
-            Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().policy.effects == Effects::Write,
+            Self::Tool(tool) | Self::Fetched(_, tool) => {
+                tool.definition().policy.effects == Effects::Write
+            }
             Self::Unfetched(..) => true,
             Self::Agent(agent) => agent.writes(),
             Self::LinkedAgent(agent) => agent.writes(),
@@ -123,14 +127,20 @@ impl Callee {
     /// Returns the settings for the question of a tool's call, if the node consists of it.
     pub(super) fn question_of_call(&self, policy: &mut NodePolicy) -> Option<Arc<NodeQuestion>> {
         let definition = self.definition()?;
-        let question = super::policy::question_of_call(policy, &definition.policy, definition.catalogue_name());
+        let question = super::policy::question_of_call(
+            policy,
+            &definition.policy,
+            definition.catalogue_name(),
+        );
         Some(Arc::new(question))
     }
 
     /// Returns the JSON Schema of the answer. If it is unknown, any value is accepted.
     pub(super) fn output_schema(&self) -> Value {
         match self {
-            Self::Tool(tool) | Self::Fetched(_, tool) => tool.output_schema().unwrap_or(Value::Bool(true)),
+            Self::Tool(tool) | Self::Fetched(_, tool) => {
+                tool.output_schema().unwrap_or(Value::Bool(true))
+            }
             Self::Unfetched(..) => Value::Bool(true),
             Self::Agent(agent) => agent.answer_schema(),
             Self::LinkedAgent(agent) => agent.described().answer_schema(),
@@ -167,7 +177,9 @@ impl Callee {
     /// Returns a description of the callee, or `None` for a registered agent.
     pub(super) fn in_words(&self) -> Option<String> {
         Some(match self {
-            Self::Tool(tool) | Self::Fetched(_, tool) => format!("the tool `{}`", tool.catalogue_name()),
+            Self::Tool(tool) | Self::Fetched(_, tool) => {
+                format!("the tool `{}`", tool.catalogue_name())
+            }
             Self::Unfetched(_, tool) => format!("the tool `{}`", tool.catalogue_name()),
             Self::Workflow(spec) => format!("the workflow `{}`", spec.name),
             Self::LinkedAgent(agent) => format!("the agent `{}`", agent.name()),
@@ -198,9 +210,10 @@ impl Callee {
             // The value of any other mapping is unknown before the call runs.
             return match with {
                 Mapping::First(all) => all.iter().flat_map(|one| self.problems_of(one)).collect(),
-                Mapping::Value(Value::Object(_)) | Mapping::From { .. } | Mapping::Item(_) | Mapping::State { .. } => {
-                    Vec::new()
-                }
+                Mapping::Value(Value::Object(_))
+                | Mapping::From { .. }
+                | Mapping::Item(_)
+                | Mapping::State { .. } => Vec::new(),
                 Mapping::Template(text) if text.only().is_some() => Vec::new(),
                 _ => vec![format!("{what} is given an object")],
             };
@@ -215,7 +228,8 @@ impl Callee {
                 problems.push(format!("{what} has no argument `{name}`{near}"));
             }
         }
-        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let required =
+            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         for name in required.filter(|name| !fields.contains_key(*name)) {
             problems.push(format!("{what} needs `{name}`, which is not given"));
         }
@@ -233,7 +247,11 @@ pub(super) struct Called {
 }
 
 impl Called {
-    pub(super) fn new(callee: Callee, reference: &Reference, bound: &Arc<[ResolvedDependency]>) -> Self {
+    pub(super) fn new(
+        callee: Callee,
+        reference: &Reference,
+        bound: &Arc<[ResolvedDependency]>,
+    ) -> Self {
         Self { callee, gives: reference.gives.clone().map(Arc::new), bound: Arc::clone(bound) }
     }
 
@@ -261,7 +279,9 @@ impl Called {
 /// tool are applied.
 pub(super) fn step(called: Called, given: Given, seen_to: CallSite) -> Step {
     Arc::new(move |cx, outputs| {
-        given.then(cx, outputs, None, called.clone(), move |called, cx, given| called.begun(cx, given, seen_to))
+        given.then(cx, outputs, None, called.clone(), move |called, cx, given| {
+            called.begun(cx, given, seen_to)
+        })
     })
 }
 
@@ -278,7 +298,9 @@ pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: CallSit
     match callee {
         Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given, seen_to)),
         Callee::Fetched(toolset, tool) => {
-            Box::pin(async move { call_tool(now(&toolset, &tool).await?, cx, given, seen_to).await })
+            Box::pin(
+                async move { call_tool(now(&toolset, &tool).await?, cx, given, seen_to).await },
+            )
         }
         Callee::Unfetched(toolset, definition) => Box::pin(async move {
             let tool = named(&toolset, definition.catalogue_name()).await?;
@@ -295,10 +317,15 @@ pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: CallSit
             // The node was built without the policy of the tool, so the call applies it.
             call_tool(tool, cx, given, CallSite::InBranch).await
         }),
-        Callee::Agent(agent) => Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::from_error) }),
+        Callee::Agent(agent) => {
+            Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::from_error) })
+        }
         Callee::LinkedAgent(agent) => Box::pin(async move {
             let asked = agent.asked(given.as_str()).map_err(|error| {
-                StepError::new(FailureKind::from(error.status().as_str()), error.message().to_owned())
+                StepError::new(
+                    FailureKind::from(error.status().as_str()),
+                    error.message().to_owned(),
+                )
             });
             asked?.ask_in(&cx).await.map_err(StepError::from_error)
         }),
@@ -317,7 +344,9 @@ async fn now(toolset: &ToolsetRef, read: &ToolRef) -> Result<ToolRef, StepError>
         true => Ok(tool),
         false => Err(StepError::new(
             FailureKind::Registry,
-            format!("the policy of the tool `{name}` has changed since the workflow was read; start a new run"),
+            format!(
+                "the policy of the tool `{name}` has changed since the workflow was read; start a new run"
+            ),
         )),
     }
 }
@@ -333,23 +362,34 @@ async fn named(toolset: &ToolsetRef, name: &Arc<str>) -> Result<ToolRef, StepErr
     Err(StepError::new(FailureKind::NotFound, gone))
 }
 
-async fn call_tool(tool: ToolRef, cx: Context, given: Encoded, seen_to: CallSite) -> Result<Encoded, StepError> {
+async fn call_tool(
+    tool: ToolRef,
+    cx: Context,
+    given: Encoded,
+    seen_to: CallSite,
+) -> Result<Encoded, StepError> {
     let definition = tool.definition();
     if let Some(failure) = missing_scope(&cx, definition) {
         return Err(StepError::recorded(failure));
     }
     let not_json = |error: &serde_json::Error| {
-        StepError::value(&format!("the answer of `{}` is not JSON", definition.catalogue_name()), error)
+        StepError::value(
+            &format!("the answer of `{}` is not JSON", definition.catalogue_name()),
+            error,
+        )
     };
     if definition.policy.approve {
         // The call asks the person and records itself.
         let function = super::callee::function_of(&tool);
-        let answer = call_with_approval(&tool, function, given.as_str()).await.map_err(StepError::recorded)?;
+        let answer = call_with_approval(&tool, function, given.as_str())
+            .await
+            .map_err(StepError::recorded)?;
         return Encoded::from_json(answer).map_err(|error| not_json(&error));
     }
     let call = ToolCall::new(cx.call_key(), &*definition.name, given.as_str());
     let called = invoke_compensable(&*tool, &cx, &call, cx.grants(), seen_to).await;
-    let result = called.map_err(|error| StepError::recorded(Failure::from(&Error::Store(error))))?;
+    let result =
+        called.map_err(|error| StepError::recorded(Failure::from(&Error::Store(error))))?;
     match result.status.is_success() {
         true => Encoded::from_json(result.output).map_err(|error| not_json(&error)),
         false => Err(StepError::new(FailureKind::from(result.status.as_str()), result.output)),

@@ -25,7 +25,8 @@ pub(super) fn replaced(spec: &Spec, stand_in: StandIn) -> Result<Arc<Spec>> {
     let inputs = spec.nodes.iter().filter(|node| node.kind == NodeKind::Input);
     let inputs: Vec<(String, RawHandle)> = inputs
         .map(|input| {
-            let (name, of) = (input.path.names().to_owned(), (input.type_name.clone(), input.schema.clone()));
+            let (name, of) =
+                (input.path.names().to_owned(), (input.type_name.clone(), input.schema.clone()));
             // The inputs were checked against the types of the replaced workflow.
             let body = Body::Input { fits: ValueCheck::Type(|_| Ok(())) };
             let at = builder.add(Node::new(name.as_str()), NodeKind::Input, Vec::new(), body, of);
@@ -40,23 +41,29 @@ pub(super) fn replaced(spec: &Spec, stand_in: StandIn) -> Result<Arc<Spec>> {
     let output = spec.node(spec.output);
     let of = (output.type_name.clone(), output.schema.clone());
     let reads = inputs.iter().map(|(_, at)| *at).collect();
-    let node = builder.add(Node::new(name), NodeKind::Step, reads, Body::Step(step(inputs, stand_in)), of);
+    let node =
+        builder.add(Node::new(name), NodeKind::Step, reads, Body::Step(step(inputs, stand_in)), of);
     let name = Arc::clone(&spec.name);
     let built = builder.finish(Arc::clone(&name), node).map(Arc::new);
     built.map_err(|problem| Error::Build { what: "workflow", name, problem })
 }
 
 fn step(inputs: Vec<(String, RawHandle)>, stand_in: StandIn) -> Step {
-    let (names, places): (Vec<String>, Vec<NodeIndex>) = inputs.into_iter().map(|(name, at)| (name, at.node)).unzip();
+    let (names, places): (Vec<String>, Vec<NodeIndex>) =
+        inputs.into_iter().map(|(name, at)| (name, at.node)).unzip();
     Arc::new(move |cx: Context, outputs: &dyn Outputs| -> Result<StepFuture, StepError> {
-        let values: Option<Vec<Encoded>> = places.iter().map(|at| outputs.output(*at).cloned()).collect();
+        let values: Option<Vec<Encoded>> =
+            places.iter().map(|at| outputs.output(*at).cloned()).collect();
         let values = values.ok_or_else(StepError::read_too_early)?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (input, stand_in) = (to_object(&names, &values), stand_in.clone());
         Ok(Box::pin(async move {
             match stand_in.call(input.as_str(), cx.path().parent().as_ref()).await {
                 Ok(output) => Encoded::from_json(output.into_json()).map_err(|error| {
-                    StepError::value(&format!("what replaces `{}` gave no JSON", stand_in.name), &error)
+                    StepError::value(
+                        &format!("what replaces `{}` gave no JSON", stand_in.name),
+                        &error,
+                    )
                 }),
                 Err(ReplacedError { error, value }) => {
                     let failure = Failure::new(error.status().as_str(), error.message());

@@ -26,7 +26,11 @@ use crate::event::RunTerms;
 ///
 /// As JSON and in documents it is an object: `{"max_llm_calls": 20, "timeout_ms": 60000}`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, expecting = "limits, such as {\"max_llm_calls\": 20, \"timeout_ms\": 60000}")]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "limits, such as {\"max_llm_calls\": 20, \"timeout_ms\": 60000}"
+)]
 #[doc(alias = "ExecutionConfig")]
 #[doc(alias = "with_config")]
 #[non_exhaustive]

@@ -16,12 +16,16 @@ pub(super) const FIELDS: &str = "*";
 /// # Errors
 /// A message, if the part that `*` saves is not an object, or if a field has a name that is not a
 /// valid key.
-pub(super) fn saved_of(saves: &BTreeMap<String, String>, output: &Encoded) -> Result<Vec<(String, Encoded)>, String> {
+pub(super) fn saved_of(
+    saves: &BTreeMap<String, String>,
+    output: &Encoded,
+) -> Result<Vec<(String, Encoded)>, String> {
     // Whole outputs are copied without parsing them.
     if saves.iter().all(|(key, at)| at.is_empty() && key != FIELDS) {
         return Ok(saves.keys().map(|key| (key.clone(), output.clone())).collect());
     }
-    let whole: Value = output.decode().map_err(|error| format!("the output is not JSON: {error}"))?;
+    let whole: Value =
+        output.decode().map_err(|error| format!("the output is not JSON: {error}"))?;
     let mut values: BTreeMap<&str, &Value> = BTreeMap::new();
     // `*` comes first in the order of the map, so keys that are named overwrite the fields.
     for (key, at) in saves {
@@ -36,7 +40,9 @@ pub(super) fn saved_of(saves: &BTreeMap<String, String>, output: &Encoded) -> Re
                 }
             }
             (Some(other), FIELDS) => {
-                return Err(format!("its output is saved field by field, and `{at}` of it is not an object: {other}"));
+                return Err(format!(
+                    "its output is saved field by field, and `{at}` of it is not an object: {other}"
+                ));
             }
             (Some(value), key) => drop(values.insert(key, value)),
         }

@@ -18,7 +18,10 @@ use super::taken_arms::ExclusiveNodes;
 
 /// Returns a problem for each key that may be saved twice at the same time. Only known callees
 /// count. Nodes must read and follow only nodes above them.
-pub(super) fn check_save_conflicts(nodes: &[PlanNode], sets: &BTreeMap<NodeIndex, ArmSets>) -> Vec<String> {
+pub(super) fn check_save_conflicts(
+    nodes: &[PlanNode],
+    sets: &BTreeMap<NodeIndex, ArmSets>,
+) -> Vec<String> {
     let mut of_key: BTreeMap<Arc<str>, Vec<NodeIndex>> = BTreeMap::new();
     let mut problems = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
@@ -26,7 +29,9 @@ pub(super) fn check_save_conflicts(nodes: &[PlanNode], sets: &BTreeMap<NodeIndex
             if node.kind == NodeKind::Map && !node.saves.contains_key(&*key) {
                 let remedy = match node.does {
                     Some(_) => "map over what saves nothing, and save the list of its answers",
-                    None => "return the answers and save their list, or let one item follow the other, in a `for` loop",
+                    None => {
+                        "return the answers and save their list, or let one item follow the other, in a `for` loop"
+                    }
                 };
                 problems.push(format!(
                     "the items of `{}` run at the same time, and each of them saves `{key}` in the state; {remedy}",
@@ -48,7 +53,9 @@ pub(super) fn check_save_conflicts(nodes: &[PlanNode], sets: &BTreeMap<NodeIndex
     let mut arms = ExclusiveNodes::new(nodes, &savers, sets);
     for (key, of_key) in of_key {
         let number = |node: &NodeIndex| savers.binary_search(node).ok();
-        if let Some((first, second)) = first_concurrent_pair(of_key.iter().filter_map(number), &waits, &mut arms) {
+        if let Some((first, second)) =
+            first_concurrent_pair(of_key.iter().filter_map(number), &waits, &mut arms)
+        {
             let [first, second] = [first, second].map(|saver| &nodes[savers[saver] as usize]);
             let wait = match second.does {
                 Some(_) => "let an edge lead from the first to the second",
@@ -121,7 +128,8 @@ fn needs_all(node: &PlanNode) -> bool {
 
 /// Returns for each saver the earlier savers that must end before it begins, all by number.
 fn earlier_savers(nodes: &[PlanNode], savers: &[NodeIndex]) -> BitRows {
-    let (mut all, mut of_savers) = (BitRows::new(nodes.len(), savers.len()), BitRows::new(savers.len(), savers.len()));
+    let (mut all, mut of_savers) =
+        (BitRows::new(nodes.len(), savers.len()), BitRows::new(savers.len(), savers.len()));
     let add = |all: &BitRows, own: &mut BitSet, above: NodeIndex| {
         own.add(all.row(above as usize));
         savers.binary_search(&above).into_iter().for_each(|number| own.insert(number));

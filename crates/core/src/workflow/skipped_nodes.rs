@@ -11,8 +11,10 @@ use super::spec::{NodeIndex, PlanNode};
 /// Records for each node that is decided on why it cannot be skipped, if there is a reason. Call it
 /// when all nodes are known.
 pub(super) fn record_why_needed(nodes: &[PlanNode], output: NodeIndex) {
-    let decided = || (0..).zip(nodes).filter_map(|(at, node)| Some((at, node, node.decided.as_ref()?)));
-    let names: HashMap<String, NodeIndex> = decided().map(|(at, node, _)| (node.path.to_string(), at)).collect();
+    let decided =
+        || (0..).zip(nodes).filter_map(|(at, node)| Some((at, node, node.decided.as_ref()?)));
+    let names: HashMap<String, NodeIndex> =
+        decided().map(|(at, node, _)| (node.path.to_string(), at)).collect();
     if names.is_empty() {
         return;
     }

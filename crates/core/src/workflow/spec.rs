@@ -39,23 +39,28 @@ use crate::value::Encoded;
 pub(crate) type StepFuture = BoxFuture<'static, Result<Encoded, StepError>>;
 
 /// A step: makes its future from the outputs that it reads.
-pub(crate) type Step = Arc<dyn Fn(Context, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
+pub(crate) type Step =
+    Arc<dyn Fn(Context, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
 
 /// A step for one item of a map, or for one round of a repetition, which gets the last output.
-pub(crate) type ItemStep = Arc<dyn Fn(Context, &Encoded, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
+pub(crate) type ItemStep =
+    Arc<dyn Fn(Context, &Encoded, &dyn Outputs) -> Result<StepFuture, StepError> + Send + Sync>;
 
 /// Returns the context of a value's node, for an expression that uses one.
 pub(crate) type ContextOf<'a> = &'a dyn Fn() -> Context;
 
 /// A value that is computed from outputs at once. It is computed once in a run, and the result is
 /// recorded.
-pub(crate) type Pure = Arc<dyn Fn(&dyn Outputs, ContextOf<'_>) -> Result<Encoded, StepError> + Send + Sync>;
+pub(crate) type Pure =
+    Arc<dyn Fn(&dyn Outputs, ContextOf<'_>) -> Result<Encoded, StepError> + Send + Sync>;
 
 /// Makes the question of a gate.
-pub(crate) type Question = Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, StepError> + Send + Sync>;
+pub(crate) type Question =
+    Arc<dyn Fn(&dyn Outputs) -> Result<ApprovalRequest, StepError> + Send + Sync>;
 
 /// Makes the text of a question from outputs.
-pub(crate) type QuestionTextFn = Arc<dyn Fn(&dyn Outputs) -> Result<String, StepError> + Send + Sync>;
+pub(crate) type QuestionTextFn =
+    Arc<dyn Fn(&dyn Outputs) -> Result<String, StepError> + Send + Sync>;
 
 /// Makes the value that a question shows. Returns `None` if a part of it cannot be read while the
 /// question is asked.
@@ -319,7 +324,8 @@ impl Spec {
         // A node that begins with some of its edges must be considered whenever one of them is
         // decided.
         let mut chances = Vec::new();
-        for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.begins.waits_for_all()) {
+        for (at, node) in nodes.iter().enumerate().filter(|(_, node)| !node.begins.waits_for_all())
+        {
             let at = NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX);
             chances.extend(node.entries.iter().map(|entry| (entry.from, at)));
         }
@@ -441,7 +447,9 @@ impl Spec {
             _ => None,
         });
         inputs.zip(values).try_for_each(|((name, fits), value)| {
-            fits.check(value).map_err(|error| format!("the input `{name}` does not fit: {error}; `{value}` was given"))
+            fits.check(value).map_err(|error| {
+                format!("the input `{name}` does not fit: {error}; `{value}` was given")
+            })
         })
     }
 
@@ -471,7 +479,10 @@ impl Spec {
     /// open.
     pub(crate) fn chances(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> + '_ {
         let from = self.chances.partition_point(|(before, _)| *before < node);
-        self.chances[from..].iter().take_while(move |(before, _)| *before == node).map(|(_, after)| *after)
+        self.chances[from..]
+            .iter()
+            .take_while(move |(before, _)| *before == node)
+            .map(|(_, after)| *after)
     }
 
     pub(crate) fn has_early_followers(&self) -> bool {
@@ -513,7 +524,8 @@ impl PlanNode {
     /// Returns the number of awaited nodes, counted as often as they occur.
     pub(crate) fn awaited_count(&self) -> u32 {
         let entries = if self.begins.waits_for_all() { self.entries.len() } else { 0 };
-        let all = self.reads.len() + self.after.len() + entries + usize::from(self.unless.is_some());
+        let all =
+            self.reads.len() + self.after.len() + entries + usize::from(self.unless.is_some());
         u32::try_from(all).unwrap_or(u32::MAX)
     }
 
@@ -524,7 +536,9 @@ impl PlanNode {
             Body::Race(branches) | Body::Fallback(branches) => branches.as_slice(),
             _ => &[],
         };
-        let named = branches.iter().filter_map(|branch| Some((Some(&*branch.name), branch.inner.as_ref()?)));
+        let named = branches
+            .iter()
+            .filter_map(|branch| Some((Some(&*branch.name), branch.inner.as_ref()?)));
         self.inner.iter().map(|inner| (None, inner)).chain(named)
     }
 }
@@ -539,7 +553,10 @@ impl Body {
 
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spec").field("name", &self.name).field("nodes", &self.nodes.len()).finish_non_exhaustive()
+        f.debug_struct("Spec")
+            .field("name", &self.name)
+            .field("nodes", &self.nodes.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -11,7 +11,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{
-    BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque, btree_map, btree_set, hash_map, hash_set, vec_deque,
+    BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque, btree_map, btree_set, hash_map,
+    hash_set, vec_deque,
 };
 use std::ffi::{OsStr, OsString};
 use std::iter;

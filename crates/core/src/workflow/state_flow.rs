@@ -34,11 +34,14 @@ struct Change {
 
 impl Change {
     fn of_node(node: &PlanNode) -> Self {
-        let mut change = Self { saves: saved_keys(node), removes: Keys::new(), removes_others: false };
+        let mut change =
+            Self { saves: saved_keys(node), removes: Keys::new(), removes_others: false };
         for transform in node.does.iter().flat_map(|does| does.transforms()) {
             let removed: Vec<Arc<str>> = match transform {
                 StateTransform::Drop(keys) => keys.iter().map(|key| key.as_str().into()).collect(),
-                StateTransform::Rename(keys) => keys.keys().map(|key| key.as_str().into()).collect(),
+                StateTransform::Rename(keys) => {
+                    keys.keys().map(|key| key.as_str().into()).collect()
+                }
                 StateTransform::Pick(keys) => {
                     change.removes_others = true;
                     change.saves.retain(|key| keys.contains(&**key));
@@ -70,14 +73,16 @@ pub(super) fn reads(spec: &Spec, node: &PlanNode) -> Vec<DryStateRead> {
     let names: HashSet<&str> = spec.nodes.iter().map(|node| node.path.names()).collect();
     let is_node: IsNode<'_> = &|name| names.contains(name);
     let needed: BTreeSet<&str> = needed_keys(node, is_node).into_iter().collect();
-    let asked = node.question_template().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default();
+    let asked =
+        node.question_template().map(|text| state_keys_of_text(text, is_node)).unwrap_or_default();
     let own = node.does.iter().flat_map(|does| does.state_keys(is_node)).chain(asked);
     let conditions = node.entries.iter().filter_map(|entry| match &entry.when {
         When::Holds(condition) => Some(&condition.condition),
         _ => None,
     });
     let of_edges = conditions.flat_map(|condition| condition.state_keys(is_node));
-    let all: BTreeSet<&str> = own.chain(of_edges).map(|(key, _)| key).chain(needed.iter().copied()).collect();
+    let all: BTreeSet<&str> =
+        own.chain(of_edges).map(|(key, _)| key).chain(needed.iter().copied()).collect();
     let read = |key: &str| DryStateRead { key: key.into(), optional: !needed.contains(key) };
     all.into_iter().filter(|key| !key.is_empty()).map(read).collect()
 }
@@ -90,14 +95,16 @@ pub(super) fn saves(node: &PlanNode) -> Vec<Arc<str>> {
 
 /// Returns the keys that a node, or an edge to it, requires.
 fn needed_keys<'n>(node: &'n PlanNode, is_node: IsNode<'_>) -> Vec<&'n str> {
-    let mut needed = node.question_template().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default();
+    let mut needed =
+        node.question_template().map(|text| needed_keys_of_text(text, is_node)).unwrap_or_default();
     for does in node.does.iter() {
         needed.extend(does.needed_keys(is_node));
         does.conditions().for_each(|condition| add_needed(condition, is_node, &mut needed));
         // A transform sees the changes of the transforms before it in the same node.
         let mut set: Vec<&str> = Vec::new();
         for transform in does.transforms() {
-            let of_texts = transform.placeholders().filter(|(_, placeholder)| !placeholder.is_optional());
+            let of_texts =
+                transform.placeholders().filter(|(_, placeholder)| !placeholder.is_optional());
             needed.extend(of_texts.map(|(key, _)| key).filter(|key| !set.contains(key)));
             set.extend(transform.set_keys());
         }
@@ -120,7 +127,9 @@ fn add_needed<'c>(condition: &'c Condition, is_node: IsNode<'_>, needed: &mut Ve
         }
         // The expression itself tests if the key exists.
         Condition::Cel(expression) if expression.to_string().contains("has(") => {}
-        Condition::Cel(_) => needed.extend(condition.state_keys(is_node).into_iter().map(|(key, _)| key)),
+        Condition::Cel(_) => {
+            needed.extend(condition.state_keys(is_node).into_iter().map(|(key, _)| key));
+        }
         Condition::Exists(_) => {}
         Condition::Not(other) => add_needed(other, is_node, needed),
         // The first one may decide, so the others need not be evaluated.
@@ -173,7 +182,11 @@ pub(super) fn check_unsaved_reads(spec: &Spec, given: &Keys) -> Result<()> {
             let problem = format!("the node `{node}` cannot run: {problem}");
             return Err(Error::Build { what: "workflow", name: Arc::clone(&spec.name), problem });
         }
-        tracing::warn!(workflow = &*spec.name, node = &*node, "a node of the workflow may fail: {problem}");
+        tracing::warn!(
+            workflow = &*spec.name,
+            node = &*node,
+            "a node of the workflow may fail: {problem}"
+        );
     }
     Ok(())
 }
@@ -184,7 +197,8 @@ fn unsaved_reads_within(spec: &Spec, within: &Within<'_>) -> Vec<UnsavedRead> {
     let mut found = Vec::new();
     for (at, node) in (0..).zip(&spec.nodes) {
         let reads = reads(spec, node);
-        let bodies: Vec<&Arc<Spec>> = node.bodies().map(|(_, body)| body).chain(called(node)).collect();
+        let bodies: Vec<&Arc<Spec>> =
+            node.bodies().map(|(_, body)| body).chain(called(node)).collect();
         // A node that saves fields with unknown names may save any key.
         if saves_any || reads.is_empty() && bodies.is_empty() {
             continue;
@@ -194,14 +208,18 @@ fn unsaved_reads_within(spec: &Spec, within: &Within<'_>) -> Vec<UnsavedRead> {
         let is_certain = within.is_certain && fails_with(spec, at);
         let is_needed = |read: &&DryStateRead| {
             let owner = StateOwner::split(&read.key).0;
-            !read.optional && matches!(owner, StateOwner::Session | StateOwner::Temp) && !there.contains(&read.key)
+            !read.optional
+                && matches!(owner, StateOwner::Session | StateOwner::Temp)
+                && !there.contains(&read.key)
         };
         for read in reads.iter().filter(is_needed) {
-            let issue = DryIssue { node: name.as_str().into(), problem: missing(&read.key, &there) };
+            let issue =
+                DryIssue { node: name.as_str().into(), problem: missing(&read.key, &there) };
             let may_be_set = may_be_set(spec, &changes, within.may_be_set, (at, &read.key));
             found.push(UnsavedRead { issue, may_be_set, is_certain });
         }
-        let may_be_set = within.may_be_set || spec.all_before(at).any(|before| runs_code(spec.node(before)));
+        let may_be_set =
+            within.may_be_set || spec.all_before(at).any(|before| runs_code(spec.node(before)));
         for body in bodies {
             // The body may have no items or rounds, so its failure is not certain.
             let path = format!("{name}/");
@@ -219,10 +237,13 @@ fn fails_with(spec: &Spec, at: NodeIndex) -> bool {
         node.guard().is_none() && node.unless.is_none() && node.begins.is_all() && is_unconditional
     };
     let node = spec.node(at);
-    let decides_itself = node.policy.on_error == OnError::Fail && !node.has_rescue && node.decided.is_none();
+    let decides_itself =
+        node.policy.on_error == OnError::Fail && !node.has_rescue && node.decided.is_none();
     // Another branch may succeed, and a list may have no items.
-    let is_one_call =
-        !matches!(node.does.as_deref(), Some(GraphBody::Race(_) | GraphBody::Fallback(_) | GraphBody::Map { .. }));
+    let is_one_call = !matches!(
+        node.does.as_deref(),
+        Some(GraphBody::Race(_) | GraphBody::Fallback(_) | GraphBody::Map { .. })
+    );
     // Another node may end the workflow first.
     decides_itself
         && is_one_call
@@ -233,7 +254,9 @@ fn fails_with(spec: &Spec, at: NodeIndex) -> bool {
 /// Returns true if a node runs code, which may set any key.
 fn runs_code(node: &PlanNode) -> bool {
     match node.does.as_deref() {
-        Some(GraphBody::Value(_) | GraphBody::Transform(_) | GraphBody::Route(_) | GraphBody::Ask(_)) => false,
+        Some(
+            GraphBody::Value(_) | GraphBody::Transform(_) | GraphBody::Route(_) | GraphBody::Ask(_),
+        ) => false,
         Some(_) => true,
         None => !matches!(node.kind, NodeKind::Input | NodeKind::Join | NodeKind::Gate),
     }
@@ -243,8 +266,11 @@ fn runs_code(node: &PlanNode) -> bool {
 /// is the same flag for the nodes above the plan.
 fn may_be_set(spec: &Spec, changes: &[Change], before: bool, (at, key): (NodeIndex, &str)) -> bool {
     let above: Vec<NodeIndex> = spec.all_before(at).collect();
-    let removers: Vec<NodeIndex> = above.iter().copied().filter(|at| changes[*at as usize].removes(key)).collect();
-    let is_removed = |code: NodeIndex| removers.iter().any(|at| spec.all_before(*at).any(|before| before == code));
+    let removers: Vec<NodeIndex> =
+        above.iter().copied().filter(|at| changes[*at as usize].removes(key)).collect();
+    let is_removed = |code: NodeIndex| {
+        removers.iter().any(|at| spec.all_before(*at).any(|before| before == code))
+    };
     let code = above.iter().copied().filter(|at| runs_code(spec.node(*at)));
     before && removers.is_empty() || code.into_iter().any(|code| !is_removed(code))
 }
@@ -282,7 +308,8 @@ fn keys_before(spec: &Spec, changes: &[Change], given: &Keys, node: NodeIndex) -
     }
     for saver in &above {
         for key in &changes[*saver as usize].saves {
-            let is_after = |remover: &NodeIndex| spec.all_before(*remover).any(|before| before == *saver);
+            let is_after =
+                |remover: &NodeIndex| spec.all_before(*remover).any(|before| before == *saver);
             if !removers.iter().any(|at| changes[*at as usize].removes(key) && is_after(at)) {
                 there.insert(Arc::clone(key));
             }

@@ -42,7 +42,10 @@ pub(super) fn problem_in_edge(key: &str) -> Option<String> {
 }
 
 /// Checks a key that a step reads. A step can wait for the store.
-#[cfg_attr(not(feature = "dynamic"), allow(dead_code, reason = "graphs are executed with the feature `dynamic`"))]
+#[cfg_attr(
+    not(feature = "dynamic"),
+    allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
+)]
 pub(super) fn problem_in_step(key: &str) -> Option<String> {
     problem_of_read(key)
 }

@@ -110,7 +110,8 @@ impl StepError {
 
 /// Runs code of the user. A panic becomes a failure of the step.
 pub(crate) fn caught<T>(act: impl FnOnce() -> Result<T, StepError>) -> Result<T, StepError> {
-    std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(StepError::panicked(&*panic)))
+    std::panic::catch_unwind(AssertUnwindSafe(act))
+        .unwrap_or_else(|panic| Err(StepError::panicked(&*panic)))
 }
 
 /// Returns the failure of the first [`Error`] or [`ModelError`] among an error and its sources.

@@ -74,7 +74,10 @@ fn at_once(step: StepFuture) -> Result<Encoded, StepError> {
     // A body that waits for nothing is ready at the first poll.
     match pin!(step).poll(&mut std::task::Context::from_waker(Waker::noop())) {
         Poll::Ready(ended) => ended,
-        Poll::Pending => Err(StepError::new(FailureKind::Value, "a value waits for something; write it as a step")),
+        Poll::Pending => Err(StepError::new(
+            FailureKind::Value,
+            "a value waits for something; write it as a step",
+        )),
     }
 }
 
@@ -110,7 +113,12 @@ impl<'b, E: 'static> Steps<'b, E> {
         F: Future<Output = Result<O, E>> + Send + 'static,
     {
         let node = node.calling(find_callees(&body));
-        self.builder.push(node, NodeKind::Step, reads.handles(), Body::Step(made(self.of, reads, body)))
+        self.builder.push(
+            node,
+            NodeKind::Step,
+            reads.handles(),
+            Body::Step(made(self.of, reads, body)),
+        )
     }
 
     /// Adds a step without `?`.
@@ -181,7 +189,13 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.computed(NodeKind::Value, node.checking(), reads, body)
     }
 
-    pub(super) fn computed<R, O, B, F>(&mut self, kind: NodeKind, node: Node, reads: R, body: B) -> Handle<O>
+    pub(super) fn computed<R, O, B, F>(
+        &mut self,
+        kind: NodeKind,
+        node: Node,
+        reads: R,
+        body: B,
+    ) -> Handle<O>
     where
         R: Reads,
         O: NodeValue,
@@ -210,7 +224,10 @@ impl<'b, E: 'static> Steps<'b, E> {
         self.builder.route(node, arms.iter().copied(), reads, move |values| {
             let chosen = pick(values).map_err(of)?;
             names.iter().position(|arm| *arm == chosen).ok_or_else(|| {
-                StepError::new(FailureKind::Value, format!("the router chose `{chosen}`, which is not one of its arms"))
+                StepError::new(
+                    FailureKind::Value,
+                    format!("the router chose `{chosen}`, which is not one of its arms"),
+                )
             })
         })
     }
@@ -236,7 +253,11 @@ impl<'b, E: 'static> Steps<'b, E> {
     }
 
     /// Adds nodes that run only if no return was reached before.
-    pub fn unless<O>(&mut self, returned: Returned, nodes: impl FnOnce(&mut Steps<'_, E>) -> Handle<O>) -> Handle<O> {
+    pub fn unless<O>(
+        &mut self,
+        returned: Returned,
+        nodes: impl FnOnce(&mut Steps<'_, E>) -> Handle<O>,
+    ) -> Handle<O> {
         let of = self.of;
         self.builder.unless(returned.0, |builder| nodes(&mut Steps { builder, of }))
     }
@@ -296,7 +317,9 @@ impl<'b, E: 'static> Steps<'b, E> {
         O: NodeValue,
     {
         let of = self.of;
-        let inner = self.builder.inner(name, None, reads, |builder, _, reads| nodes(&mut Steps { builder, of }, reads));
+        let inner = self
+            .builder
+            .inner(name, None, reads, |builder, _, reads| nodes(&mut Steps { builder, of }, reads));
         let step = match &inner {
             Some(inner) => inner_step(inner, reads.handles()),
             None => unbuilt(),
@@ -328,7 +351,13 @@ impl<'b, E: 'static> Steps<'b, E> {
         }
     }
 
-    pub fn map<I, R, O, B, F>(&mut self, node: Node, items: Handle<Vec<I>>, reads: R, body: B) -> Handle<Vec<O>>
+    pub fn map<I, R, O, B, F>(
+        &mut self,
+        node: Node,
+        items: Handle<Vec<I>>,
+        reads: R,
+        body: B,
+    ) -> Handle<Vec<O>>
     where
         I: NodeValue,
         R: Reads,
@@ -427,11 +456,12 @@ impl<'b, E: 'static> Steps<'b, E> {
     {
         let of = self.of;
         let described = (item, (std::any::type_name::<I>().into(), NodeSchema::for_type::<I>()));
-        let inner = self.builder.inner(node.name(), Some(described), reads, |builder, item, reads| {
-            // The item is described above, so it is always present.
-            let item = Handle::from_raw(item.unwrap_or(RawHandle::nowhere()));
-            nodes(&mut Steps { builder, of }, item, reads)
-        });
+        let inner =
+            self.builder.inner(node.name(), Some(described), reads, |builder, item, reads| {
+                // The item is described above, so it is always present.
+                let item = Handle::from_raw(item.unwrap_or(RawHandle::nowhere()));
+                nodes(&mut Steps { builder, of }, item, reads)
+            });
         let step = match &inner {
             Some(inner) => inner_item_step(inner, reads.handles()),
             None => placeholder_item_step(),
@@ -451,7 +481,12 @@ where
     Arc::new(move |cx, outputs| Ok(ended(body(StepArgs::run(cx, load(&reads, outputs)?)), of)))
 }
 
-fn make_item_step<I, R, O, E, B, F>(of: fn(E) -> StepError, reads: R, what: &'static str, body: B) -> ItemStep
+fn make_item_step<I, R, O, E, B, F>(
+    of: fn(E) -> StepError,
+    reads: R,
+    what: &'static str,
+    body: B,
+) -> ItemStep
 where
     I: NodeValue,
     R: Reads,
@@ -473,5 +508,7 @@ fn unbuilt() -> Step {
 }
 
 fn placeholder_item_step() -> ItemStep {
-    Arc::new(|_, _, _| Err(StepError::new(FailureKind::Build, "the body of this node has a problem")))
+    Arc::new(|_, _, _| {
+        Err(StepError::new(FailureKind::Build, "the body of this node has a problem"))
+    })
 }

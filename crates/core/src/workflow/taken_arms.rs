@@ -43,8 +43,12 @@ pub(super) fn check_reachability(
         let begins = begins(nodes, cases);
         let with_most = BitSet::of(count, most.clone());
         // A node may begin with some of the largest sets, or with each of them.
-        let with_some = |at: usize| begins.row(at).iter().zip(with_most.words()).any(|(of, most)| of & most != 0);
-        let with_all = |at: usize| begins.row(at).iter().zip(with_most.words()).all(|(of, most)| !of & most == 0);
+        let with_some = |at: usize| {
+            begins.row(at).iter().zip(with_most.words()).any(|(of, most)| of & most != 0)
+        };
+        let with_all = |at: usize| {
+            begins.row(at).iter().zip(with_most.words()).all(|(of, most)| !of & most == 0)
+        };
         let before = |at: usize| has(begins.row(at), 0);
         let never = |at: usize| before(at) && !most.is_empty() && !with_some(at);
         let waits_for_never = |node: &PlanNode| needs_of(node).any(|before| never(before as usize));
@@ -53,15 +57,19 @@ pub(super) fn check_reachability(
         let is_first = |at: usize| never(at) && !waits_for_never(&nodes[at]);
         // A deciding node usually has the edges of the node that it decides on. That node reports
         // the problem.
-        let is_said = |about: &str| nodes.iter().position(|node| *node.path.names() == *about).is_some_and(is_first);
+        let is_said = |about: &str| {
+            nodes.iter().position(|node| *node.path.names() == *about).is_some_and(is_first)
+        };
         let is_own = |at: usize| !nodes[at].decides.as_deref().is_some_and(is_said);
         let first = nodes.iter().enumerate().filter(|(at, _)| is_first(*at) && is_own(*at));
         for (at, of) in first {
-            let mut needs: Vec<NodeIndex> = needs_of(of).filter(|before| !with_all(*before as usize)).collect();
+            let mut needs: Vec<NodeIndex> =
+                needs_of(of).filter(|before| !with_all(*before as usize)).collect();
             needs.sort_unstable();
             needs.dedup();
             let is_never_taken = |entry: &&Entry| {
-                entry.from == *router && matches!(entry.when, When::Arm(arm) if !ever_taken.contains(arm as usize))
+                entry.from == *router
+                    && matches!(entry.when, When::Arm(arm) if !ever_taken.contains(arm as usize))
             };
             problems.push(match of.entries.iter().find(is_never_taken) {
                 Some(Entry { when: When::Arm(arm), .. }) => format!(
@@ -85,7 +93,12 @@ pub(super) fn check_reachability(
             let name = |case: usize| format!("`{}`", arms[least[case - most.end].0]);
             let names: Vec<String> = lost.iter().map(name).collect();
             let begins = |at: NodeIndex| has(begins.row(at as usize), first);
-            problems.push(no_output(nodes, output, begins, &format!("`{}` takes {}", node.path, names.join(" or "))));
+            problems.push(no_output(
+                nodes,
+                output,
+                begins,
+                &format!("`{}` takes {}", node.path, names.join(" or ")),
+            ));
         }
     }
     problems
@@ -112,7 +125,11 @@ struct NodesByArmSet {
 }
 
 impl<'n> ExclusiveNodes<'n> {
-    pub(super) fn new(nodes: &'n [PlanNode], of: &'n [NodeIndex], sets: &'n BTreeMap<NodeIndex, ArmSets>) -> Self {
+    pub(super) fn new(
+        nodes: &'n [PlanNode],
+        of: &'n [NodeIndex],
+        sets: &'n BTreeMap<NodeIndex, ArmSets>,
+    ) -> Self {
         let mut cases = ArmAssumptions::new(of.len());
         for (case, node) in of.iter().enumerate() {
             arms_required_by(nodes, *node)
@@ -152,11 +169,15 @@ impl NodesByArmSet {
     fn new(nodes: &[PlanNode], of: &[NodeIndex], router: NodeIndex, sets: &ArmSets) -> Self {
         let count = sets.most.len();
         let mut cases = ArmAssumptions::new(count);
-        sets.most.iter().enumerate().for_each(|(case, taken)| cases.assume(router, case, taken.iter()));
+        sets.most
+            .iter()
+            .enumerate()
+            .for_each(|(case, taken)| cases.assume(router, case, taken.iter()));
         // A node that begins without the router begins with each set.
         let sets = rows_of(&begins(nodes, cases), of, count);
         let mut with = vec![BitSet::none(of.len()); count];
-        (0..of.len()).for_each(|node| numbers(sets.row(node)).for_each(|set| with[set].insert(node)));
+        (0..of.len())
+            .for_each(|node| numbers(sets.row(node)).for_each(|set| with[set].insert(node)));
         let mut nodes = BitRows::new(count, of.len());
         with.iter().for_each(|with| nodes.push(with.words()));
         Self { sets, nodes }
@@ -280,7 +301,8 @@ fn begins(nodes: &[PlanNode], mut cases: ArmAssumptions) -> BitRows {
 
 fn never_begins(nodes: &[PlanNode], at: usize, router: NodeIndex, needs: &[NodeIndex]) -> String {
     let node = &nodes[at];
-    let names: Vec<String> = needs.iter().map(|need| format!("`{}`", nodes[*need as usize].path)).collect();
+    let names: Vec<String> =
+        needs.iter().map(|need| format!("`{}`", nodes[*need as usize].path)).collect();
     let needs = match names.is_empty() {
         true => String::new(),
         false => format!(", which are {}", names.join(" and ")),
@@ -301,10 +323,16 @@ fn never_begins(nodes: &[PlanNode], at: usize, router: NodeIndex, needs: &[NodeI
     )
 }
 
-fn no_output(nodes: &[PlanNode], output: NodeIndex, begins: impl Fn(NodeIndex) -> bool, when: &str) -> String {
+fn no_output(
+    nodes: &[PlanNode],
+    output: NodeIndex,
+    begins: impl Fn(NodeIndex) -> bool,
+    when: &str,
+) -> String {
     let node = &nodes[output as usize];
     let (path, is_data) = (&node.path, node.does.is_some());
-    let missing = node.reads.iter().find(|read| !begins(**read)).filter(|_| !matches!(node.body, Body::Join));
+    let missing =
+        node.reads.iter().find(|read| !begins(**read)).filter(|_| !matches!(node.body, Body::Join));
     let (why, remedy) = match (missing, &node.body) {
         (Some(read), _) => (
             format!("`{path}` reads `{}`, which is skipped then", nodes[*read as usize].path),
@@ -314,9 +342,10 @@ fn no_output(nodes: &[PlanNode], output: NodeIndex, begins: impl Fn(NodeIndex) -
                 "put the arms together with `join`, or read it with `optional()`"
             },
         ),
-        (None, Body::Join) => {
-            (format!("no arm that `{path}` puts together is taken then"), "give `join` the end of each arm")
-        }
+        (None, Body::Join) => (
+            format!("no arm that `{path}` puts together is taken then"),
+            "give `join` the end of each arm",
+        ),
         (None, _) if node.entries.len() < 2 => (
             format!("`{path}` is skipped then"),
             if is_data {
@@ -327,7 +356,11 @@ fn no_output(nodes: &[PlanNode], output: NodeIndex, begins: impl Fn(NodeIndex) -
         ),
         (None, _) => (
             format!("`{path}` needs more edges than are taken then"),
-            if is_data { "let it begin with `\"begins\": \"any\"`" } else { "let it begin with `Begins::Any`" },
+            if is_data {
+                "let it begin with `\"begins\": \"any\"`"
+            } else {
+                "let it begin with `Begins::Any`"
+            },
         ),
     };
     let ends = if is_data { "`\"ends\": true`" } else { "`Node::ends`" };

@@ -12,14 +12,21 @@ fn problem_of(node: &PlanNode) -> Option<String> {
     let path = &node.path;
     if matches!(
         node.kind,
-        NodeKind::Input | NodeKind::Value | NodeKind::Join | NodeKind::Router | NodeKind::Gate | NodeKind::Check
+        NodeKind::Input
+            | NodeKind::Value
+            | NodeKind::Join
+            | NodeKind::Router
+            | NodeKind::Gate
+            | NodeKind::Check
     ) {
         return Some(format!(
             "`{path}` is a tap, and it is not a step: a value, a choice or a question saves nothing in any case; remove `tap`"
         ));
     }
     if !node.saves.is_empty() || is_transform(node) {
-        return Some(format!("`{path}` is a tap, and it changes the state itself; remove `tap`, or what it saves"));
+        return Some(format!(
+            "`{path}` is a tap, and it changes the state itself; remove `tap`, or what it saves"
+        ));
     }
     let key = callee::saved_keys(node).into_iter().next()?;
     Some(format!(

@@ -20,8 +20,10 @@ pub(super) fn step(transforms: &[StateTransform]) -> Step {
 
 async fn made(cx: &Context, transforms: &[StateTransform]) -> Result<Encoded, StepError> {
     let set = cx.transformed(transforms).await.map_err(StepError::from_error)?;
-    let unwritten = |error: serde_json::Error| StepError::new(FailureKind::Value, error.to_string());
-    let fields = set.iter().map(|(key, value)| Ok((key.clone(), value.decode().map_err(unwritten)?)));
+    let unwritten =
+        |error: serde_json::Error| StepError::new(FailureKind::Value, error.to_string());
+    let fields =
+        set.iter().map(|(key, value)| Ok((key.clone(), value.decode().map_err(unwritten)?)));
     let fields = fields.collect::<Result<serde_json::Map<_, _>, StepError>>()?;
     Encoded::new(&fields).map_err(unwritten)
 }

@@ -72,7 +72,9 @@ fn add_reference(referenced: &ReferencedDefinition, seen: &mut Seen, definition:
         ReferencedDefinition::Tool(tool) => definition.add_tool(tool),
         ReferencedDefinition::Agent(agent) => agent.add_parts(definition),
         ReferencedDefinition::Unfetched(toolset) => definition.add_unknown_toolset(toolset),
-        ReferencedDefinition::Workflow(called) if seen.workflows.insert(Arc::clone(&called.name)) => {
+        ReferencedDefinition::Workflow(called)
+            if seen.workflows.insert(Arc::clone(&called.name)) =>
+        {
             definition.add(PartOf::Workflow, &called.name, Aspect::Plan, called.own_hash());
             add_callees(called, seen, definition);
         }

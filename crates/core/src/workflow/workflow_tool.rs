@@ -10,7 +10,8 @@ use crate::agent::WorkflowName;
 use crate::context::Context;
 use crate::error::Error;
 use crate::tool::{
-    Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolList, ToolOutput, ToolPolicy, ToolRef,
+    Effects, IntoTools, Tool, ToolDefinition, ToolError, ToolFuture, ToolList, ToolOutput,
+    ToolPolicy, ToolRef,
 };
 use crate::value::{Encoded, NodeValue};
 
@@ -60,7 +61,8 @@ impl WorkflowTool {
             false => Arc::clone(&spec.description),
         };
         let parameters = Graph::from_plan(&spec).input_schema();
-        let definition = ToolDefinition::new(Arc::clone(&spec.name), description, parameters).policy(policy);
+        let definition =
+            ToolDefinition::new(Arc::clone(&spec.name), description, parameters).policy(policy);
         Self { spec, definition: Arc::new(definition) }
     }
 

@@ -38,7 +38,11 @@ impl<R> BoundedLines<R> {
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = ready!(Pin::new(&mut self.inner).poll_read(cx, buf));
         let new = &buf.filled()[before..];

@@ -70,9 +70,15 @@ pub(super) struct StderrTail {
 impl ChildServer {
     /// Starts the process. `hidden` and the values of its environment variables are masked in its
     /// standard error.
-    pub(super) fn start(command: &CommandLine, hidden: SecretMasker) -> io::Result<(Self, ChildStdout, ChildStdin)> {
+    pub(super) fn start(
+        command: &CommandLine,
+        hidden: SecretMasker,
+    ) -> io::Result<(Self, ChildStdout, ChildStdin)> {
         let mut line = Command::new(&command.program);
-        line.args(&command.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        line.args(&command.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         if !command.inherits {
             line.env_clear();
             line.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
@@ -86,7 +92,8 @@ impl ChildServer {
         line.process_group(0);
         let mut child = line.spawn()?;
         let missing = || io::Error::other("the process has no standard streams");
-        let (input, output) = (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
+        let (input, output) =
+            (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
         let stderr = child.stderr.take().ok_or_else(missing)?;
         let hidden = [hidden, SecretMasker::new(command.environment.values().cloned())];
         let words = StderrTail { kept: Arc::default(), hidden: Arc::new(hidden) };
@@ -115,7 +122,10 @@ impl ChildServer {
             let _ = tokio::time::timeout(GRACE / 4, heard).await;
         }
         self.heard = None;
-        let ended = status.ok().and_then(Result::ok).map(|status: ExitStatus| format!("its process ended: {status}"));
+        let ended = status
+            .ok()
+            .and_then(Result::ok)
+            .map(|status: ExitStatus| format!("its process ended: {status}"));
         let last = exit_reason(&self.words.text()).map(|line| format!("it said: {line}"));
         [ended, last].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
@@ -128,7 +138,9 @@ fn exit_reason(words: &str) -> Option<&str> {
     let last = lines().next_back()?;
     let is_reason = |line: &&str| match line.strip_prefix("npm error ") {
         Some(text) => !text.starts_with("code "),
-        None => line.split_once(':').is_some_and(|(kind, _)| kind.ends_with("Error") || kind.contains("Error [")),
+        None => line
+            .split_once(':')
+            .is_some_and(|(kind, _)| kind.ends_with("Error") || kind.contains("Error [")),
     };
     let is_end = last.starts_with("Node.js v") || last.starts_with("npm error A complete log");
     let reason = if is_end { lines().find(is_reason) } else { None };
@@ -186,7 +198,8 @@ impl StderrTail {
     /// Returns the text. The keys of the process and the values of its environment variables are
     /// masked.
     pub(super) fn text(&self) -> String {
-        let kept: Vec<u8> = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let kept: Vec<u8> =
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&kept).into_owned();
         self.hidden.iter().fold(text, |text, hidden| hidden.masked(&text).unwrap_or(text))
     }
@@ -201,7 +214,8 @@ mod tests {
         let node = "/srv/index.js:3\nthrow new Error('no TOKEN')\n^\n\nError: no TOKEN\n    at Module._compile (node:x:1:2)\n\nNode.js v20.20.2\n";
         let of_system = "node:events:498\nError [ERR_X]: no port\n    at a {\n  code: 'ERR_X'\n}\n\nNode.js v22.1.0";
         let npm = "npm error code E404\nnpm error 404 Not Found - GET https://r.example/x\nnpm error 404\nnpm error A complete log of this run can be found in: /root/x.log\n";
-        let python = "Traceback (most recent call last):\n  File \"x\", line 1\nRuntimeError: no TOKEN\n";
+        let python =
+            "Traceback (most recent call last):\n  File \"x\", line 1\nRuntimeError: no TOKEN\n";
         for (words, reason) in [
             (node, "Error: no TOKEN"),
             (of_system, "Error [ERR_X]: no port"),

@@ -31,13 +31,14 @@ const KIND: [&str; 3] = ["type", "transport_type", "transport"];
 const URL: [&str; 4] = ["url", "httpUrl", "serverUrl", "endpoint"];
 /// Values of the field `type` for a local process and for a server at an address.
 const LOCAL: [&str; 2] = ["stdio", "local"];
-const REMOTE: [&str; 5] = ["http", "streamable-http", "streamableHttp", "streamable_http", "remote"];
+const REMOTE: [&str; 5] =
+    ["http", "streamable-http", "streamableHttp", "streamable_http", "remote"];
 
 /// Returns `true` if the entry has a `command` or an address.
 pub(super) fn has_form(entry: &Value) -> bool {
-    entry
-        .as_object()
-        .is_some_and(|entry| entry.contains_key("command") || URL.iter().any(|name| entry.contains_key(*name)))
+    entry.as_object().is_some_and(|entry| {
+        entry.contains_key("command") || URL.iter().any(|name| entry.contains_key(*name))
+    })
 }
 
 /// Returns `true` if the entry is disabled.
@@ -50,7 +51,10 @@ impl ConfigEntry {
     ///
     /// # Errors
     /// Fails if a field has the wrong type or a variable is not set.
-    pub(super) fn read(entry: &Value, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, EntryProblem> {
+    pub(super) fn read(
+        entry: &Value,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, EntryProblem> {
         let Some(fields) = entry.as_object() else {
             return Err("an entry is an object with `command` or `url`".into());
         };
@@ -58,7 +62,9 @@ impl ConfigEntry {
         let mut args = fields.list("args")?;
         let mut command = None;
         match fields.fields.get("command") {
-            Some(Value::Array(all)) if all.is_empty() => return Err("`command` is an empty list".into()),
+            Some(Value::Array(all)) if all.is_empty() => {
+                return Err("`command` is an empty list".into());
+            }
             // Some programs write the arguments into this list, too.
             Some(Value::Array(_)) => {
                 let mut whole = fields.list("command")?;
@@ -69,7 +75,8 @@ impl ConfigEntry {
             _ => command = command.or(fields.text(&["command"])?),
         }
         let connect_timeout = fields.fields.get("connection_timeout").and_then(Value::as_f64);
-        let connect_timeout = connect_timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let connect_timeout =
+            connect_timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Ok(Self {
             kind: fields.text(&KIND)?,
             command,
@@ -92,13 +99,18 @@ impl ConfigEntry {
         let builder = match (&self.command, &self.url, self.kind.as_deref()) {
             (Some(command), None, kind) if kind.is_none_or(|kind| LOCAL.contains(&kind)) => {
                 let builder = McpClient::stdio(name, command).args(self.args.iter().cloned());
-                let builder = self.env.iter().fold(builder, |builder, (name, value)| builder.env(name, value));
+                let builder = self
+                    .env
+                    .iter()
+                    .fold(builder, |builder, (name, value)| builder.env(name, value));
                 self.cwd.iter().map(PathBuf::from).fold(builder, McpClientBuilder::current_dir)
             }
             #[cfg(feature = "http")]
             (None, Some(url), kind) if kind.is_none_or(|kind| REMOTE.contains(&kind)) => {
                 let builder = McpClient::http(name, url);
-                self.headers.iter().fold(builder, |builder, (name, value)| builder.header(name, value))
+                self.headers
+                    .iter()
+                    .fold(builder, |builder, (name, value)| builder.header(name, value))
             }
             #[cfg(not(feature = "http"))]
             (None, Some(_), kind) if kind.is_none_or(|kind| REMOTE.contains(&kind)) => {
@@ -109,10 +121,15 @@ impl ConfigEntry {
                 return Err("the type `sse` is one that the protocol no longer has; ask for streamable HTTP".into());
             }
             (_, _, Some(kind)) if !LOCAL.contains(&kind) && !REMOTE.contains(&kind) => {
-                let problem = "does not fit; a process has a `command`, a server at an address a `url`";
+                let problem =
+                    "does not fit; a process has a `command`, a server at an address a `url`";
                 return Err(format!("the type `{kind}` {problem}").into());
             }
-            _ => return Err("it needs either a `command` or a `url`, of the type that it says".into()),
+            _ => {
+                return Err(
+                    "it needs either a `command` or a `url`, of the type that it says".into()
+                );
+            }
         };
         Ok(self.connect_timeout.into_iter().fold(builder, McpClientBuilder::connect_timeout))
     }
@@ -202,10 +219,14 @@ mod tests {
     #[test]
     fn variables_are_filled_in_once() {
         let variable = |name: &str| (name == "KEY").then(|| "of the ${X}".to_owned());
-        let read = |args: Value| ConfigEntry::read(&json!({"command": "c", "args": args}), &variable);
-        let args = read(json!(["-${KEY}-", "${NONE:-else}", "$5 {x}", "${env:KEY}", 7])).unwrap().args;
+        let read =
+            |args: Value| ConfigEntry::read(&json!({"command": "c", "args": args}), &variable);
+        let args =
+            read(json!(["-${KEY}-", "${NONE:-else}", "$5 {x}", "${env:KEY}", 7])).unwrap().args;
         assert_eq!(args, ["-of the ${X}-", "else", "$5 {x}", "of the ${X}", "7"]);
-        for (wrong, says) in [("${NONE}", "the variable `NONE` is not set"), ("${KEY", "without its `}`")] {
+        for (wrong, says) in
+            [("${NONE}", "the variable `NONE` is not set"), ("${KEY", "without its `}`")]
+        {
             let problem = read(json!([wrong])).unwrap_err();
             assert!(problem.contains(says), "{problem}");
         }

@@ -113,7 +113,10 @@ impl Connection {
     pub(super) fn words(&self) -> String {
         // The lock is taken while the process ends. Health reports must not wait for that.
         let child = self.child.try_lock();
-        child.ok().and_then(|child| child.as_ref().map(|child| child.words().text())).unwrap_or_default()
+        child
+            .ok()
+            .and_then(|child| child.as_ref().map(|child| child.words().text()))
+            .unwrap_or_default()
     }
 
     /// Closes the connection and waits until the server's process has exited.
@@ -170,7 +173,9 @@ impl Connection {
                 }
             }
         }
-        self.request_once(name, request, &mut sent_as, &mut progress).await.map_err(|failed| failed.error)
+        self.request_once(name, request, &mut sent_as, &mut progress)
+            .await
+            .map_err(|failed| failed.error)
     }
 
     async fn request_once(
@@ -182,7 +187,8 @@ impl Connection {
     ) -> Result<ServerResult, NoAnswer> {
         // Stray lines from before this time do not belong to the request.
         let since = Instant::now();
-        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+        let sent =
+            self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let handle = match sent {
             Ok(handle) => handle,
             Err(error) => return Err(self.failed(name, error).await),
@@ -193,7 +199,9 @@ impl Connection {
         let mut asked = Asked(Some(handle));
         let mut stray = pin!(self.strays.wait_for_stray_line(since));
         let answer = loop {
-            let Some(handle) = &mut asked.0 else { return Err(self.failed(name, ServiceError::TransportClosed).await) };
+            let Some(handle) = &mut asked.0 else {
+                return Err(self.failed(name, ServiceError::TransportClosed).await);
+            };
             tokio::select! {
                 // Progress that arrived before the response is delivered before it.
                 biased;
@@ -227,7 +235,9 @@ impl Connection {
         if asked.is_err() && self.described.login.as_ref().is_some_and(|login| login.is_asking()) {
             return Err(McpError::asking(&self.described.name));
         }
-        asked.unwrap_or_else(|_| Err(McpError::Silent { server: self.server(), request: name, limit }))
+        asked.unwrap_or_else(|_| {
+            Err(McpError::Silent { server: self.server(), request: name, limit })
+        })
     }
 
     fn server(&self) -> Arc<str> {
@@ -282,7 +292,11 @@ impl Connection {
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
                 McpError::Lost { server, request, problem: self.end_reason().await }
             }
-            other => McpError::Answer { server, request, problem: head(&other.to_string(), MOST_WORDS).to_owned() },
+            other => McpError::Answer {
+                server,
+                request,
+                problem: head(&other.to_string(), MOST_WORDS).to_owned(),
+            },
         }
     }
 

@@ -22,8 +22,12 @@ const MOST_SCHEMA: usize = 64 << 10;
 pub(super) fn question(server: &str, request: &InputRequest) -> Result<UserQuestion, String> {
     match request {
         InputRequest::Elicitation(request) => question_from_params(server, &request.params),
-        InputRequest::CreateMessage(_) => Err("asks for a model of this program, which it may not use".to_owned()),
-        InputRequest::ListRoots(_) => Err("asks for folders of this program, which has none for it".to_owned()),
+        InputRequest::CreateMessage(_) => {
+            Err("asks for a model of this program, which it may not use".to_owned())
+        }
+        InputRequest::ListRoots(_) => {
+            Err("asks for folders of this program, which has none for it".to_owned())
+        }
         _ => Err("asks for something that this program does not know".to_owned()),
     }
 }
@@ -33,9 +37,15 @@ pub(super) fn question(server: &str, request: &InputRequest) -> Result<UserQuest
 ///
 /// # Errors
 /// Fails if the person should open an address, or if the schema is too large.
-pub(super) fn question_from_params(server: &str, params: &ElicitRequestParams) -> Result<UserQuestion, String> {
-    let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params else {
-        return Err("wants a person to open an address, which this program does not offer".to_owned());
+pub(super) fn question_from_params(
+    server: &str,
+    params: &ElicitRequestParams,
+) -> Result<UserQuestion, String> {
+    let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = params
+    else {
+        return Err(
+            "wants a person to open an address, which this program does not offer".to_owned()
+        );
     };
     let schema = serde_json::to_value(requested_schema).unwrap_or_default();
     let size = schema.to_string().len();
@@ -49,7 +59,9 @@ pub(super) fn question_from_params(server: &str, params: &ElicitRequestParams) -
 /// Converts the answer of a person: an object accepts, any other value declines.
 pub(super) fn answer(answer: &QuestionAnswer) -> ElicitResult {
     match serde_json::from_str::<Value>(answer.given.as_str()) {
-        Ok(content @ Value::Object(_)) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+        Ok(content @ Value::Object(_)) => {
+            ElicitResult::new(ElicitationAction::Accept).with_content(content)
+        }
         _ => ElicitResult::new(ElicitationAction::Decline),
     }
 }

@@ -5,8 +5,17 @@ use super::mcp_settings::CommandLine;
 /// Words that mark the value of a variable or an option as a key.
 const WORDS: [&str; 8] = ["AUTH", "DSN", "KEY", "KEYS", "PASS", "PAT", "PWD", "SIG"];
 /// Parts of words that mark a key, as in `APIKEY` and `PASSWORD`.
-const PARTS: [&str; 9] =
-    ["APIKEY", "AUTHORIZATION", "BEARER", "COOKIE", "CREDENTIAL", "PASSW", "SECRET", "SIGNATURE", "TOKEN"];
+const PARTS: [&str; 9] = [
+    "APIKEY",
+    "AUTHORIZATION",
+    "BEARER",
+    "COOKIE",
+    "CREDENTIAL",
+    "PASSW",
+    "SECRET",
+    "SIGNATURE",
+    "TOKEN",
+];
 /// Authentication schemes that precede a key in the value of a header.
 const SCHEMES: [&str; 3] = ["bearer", "basic", "token"];
 
@@ -48,7 +57,8 @@ fn find(name: &str, value: &str, secrets: &mut Vec<String>) {
     }
     // Finds the user name and the password of an address such as `postgres://USER:PASSWORD@HOST`.
     if let Some((_, rest)) = value.split_once("://")
-        && let Some((user, _)) = rest.split(['/', '?', '#']).next().unwrap_or_default().rsplit_once('@')
+        && let Some((user, _)) =
+            rest.split(['/', '?', '#']).next().unwrap_or_default().rsplit_once('@')
     {
         secrets.push(user.to_owned());
         secrets.extend(user.split_once(':').map(|(_, password)| password.to_owned()));
@@ -73,7 +83,8 @@ fn names_key(name: &str) -> bool {
     if matches!(&*name, "PWD" | "OLDPWD") {
         return false;
     }
-    PARTS.iter().any(|part| name.contains(part)) || name.split(['_', '-', '.']).any(|word| WORDS.contains(&word))
+    PARTS.iter().any(|part| name.contains(part))
+        || name.split(['_', '-', '.']).any(|word| WORDS.contains(&word))
 }
 
 #[cfg(test)]
@@ -105,7 +116,9 @@ mod tests {
             ]
             .map(ToOwned::to_owned)
             .to_vec(),
-            environment: environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            environment: environment
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
             ..CommandLine::default()
         };
         let mut found = secrets_of(&command);

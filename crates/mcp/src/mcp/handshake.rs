@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use agentflow_schema::text::head;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
-    FormElicitationCapability, Implementation, ProgressNotificationParam, ProtocolVersion, ServerCapabilities,
-    ServerNotification, SubscriptionFilter,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, FormElicitationCapability, Implementation, ProgressNotificationParam,
+    ProtocolVersion, ServerCapabilities, ServerNotification, SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, InboundStreamOrigin, NotificationContext,
-    RequestContext, RunningService, ServiceError,
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, InboundStreamOrigin,
+    NotificationContext, RequestContext, RunningService, ServiceError,
 };
 use rmcp::transport::IntoTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -64,7 +64,11 @@ impl ClientHandler for ServerEvents {
         }
     }
 
-    async fn on_progress(&self, said: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+    async fn on_progress(
+        &self,
+        said: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
         self.progress.arrived(said);
     }
 
@@ -87,7 +91,8 @@ impl ClientHandler for ServerEvents {
         let mut capabilities = ClientCapabilities::default();
         capabilities.elicitation = Some(asks);
         let client = Implementation::new("agentflow", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(capabilities, client).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        ClientConfig::new(capabilities, client)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 }
 
@@ -132,14 +137,19 @@ impl From<McpError> for Refusal {
 /// Starts the server and connects to it. The numbers in `versions` grow when the lists of the
 /// server change. If the server wants a login, connects again with a new login, if one can be
 /// obtained. The time for the login does not count as time for connecting.
-pub(super) async fn connect(described: &Arc<Described>, versions: &Arc<ListVersions>) -> Result<Connection, McpError> {
+pub(super) async fn connect(
+    described: &Arc<Described>,
+    versions: &Arc<ListVersions>,
+) -> Result<Connection, McpError> {
     #[cfg(feature = "auth")]
     if let Some(login) = &described.login {
         let mut tries = login.tries();
         loop {
             login.begin(&mut tries);
             match connect_in_either_era(described, versions).await {
-                Err(Refusal { refused: Some(refused), .. }) => login.answer(&refused, &mut tries).await?,
+                Err(Refusal { refused: Some(refused), .. }) => {
+                    login.answer(&refused, &mut tries).await?;
+                }
                 other => return other.map_err(|refusal| refusal.error),
             }
         }
@@ -152,9 +162,14 @@ async fn connect_in_either_era(
     described: &Arc<Described>,
     versions: &Arc<ListVersions>,
 ) -> Result<Connection, Refusal> {
-    let first = Attempt { eras: ProtocolEras::Either, deadline: Instant::now() + described.settings.connect_timeout };
+    let first = Attempt {
+        eras: ProtocolEras::Either,
+        deadline: Instant::now() + described.settings.connect_timeout,
+    };
     match attempt(described, versions, first).await {
-        Err(Refusal { then: Some(eras), .. }) => attempt(described, versions, Attempt { eras, ..first }).await,
+        Err(Refusal { then: Some(eras), .. }) => {
+            attempt(described, versions, Attempt { eras, ..first }).await
+        }
         other => other,
     }
 }
@@ -176,17 +191,23 @@ async fn attempt(
     };
     let (service, child) = match origin {
         Origin::Process(command) => {
-            let (mut child, output, input) = ChildServer::start(command, described.hidden()).map_err(|error| {
-                McpError::Start { server: Arc::clone(name), problem: format!("`{}`: {error}", command.program) }
-            })?;
+            let (mut child, output, input) = ChildServer::start(command, described.hidden())
+                .map_err(|error| McpError::Start {
+                    server: Arc::clone(name),
+                    problem: format!("`{}`: {error}", command.program),
+                })?;
             match handshake(described, (&ending, &strays), events, output, input, attempt).await {
                 Ok(service) => (service, Some(child)),
                 Err(Refusal { error: McpError::Connect { server, problem }, then, .. }) => {
                     // The connection error is seldom specific. The process may have written the
                     // reason to its standard error.
                     let epitaph = child.epitaph().await;
-                    let problem = if epitaph.is_empty() { problem } else { format!("{problem}; {epitaph}") };
-                    return Err(Refusal { then, ..Refusal::from(McpError::Connect { server, problem }) });
+                    let problem =
+                        if epitaph.is_empty() { problem } else { format!("{problem}; {epitaph}") };
+                    return Err(Refusal {
+                        then,
+                        ..Refusal::from(McpError::Connect { server, problem })
+                    });
                 }
                 Err(refusal) => return Err(refusal),
             }
@@ -195,7 +216,8 @@ async fn attempt(
         Origin::Http(address) => {
             let transport = super::http_transport::transport(address, described)
                 .map_err(|problem| McpError::Connect { server: Arc::clone(name), problem })?;
-            let transport = TrackingTransport::new(transport, Arc::clone(described), Arc::clone(&questions));
+            let transport =
+                TrackingTransport::new(transport, Arc::clone(described), Arc::clone(&questions));
             (serve(described, &ending, events, transport, attempt).await?, None)
         }
         Origin::Memory(connect) => {
@@ -206,7 +228,13 @@ async fn attempt(
     // Newer servers send changes only to subscribers.
     listen(&service, versions);
     tracing::debug!(server = %name, "an MCP server is connected");
-    Ok(Connection::new(Arc::clone(described), service, child, (progress, questions, strays), ending))
+    Ok(Connection::new(
+        Arc::clone(described),
+        service,
+        child,
+        (progress, questions, strays),
+        ending,
+    ))
 }
 
 async fn handshake(
@@ -217,10 +245,12 @@ async fn handshake(
     input: impl AsyncWrite + Send + Unpin + 'static,
     attempt: Attempt,
 ) -> Result<RunningService<RoleClient, ServerEvents>, Refusal> {
-    let output = BoundedLines::new(output, described.settings.max_message, ending.clone()).noting(strays.clone());
+    let output = BoundedLines::new(output, described.settings.max_message, ending.clone())
+        .noting(strays.clone());
     // `BoundedLines` enforces the limit, with a better error message.
     let transport = AsyncRwTransport::new(output, input).with_max_line_length(usize::MAX);
-    let transport = TrackingTransport::new(transport, Arc::clone(described), Arc::clone(&events.questions));
+    let transport =
+        TrackingTransport::new(transport, Arc::clone(described), Arc::clone(&events.questions));
     serve(described, ending, events, transport, attempt).await
 }
 
@@ -252,7 +282,8 @@ where
         Ok(Err(error)) => {
             let server = Arc::clone(name);
             #[cfg(feature = "auth")]
-            if let Some(error) = transport_cause(&error).and_then(super::http_failures::login_error) {
+            if let Some(error) = transport_cause(&error).and_then(super::http_failures::login_error)
+            {
                 return Err(error.into());
             }
             #[cfg(feature = "http")]
@@ -269,7 +300,9 @@ where
                 ClientInitializeError::ExpectedInitResult(_) => Some(ProtocolEras::Older),
                 // The server started slowly, so the client gave up on `server/discover` and fell
                 // back to `initialize`, which this server does not support.
-                ClientInitializeError::JsonRpcError(_) if began.elapsed() >= DISCOVERS_FOR => Some(ProtocolEras::Newer),
+                ClientInitializeError::JsonRpcError(_) if began.elapsed() >= DISCOVERS_FOR => {
+                    Some(ProtocolEras::Newer)
+                }
                 _ => None,
             };
             Err(Refusal { then, ..Refusal::from(McpError::Connect { server, problem }) })
@@ -324,12 +357,18 @@ pub(super) fn reasons(error: &(dyn std::error::Error + 'static)) -> String {
 /// era). Subscribes again after the subscription ended. Changes in the meantime are unknown, so all
 /// lists then count as changed.
 fn listen(service: &RunningService<RoleClient, ServerEvents>, versions: &Arc<ListVersions>) {
-    let Some(info) = service.peer_info().filter(|info| !info.protocol_version.has_initialize()) else { return };
+    let Some(info) = service.peer_info().filter(|info| !info.protocol_version.has_initialize())
+    else {
+        return;
+    };
     let ServerCapabilities { tools, resources, prompts, .. } = &info.capabilities;
     let mut filter = SubscriptionFilter::new();
-    filter.tools_list_changed = tools.as_ref().and_then(|tools| tools.list_changed).filter(|says| *says);
-    filter.resources_list_changed = resources.as_ref().and_then(|of| of.list_changed).filter(|says| *says);
-    filter.prompts_list_changed = prompts.as_ref().and_then(|of| of.list_changed).filter(|says| *says);
+    filter.tools_list_changed =
+        tools.as_ref().and_then(|tools| tools.list_changed).filter(|says| *says);
+    filter.resources_list_changed =
+        resources.as_ref().and_then(|of| of.list_changed).filter(|says| *says);
+    filter.prompts_list_changed =
+        prompts.as_ref().and_then(|of| of.list_changed).filter(|says| *says);
     if filter == SubscriptionFilter::new() {
         return;
     }

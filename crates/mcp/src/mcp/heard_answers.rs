@@ -79,7 +79,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for TrackingTransport<T> {
         };
         match &message {
             JsonRpcMessage::Response(response) => self.questions.is_answered(&response.id),
-            JsonRpcMessage::Error(error) => error.id.iter().for_each(|id| self.questions.is_answered(id)),
+            JsonRpcMessage::Error(error) => {
+                error.id.iter().for_each(|id| self.questions.is_answered(id));
+            }
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }
         Some(message)

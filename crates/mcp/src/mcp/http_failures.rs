@@ -24,11 +24,14 @@ impl Refused {
 
 /// Returns the refusal if the server wants a login.
 pub(super) fn refused(error: &(dyn std::error::Error + 'static)) -> Option<Refused> {
-    let unauthorized = |challenge: &str| Some(Refused { status: 401, challenge: challenge.to_owned() });
+    let unauthorized =
+        |challenge: &str| Some(Refused { status: 401, challenge: challenge.to_owned() });
     match transport_error(error)? {
         StreamableHttpError::AuthRequired(error) => unauthorized(&error.www_authenticate_header),
         // Without the header `WWW-Authenticate`, the library reports only the status.
-        StreamableHttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 401") => unauthorized(""),
+        StreamableHttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 401") => {
+            unauthorized("")
+        }
         StreamableHttpError::InsufficientScope(error) => {
             let challenge = &error.www_authenticate_header;
             // Other challenges with status 403 cannot be met by a login with more scopes.
@@ -46,7 +49,9 @@ pub(super) fn never_arrived(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// Returns the error of the HTTP client. The transport error does not report it as its source.
-pub(super) fn of_client<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e reqwest::Error> {
+pub(super) fn of_client<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> Option<&'e reqwest::Error> {
     match error.downcast_ref()? {
         StreamableHttpError::Client(error) => Some(error),
         _ => None,
@@ -55,7 +60,9 @@ pub(super) fn of_client<'e>(error: &'e (dyn std::error::Error + 'static)) -> Opt
 
 #[cfg(feature = "auth")]
 /// Returns the error of a login that failed before the request was sent.
-pub(super) fn login_error(error: &(dyn std::error::Error + 'static)) -> Option<super::mcp_error::McpError> {
+pub(super) fn login_error(
+    error: &(dyn std::error::Error + 'static),
+) -> Option<super::mcp_error::McpError> {
     match transport_error(error)? {
         StreamableHttpError::Io(error) => error.get_ref()?.downcast_ref().cloned(),
         _ => None,

@@ -64,13 +64,17 @@ impl HttpSender {
         }
     }
 
-    #[cfg_attr(not(feature = "auth"), allow(clippy::unused_async, reason = "a login may have to be renewed"))]
+    #[cfg_attr(
+        not(feature = "auth"),
+        allow(clippy::unused_async, reason = "a login may have to be renewed")
+    )]
     /// Returns the token of the login, if the server has a login, or else the key that the program
     /// configured.
     async fn key(&self, given: Option<String>) -> Result<Option<String>, Failure> {
         #[cfg(feature = "auth")]
         if let Some(login) = &self.described.login {
-            let token = login.token().await.map_err(|error| Failure::Io(std::io::Error::other(error)))?;
+            let token =
+                login.token().await.map_err(|error| Failure::Io(std::io::Error::other(error)))?;
             return Ok(token.map(|token| token.expose().to_owned()));
         }
         Ok(given)
@@ -89,10 +93,15 @@ impl HttpSender {
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let Some(request) = request else { return Ok(answer) };
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_refused =
-            refused.iter().position(|other| *other == request).map(|at| refused.swap_remove(at)).is_some();
+        let was_refused = refused
+            .iter()
+            .position(|other| *other == request)
+            .map(|at| refused.swap_remove(at))
+            .is_some();
         match answer {
-            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(mut error), of) if error.id.is_none() => {
+            StreamableHttpPostResponse::Json(JsonRpcMessage::Error(mut error), of)
+                if error.id.is_none() =>
+            {
                 if in_session && !was_refused {
                     refused.push(request);
                     return Err(Failure::SessionExpired);
@@ -115,7 +124,8 @@ impl HttpSender {
             return;
         }
         let mut has_stream = self.has_stream.subscribe();
-        let _ = tokio::time::timeout(OPENS_WITHIN, has_stream.wait_for(|has_stream| *has_stream)).await;
+        let _ =
+            tokio::time::timeout(OPENS_WITHIN, has_stream.wait_for(|has_stream| *has_stream)).await;
         // Only the first request of a session waits.
         self.has_stream.send_replace(true);
     }
@@ -139,7 +149,9 @@ impl StreamableHttpClient for HttpSender {
             _ => None,
         };
         let (client, most, in_session) = (&self.client, self.most, session.is_some());
-        let posted = client.post_message_with_max_sse_event_size(uri, message, session, key, headers, most).await;
+        let posted = client
+            .post_message_with_max_sse_event_size(uri, message, session, key, headers, most)
+            .await;
         let answer = posted.map_err(|failure| self.masked(failure))?;
         self.correlate(answer, request, in_session)
     }
@@ -165,8 +177,10 @@ impl StreamableHttpClient for HttpSender {
         headers: Headers,
     ) -> Result<Events, Failure> {
         let key = self.key(key).await?;
-        let events =
-            self.client.get_stream_with_max_sse_event_size(uri, session, last_event, key, headers, self.most).await;
+        let events = self
+            .client
+            .get_stream_with_max_sse_event_size(uri, session, last_event, key, headers, self.most)
+            .await;
         self.has_stream.send_replace(true);
         events.map_err(|failure| self.masked(failure))
     }

@@ -17,7 +17,8 @@ pub(super) fn transport(
 ) -> Result<StreamableHttpClientTransport<HttpSender>, String> {
     let settings = &described.settings;
     let url = address.url()?;
-    let client = agentflow_http::client(&url, settings.connect_timeout).map_err(|error| error.to_string())?;
+    let client = agentflow_http::client(&url, settings.connect_timeout)
+        .map_err(|error| error.to_string())?;
     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .custom_headers(address.header_map()?)
         .max_sse_event_size(settings.max_message);

@@ -30,7 +30,8 @@ impl<T> CachedServerList<T> {
     pub(super) fn kept(&self, version: &AtomicU64) -> Option<Arc<[T]>> {
         let version = version.load(Ordering::SeqCst);
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = kept.as_ref().filter(|kept| kept.version == version && Instant::now() < kept.until);
+        let kept =
+            kept.as_ref().filter(|kept| kept.version == version && Instant::now() < kept.until);
         kept.map(|kept| Arc::clone(&kept.entries))
     }
 

@@ -26,7 +26,8 @@ pub(super) fn masked(
             }
             MaskedPart::Unusable => {
                 // The caller gets an error instead of waiting for a response.
-                let problem = "the answer holds a key of this program and cannot be read without it";
+                let problem =
+                    "the answer holds a key of this program and cannot be read without it";
                 let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, problem, None);
                 JsonRpcMessage::Error(JsonRpcError::new(Some(response.id), error))
             }
@@ -64,7 +65,9 @@ where
             Some(masked)
         }
         MaskedPart::Unusable => {
-            tracing::warn!("a message of an MCP server holds a key of this program and is left out");
+            tracing::warn!(
+                "a message of an MCP server holds a key of this program and is left out"
+            );
             None
         }
     }
@@ -155,9 +158,14 @@ mod tests {
         }))
         .unwrap();
         let JsonRpcMessage::Request(request) = &mut asked else { panic!("a request") };
-        request.request.extensions_mut().insert(InboundStreamOrigin::OutboundRequest(RequestId::Number(3)));
+        request
+            .request
+            .extensions_mut()
+            .insert(InboundStreamOrigin::OutboundRequest(RequestId::Number(3)));
         let hidden = SecretMasker::new([KEY.to_owned(), "elicitation/create".to_owned()]);
-        let Some(JsonRpcMessage::Request(request)) = masked(asked, &hidden) else { panic!("a request") };
+        let Some(JsonRpcMessage::Request(request)) = masked(asked, &hidden) else {
+            panic!("a request")
+        };
         assert!(request.request.extensions().get::<InboundStreamOrigin>().is_some());
     }
 }

@@ -13,7 +13,10 @@ const UNKNOWN: &str = "[something that this program does not know was left out]"
 
 /// Converts a result. The output is the structured value if the result has one, or else the text.
 /// `schema` is the tool's schema for the structured value.
-pub(super) fn output(result: CallToolResult, schema: Option<&SchemaCheck>) -> Result<ToolOutput, ToolError> {
+pub(super) fn output(
+    result: CallToolResult,
+    schema: Option<&SchemaCheck>,
+) -> Result<ToolOutput, ToolError> {
     let CallToolResult { content, structured_content, is_error, .. } = result;
     let mut text = Vec::new();
     let (mut files, mut links) = (Vec::new(), Vec::new());
@@ -26,7 +29,10 @@ pub(super) fn output(result: CallToolResult, schema: Option<&SchemaCheck>) -> Re
             ContentBlock::Resource(of) => match of.resource {
                 ResourceContents::TextResourceContents { text: of, .. } => text.push(of),
                 ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                    files.push(media(mime_type.as_deref().unwrap_or("application/octet-stream"), &blob).name(uri));
+                    files.push(
+                        media(mime_type.as_deref().unwrap_or("application/octet-stream"), &blob)
+                            .name(uri),
+                    );
                 }
                 _ => text.push(unknown()),
             },
@@ -39,27 +45,40 @@ pub(super) fn output(result: CallToolResult, schema: Option<&SchemaCheck>) -> Re
     }
     let text = text.join("\n");
     if is_error == Some(true) {
-        let said = if text.is_empty() { structured_content.map(|value| value.to_string()) } else { Some(text) };
-        return Err(ToolError::new(said.unwrap_or_else(|| "the tool failed and did not say why".to_owned())));
+        let said = if text.is_empty() {
+            structured_content.map(|value| value.to_string())
+        } else {
+            Some(text)
+        };
+        return Err(ToolError::new(
+            said.unwrap_or_else(|| "the tool failed and did not say why".to_owned()),
+        ));
     }
     let output = match structured_content {
         Some(value) => {
             if let Some(Err(problem)) = schema.map(|schema| schema.check(&value)) {
-                let problem = format!("the tool ran, but its answer is not one that it declares: {problem}");
+                let problem =
+                    format!("the tool ran, but its answer is not one that it declares: {problem}");
                 return Err(ToolError::new(problem));
             }
             let output = ToolOutput::json(&value)?;
             // Most servers repeat the structured value as text. The model gets it only once.
-            match text.is_empty() || serde_json::from_str::<Value>(&text).is_ok_and(|said| said == value) {
+            match text.is_empty()
+                || serde_json::from_str::<Value>(&text).is_ok_and(|said| said == value)
+            {
                 true => output,
                 false => output.with_text(text),
             }
         }
         None if schema.is_some() => {
-            return Err(ToolError::new("the tool ran, but its answer has no structured value, which it declares"));
+            return Err(ToolError::new(
+                "the tool ran, but its answer has no structured value, which it declares",
+            ));
         }
         // A result of only files or links has no value.
-        None if text.is_empty() && (!files.is_empty() || !links.is_empty()) => ToolOutput::json(&Value::Null)?,
+        None if text.is_empty() && (!files.is_empty() || !links.is_empty()) => {
+            ToolOutput::json(&Value::Null)?
+        }
         None => ToolOutput::text(text),
     };
     let output = files.into_iter().fold(output, ToolOutput::with_media);

@@ -156,7 +156,11 @@ impl McpClient {
     /// # Errors
     /// [`McpError::Refused`] if the server does not know the prompt or an argument is missing.
     /// Otherwise the same as [`resource`](Self::resource).
-    pub async fn prompt(&self, name: &str, arguments: &[(&str, &str)]) -> Result<Vec<Message>, McpError> {
+    pub async fn prompt(
+        &self,
+        name: &str,
+        arguments: &[(&str, &str)],
+    ) -> Result<Vec<Message>, McpError> {
         self.reads.prompt(name, arguments).await
     }
 
@@ -428,9 +432,10 @@ impl McpClientBuilder {
         }
         #[cfg(feature = "http")]
         if let Origin::Http(address) = &origin {
-            address
-                .check()
-                .map_err(|problem| McpError::Config { at: None, problem: format!("`{name}`: {problem}") })?;
+            address.check().map_err(|problem| McpError::Config {
+                at: None,
+                problem: format!("`{name}`: {problem}"),
+            })?;
         }
         let toolset = format!("mcp.{name}");
         let hidden = origin.hidden();
@@ -451,12 +456,17 @@ impl McpClientBuilder {
     /// Creates the login handler of a server at an address.
     fn login(&self) -> Result<Option<Arc<Authorizer>>, McpError> {
         let Some(authorization) = &self.authorization else { return Ok(None) };
-        let failed = |problem: String| McpError::Config { at: None, problem: format!("`{}`: {problem}", self.name) };
+        let failed = |problem: String| McpError::Config {
+            at: None,
+            problem: format!("`{}`: {problem}", self.name),
+        };
         let Origin::Http(address) = &self.origin else {
             return Err(failed("only a server at an address is logged in to".to_owned()));
         };
         // Both would set the header `Authorization`.
-        if address.bearer.is_some() || address.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+        if address.bearer.is_some()
+            || address.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"))
+        {
             return Err(failed("it has a key and an `authorization`; give one of them".to_owned()));
         }
         authorization.check().map_err(failed)?;
@@ -508,9 +518,9 @@ impl Toolset for ServerTools {
             // The catalogue refuses a whole toolset if two of its tools have the same wire name.
             let wire = wire_name(&format!("{}.{name}", self.name));
             let mirrored = match names.get(&wire) {
-                Some(first) => {
-                    Err(format!("the tool `{first}`, which is listed before it, has the same name for models"))
-                }
+                Some(first) => Err(format!(
+                    "the tool `{first}`, which is listed before it, has the same name for models"
+                )),
                 None => mirrored_tool::mirrored(link, tool),
             };
             match mirrored {

@@ -90,10 +90,16 @@ impl McpConfig {
         let entries = match (named, &file) {
             (Some((_, Value::Object(entries))), _) => entries,
             (Some((name, _)), _) => {
-                return Err(failed(format!("`{name}` is not an object with an entry for each server")));
+                return Err(failed(format!(
+                    "`{name}` is not an object with an entry for each server"
+                )));
             }
             // Without a known object, each field of the file has to be an entry.
-            (None, Value::Object(entries)) if !entries.is_empty() && entries.values().all(has_form) => entries,
+            (None, Value::Object(entries))
+                if !entries.is_empty() && entries.values().all(has_form) =>
+            {
+                entries
+            }
             _ => {
                 let problem = "missing field `mcpServers`; write `{\"mcpServers\": {\"NAME\": {\"command\": \"..\"}}}`";
                 return Err(failed(problem.to_owned()));
@@ -120,11 +126,18 @@ impl McpConfig {
     ///
     /// # Errors
     /// [`McpError::Config`] if a name is unknown.
-    pub fn allow<S: AsRef<str>>(mut self, names: impl IntoIterator<Item = S>) -> Result<Self, McpError> {
-        let names: BTreeSet<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    pub fn allow<S: AsRef<str>>(
+        mut self,
+        names: impl IntoIterator<Item = S>,
+    ) -> Result<Self, McpError> {
+        let names: BTreeSet<String> =
+            names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         if let Some(unknown) = names.iter().find(|name| !self.servers.contains_key(*name)) {
             let near = did_you_mean(nearest(unknown, self.names()));
-            return Err(McpError::Config { at: self.at, problem: format!("there is no server `{unknown}`{near}") });
+            return Err(McpError::Config {
+                at: self.at,
+                problem: format!("there is no server `{unknown}`{near}"),
+            });
         }
         self.servers.retain(|name, _| names.contains(name));
         Ok(self)
@@ -142,7 +155,9 @@ impl McpConfig {
             return Err(failed(format!("there is no server `{name}`{near}")));
         };
         let entry = ConfigEntry::read(entry, &|name| std::env::var(name).ok());
-        entry.and_then(|entry| entry.builder(name)).map_err(|problem| failed(format!("`{name}`: {problem}")))
+        entry
+            .and_then(|entry| entry.builder(name))
+            .map_err(|problem| failed(format!("`{name}`: {problem}")))
     }
 
     /// Creates a client for each server, ordered by name. Starts no server.
@@ -156,7 +171,9 @@ impl McpConfig {
 
 /// Returns the name with each character replaced that a tool name cannot contain.
 fn usable_name(name: &str) -> String {
-    let sign = |sign: char| if sign.is_ascii_alphanumeric() || sign == '_' || sign == '-' { sign } else { '_' };
+    let sign = |sign: char| {
+        if sign.is_ascii_alphanumeric() || sign == '_' || sign == '-' { sign } else { '_' }
+    };
     name.trim().chars().map(sign).collect()
 }
 
@@ -179,7 +196,10 @@ mod tests {
             (r#"{"mcpServers": {"a b": {"command": "c"}, "a/b": {"command": "d"}}}"#, "`a_b`"),
         ] {
             let error = read(json).unwrap_err();
-            assert!(error.starts_with("the MCP servers cannot be read: ") && error.contains(says), "{json}: {error}");
+            assert!(
+                error.starts_with("the MCP servers cannot be read: ") && error.contains(says),
+                "{json}: {error}"
+            );
         }
     }
 

@@ -42,7 +42,9 @@ pub enum McpError {
         limit: Duration,
     },
     /// The connection ended before the answer arrived. The effect of the request is unknown.
-    #[error("the connection to the MCP server `{server}` ended before it answered `{request}`: {problem}")]
+    #[error(
+        "the connection to the MCP server `{server}` ended before it answered `{request}`: {problem}"
+    )]
     Lost {
         /// Name of the server in this program.
         server: Arc<str>,
@@ -52,7 +54,9 @@ pub enum McpError {
         problem: String,
     },
     /// The server ended too often in a row. It is not started again for a while.
-    #[error("the MCP server `{server}` ended {times} times in a row, and is started again in {retry_in:?}: {problem}")]
+    #[error(
+        "the MCP server `{server}` ended {times} times in a row, and is started again in {retry_in:?}: {problem}"
+    )]
     Unavailable {
         /// Name of the server in this program.
         server: Arc<str>,
@@ -76,7 +80,9 @@ pub enum McpError {
         message: String,
     },
     /// The answer is invalid or exceeds a limit.
-    #[error("the MCP server `{server}` gave an answer to `{request}` that cannot be used: {problem}")]
+    #[error(
+        "the MCP server `{server}` gave an answer to `{request}` that cannot be used: {problem}"
+    )]
     Answer {
         /// Name of the server in this program.
         server: Arc<str>,
@@ -131,7 +137,8 @@ impl McpError {
     #[cfg(feature = "auth")]
     /// Returns the error for a login that waits for a person.
     pub(super) fn asking(server: &Arc<str>) -> Self {
-        let problem = "a person has been asked, and has not logged in yet; try it again then".to_owned();
+        let problem =
+            "a person has been asked, and has not logged in yet; try it again then".to_owned();
         Self::Unauthorized { server: Arc::clone(server), problem }
     }
 

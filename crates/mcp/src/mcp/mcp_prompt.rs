@@ -59,7 +59,9 @@ impl McpPrompt {
                 .take(MOST_ARGUMENTS)
                 .map(|argument| McpPromptArgument {
                     name: shortened(argument.name, MOST_NAME),
-                    description: argument.description.map(|description| shortened(description, MOST_DESCRIPTION)),
+                    description: argument
+                        .description
+                        .map(|description| shortened(description, MOST_DESCRIPTION)),
                     required: argument.required == Some(true),
                 })
                 .collect(),
@@ -78,7 +80,9 @@ pub(super) fn messages(of: Vec<PromptMessage>) -> Result<Vec<Message>, String> {
         return Err(format!("it has {} messages, and {MOST_MESSAGES} is the most", of.len()));
     }
     of.into_iter()
-        .map(|PromptMessage { role, content, .. }| Ok(Message::new(convert_role(&role), [part(content)?])))
+        .map(|PromptMessage { role, content, .. }| {
+            Ok(Message::new(convert_role(&role), [part(content)?]))
+        })
         .collect()
 }
 
@@ -97,9 +101,9 @@ fn part(content: ContentBlock) -> Result<Part, String> {
         ContentBlock::Audio(of) => Part::Media(media(&of.mime_type, &of.data)),
         ContentBlock::Resource(of) => match of.resource {
             ResourceContents::TextResourceContents { text, .. } => Part::Text { text },
-            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                Part::Media(media(mime_type.as_deref().unwrap_or("application/octet-stream"), &blob).name(uri))
-            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => Part::Media(
+                media(mime_type.as_deref().unwrap_or("application/octet-stream"), &blob).name(uri),
+            ),
             _ => return Err(unknown()),
         },
         ContentBlock::ResourceLink(of) => Part::Text { text: format!("[{}: {}]", of.name, of.uri) },

@@ -136,7 +136,10 @@ impl McpContent {
     /// Fails if the response has too many contents, invalid base64 or content of an unknown type.
     pub(super) fn all(contents: Vec<ResourceContents>) -> Result<Vec<Self>, String> {
         if contents.len() > MOST_CONTENTS {
-            return Err(format!("it has {} contents, and {MOST_CONTENTS} is the most", contents.len()));
+            return Err(format!(
+                "it has {} contents, and {MOST_CONTENTS} is the most",
+                contents.len()
+            ));
         }
         contents.into_iter().map(Self::from_contents).collect()
     }
@@ -146,9 +149,13 @@ impl McpContent {
             ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
                 Ok(Self::Text { uri, mime_type, text })
             }
-            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => match BASE64.decode(&blob) {
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => match BASE64
+                .decode(&blob)
+            {
                 Ok(bytes) => Ok(Self::Bytes { uri, mime_type, bytes }),
-                Err(error) => Err(format!("the bytes of `{}` are not base64: {error}", head(&uri, MOST_NAME))),
+                Err(error) => {
+                    Err(format!("the bytes of `{}` are not base64: {error}", head(&uri, MOST_NAME)))
+                }
             },
             _ => Err("it has contents of a kind that this program does not know".to_owned()),
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use agentflow_schema::schema_check::SchemaCheck;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, CreateTaskResult, CustomResult, InputRequiredResult,
-    InputResponses, JsonObject, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientRequest, CreateTaskResult, CustomResult,
+    InputRequiredResult, InputResponses, JsonObject, ServerResult,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,7 +58,11 @@ struct Given {
 
 impl RemoteToolCall {
     /// Calls the tool until it returns a result. Dropping the future cancels the call.
-    pub(super) async fn made(&self, cx: &Context, arguments: Value) -> Result<ToolOutput, ToolError> {
+    pub(super) async fn made(
+        &self,
+        cx: &Context,
+        arguments: Value,
+    ) -> Result<ToolOutput, ToolError> {
         let arguments = match arguments {
             Value::Object(arguments) => arguments,
             // A tool without parameters may be called with `null`.
@@ -75,8 +79,12 @@ impl RemoteToolCall {
         for round in 0..MOST_TIMES {
             // A response is the result, or asks for another round.
             match self.sent(cx, &arguments, &given, can_wait).await.map_err(failed)? {
-                ServerResult::CallToolResult(result) => return mcp_answer::output(result, self.check.as_ref()),
-                ServerResult::InputRequiredResult(asked) => given = self.asked(cx, asked, can_wait, round).await?,
+                ServerResult::CallToolResult(result) => {
+                    return mcp_answer::output(result, self.check.as_ref());
+                }
+                ServerResult::InputRequiredResult(asked) => {
+                    given = self.asked(cx, asked, can_wait, round).await?;
+                }
                 ServerResult::CreateTaskResult(CreateTaskResult { .. }) => {
                     return Err(ToolError::new(
                         "the tool began a task, whose end this program cannot wait for; do without it",
@@ -91,7 +99,8 @@ impl RemoteToolCall {
                 _ => return Err(self.problem("gave an answer that is not one of a tool")),
             }
         }
-        Err(self.problem(&format!("asked for more {MOST_TIMES} times in one call, which is the most")))
+        Err(self
+            .problem(&format!("asked for more {MOST_TIMES} times in one call, which is the most")))
     }
 
     /// Returns `true` if the current call is recorded as a call to this tool, so that it can wait
@@ -112,9 +121,9 @@ impl RemoteToolCall {
     ) -> Result<Given, ToolError> {
         let InputRequiredResult { input_requests, request_state: token, .. } = asked;
         if token.as_ref().is_some_and(|token| token.len() > MOST_STATE) {
-            return Err(
-                self.problem(&format!("gave a state of more than {MOST_STATE} bytes to continue the call with"))
-            );
+            return Err(self.problem(&format!(
+                "gave a state of more than {MOST_STATE} bytes to continue the call with"
+            )));
         }
         let requests = input_requests.unwrap_or_default();
         // Without questions, the server only wants the call to be repeated later.
@@ -123,13 +132,15 @@ impl RemoteToolCall {
             return Ok(Given { token, responses: None });
         }
         if requests.len() > MOST_TIMES as usize {
-            return Err(
-                self.problem(&format!("asks {} questions at once, and {MOST_TIMES} is the most", requests.len()))
-            );
+            return Err(self.problem(&format!(
+                "asks {} questions at once, and {MOST_TIMES} is the most",
+                requests.len()
+            )));
         }
         let server = self.link.name();
         let questions = requests.values().map(|request| elicited::question(server, request));
-        let questions = questions.collect::<Result<Vec<_>, _>>().map_err(|problem| self.problem(&problem))?;
+        let questions =
+            questions.collect::<Result<Vec<_>, _>>().map_err(|problem| self.problem(&problem))?;
         if !can_wait {
             return Err(ToolError::new(format!(
                 "the tool asks a person: {}\nNobody can be asked here: the call is not one of a run with a store. Do \
@@ -150,11 +161,9 @@ impl RemoteToolCall {
             ))
         })?;
         let answers = waiting.answers(self.is_repeatable).await?;
-        let responses = state
-            .questions
-            .into_iter()
-            .zip(&answers)
-            .map(|(key, answer)| (key, serde_json::to_value(elicited::answer(answer)).unwrap_or_default()));
+        let responses = state.questions.into_iter().zip(&answers).map(|(key, answer)| {
+            (key, serde_json::to_value(elicited::answer(answer)).unwrap_or_default())
+        });
         Ok(Given { token: state.token, responses: Some(responses.collect()) })
     }
 
@@ -168,7 +177,9 @@ impl RemoteToolCall {
         can_wait: bool,
     ) -> Result<ServerResult, McpError> {
         match self.send_once(cx, arguments, given, can_wait).await {
-            Err(error) if error.is_lost() && self.is_repeatable => self.send_once(cx, arguments, given, can_wait).await,
+            Err(error) if error.is_lost() && self.is_repeatable => {
+                self.send_once(cx, arguments, given, can_wait).await
+            }
             first => first,
         }
     }
@@ -181,7 +192,8 @@ impl RemoteToolCall {
         can_wait: bool,
     ) -> Result<ServerResult, McpError> {
         let connection: Arc<Connection> = self.link.connection().await?;
-        let mut params = CallToolRequestParams::new(self.name.to_string()).with_arguments(arguments.clone());
+        let mut params =
+            CallToolRequestParams::new(self.name.to_string()).with_arguments(arguments.clone());
         params.input_responses.clone_from(&given.responses);
         params.request_state.clone_from(&given.token);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
@@ -191,7 +203,9 @@ impl RemoteToolCall {
         let answer = {
             let sent_as = |request| call.set_request(request);
             let mut asked =
-                pin!(connection.request_with_id("tools/call", request, sent_as, |progress| cx.emit(&progress)));
+                pin!(connection.request_with_id("tools/call", request, sent_as, |progress| {
+                    cx.emit(&progress);
+                }));
             tokio::select! {
                 biased;
                 answer = &mut asked => answer,

@@ -36,15 +36,19 @@ pub(super) fn mirrored(link: &Arc<ServerLink>, tool: Tool) -> Result<ToolRef, St
         return Err("its schema is not one of an object".to_owned());
     }
     let answer = tool.output_schema.map(|schema| Value::Object(Arc::unwrap_or_clone(schema)));
-    let answer = answer.map(|schema| within_limits(schema, "schema of answers", settings.max_schema)).transpose()?;
+    let answer = answer
+        .map(|schema| within_limits(schema, "schema of answers", settings.max_schema))
+        .transpose()?;
     let check = answer.as_ref().map(SchemaCheck::tolerant).transpose()?;
     let description = tool.description.or(tool.title.map(Into::into)).unwrap_or_default();
     let policy = policy(settings, &name, tool.annotations.as_ref());
     let (is_repeatable, effects) = (policy.is_repeatable(), policy.effects);
     let definition =
-        ToolDefinition::new(Arc::clone(&name), head(&description, MOST_DESCRIPTION), schema).policy(policy);
+        ToolDefinition::new(Arc::clone(&name), head(&description, MOST_DESCRIPTION), schema)
+            .policy(policy);
     definition.arguments_check().map_err(ToOwned::to_owned)?;
-    let call = Arc::new(RemoteToolCall { link: Arc::clone(link), name, is_repeatable, effects, check });
+    let call =
+        Arc::new(RemoteToolCall { link: Arc::clone(link), name, is_repeatable, effects, check });
     let mirrored = FnTool::dynamic(definition, move |cx: Context, arguments: Value| {
         let call = Arc::clone(&call);
         async move { call.made(&cx, arguments).await }

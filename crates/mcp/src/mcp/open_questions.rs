@@ -80,7 +80,9 @@ impl QuestionRoutes {
     pub(super) fn is_answered(&self, request: &RequestId) {
         let mut calls = self.calls();
         calls.given_up.remove(request);
-        if let Some(call) = calls.running.iter_mut().find(|call| call.request.as_ref() == Some(request)) {
+        if let Some(call) =
+            calls.running.iter_mut().find(|call| call.request.as_ref() == Some(request))
+        {
             call.is_answered = true;
         }
     }
@@ -121,9 +123,14 @@ impl Calls {
     ///
     /// # Errors
     /// Fails if the call of the question cannot be determined.
-    fn asking(&self, origin: Option<&InboundStreamOrigin>) -> Result<Option<mpsc::Sender<Open>>, &'static str> {
+    fn asking(
+        &self,
+        origin: Option<&InboundStreamOrigin>,
+    ) -> Result<Option<mpsc::Sender<Open>>, &'static str> {
         if let Some(InboundStreamOrigin::OutboundRequest(request)) = origin {
-            if let Some(call) = self.running.iter().find(|call| call.request.as_ref() == Some(request)) {
+            if let Some(call) =
+                self.running.iter().find(|call| call.request.as_ref() == Some(request))
+            {
                 return Ok(call.questions.clone());
             }
             // A call whose request id is not known yet may be the one on this stream; otherwise the
@@ -138,7 +145,9 @@ impl Calls {
                 "a call over this connection was given up before and may be the one that asks; connect again to be asked",
             ),
             [call] => Ok(call.questions.clone()),
-            _ => Err("several calls run over this connection, so it is not known which of them asks"),
+            _ => {
+                Err("several calls run over this connection, so it is not known which of them asks")
+            }
         }
     }
 }
@@ -168,7 +177,9 @@ impl QuestionReceiver {
         loop {
             // The sender is stored in `QuestionRoutes` while the call runs, so the channel stays
             // open. A call that cannot wait has no sender.
-            let Some((params, mut reply)) = self.0.recv().await else { return std::future::pending().await };
+            let Some((params, mut reply)) = self.0.recv().await else {
+                return std::future::pending().await;
+            };
             let question = match elicited::question_from_params(server, &params) {
                 Ok(_) if begun == MOST_TIMES => {
                     Err(format!("it asked {MOST_TIMES} times in one call, which is the most"))
@@ -216,10 +227,14 @@ async fn said(cx: &Context, asked: u32, question: UserQuestion) -> ElicitResult 
 impl Drop for OpenCall {
     fn drop(&mut self) {
         let mut calls = self.all.calls();
-        let Some(at) = calls.running.iter().position(|call| call.number == self.number) else { return };
+        let Some(at) = calls.running.iter().position(|call| call.number == self.number) else {
+            return;
+        };
         let call = calls.running.remove(at);
         // The server does not know a call that was never sent.
-        let Some(request) = call.request.filter(|_| !self.has_answer && !call.is_answered) else { return };
+        let Some(request) = call.request.filter(|_| !self.has_answer && !call.is_answered) else {
+            return;
+        };
         match calls.given_up.len() < MOST_GIVEN_UP {
             true => drop(calls.given_up.insert(request)),
             false => calls.is_over = true,
@@ -238,7 +253,9 @@ mod tests {
     #[test]
     fn a_question_is_one_of_the_call_on_whose_stream_it_came() {
         let all = Arc::new(QuestionRoutes::default());
-        let asking = |origin: Option<&InboundStreamOrigin>| all.calls().asking(origin).map(|call| call.is_some());
+        let asking = |origin: Option<&InboundStreamOrigin>| {
+            all.calls().asking(origin).map(|call| call.is_some())
+        };
         assert_eq!(asking(None), Ok(false));
         // A question may arrive before the call's request id is known here.
         let (one, mut of_one) = all.of_call(true);
@@ -252,9 +269,14 @@ mod tests {
             let call = all.calls().asking(Some(&on_stream_of(request))).unwrap().unwrap();
             let schema = serde_json::json!({"type": "object", "properties": {}});
             let schema = schema.as_object().cloned().unwrap_or_default();
-            let requested_schema = rmcp::model::ElicitationSchema::from_json_schema(schema).unwrap();
+            let requested_schema =
+                rmcp::model::ElicitationSchema::from_json_schema(schema).unwrap();
             let message = String::new();
-            let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
+            let params = ElicitRequestParams::FormElicitationParams {
+                meta: None,
+                message,
+                requested_schema,
+            };
             call.try_send((params, oneshot::channel().0)).unwrap();
             assert!(questions.0.try_recv().is_ok());
         }
@@ -263,7 +285,9 @@ mod tests {
     #[test]
     fn what_a_call_asks_that_was_given_up_is_asked_of_nobody() {
         let all = Arc::new(QuestionRoutes::default());
-        let asking = |origin: Option<&InboundStreamOrigin>| all.calls().asking(origin).map(|call| call.is_some());
+        let asking = |origin: Option<&InboundStreamOrigin>| {
+            all.calls().asking(origin).map(|call| call.is_some())
+        };
         let (mut ended, _) = all.of_call(true);
         ended.has_answer();
         drop(ended);

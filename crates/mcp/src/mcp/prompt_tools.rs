@@ -29,14 +29,16 @@ fn list(reads: Arc<ServerReads>) -> ToolRef {
         "The prompts of the server {} that `get_prompt` can get, {MOST_SHOWN} at most, with what each takes.",
         reads.link.name()
     );
-    let definition = ToolDefinition::new("list_prompts", description, schema).policy(policy(&reads, "list_prompts"));
+    let definition = ToolDefinition::new("list_prompts", description, schema)
+        .policy(policy(&reads, "list_prompts"));
     let tool = FnTool::dynamic(definition, move |_: Context, arguments: Value| {
         let reads = Arc::clone(&reads);
         async move {
             let contains = arguments["contains"].as_str().unwrap_or_default();
             let prompts = reads.prompts().await.map_err(unread)?;
             let is_wanted = |of: &McpPrompt| {
-                let texts = [Some(of.name.as_str()), of.title.as_deref(), of.description.as_deref()];
+                let texts =
+                    [Some(of.name.as_str()), of.title.as_deref(), of.description.as_deref()];
                 texts.into_iter().flatten().any(|text| text.contains(contains))
             };
             let wanted: Vec<_> = prompts.iter().filter(|of| is_wanted(of)).collect();
@@ -59,17 +61,22 @@ fn get(reads: Arc<ServerReads>) -> ToolRef {
             "arguments": {"type": "object", "description": "What it takes, each a text."},
         },
     });
-    let description = format!("Gets a prompt of the server {} with its arguments filled in.", reads.link.name());
-    let definition = ToolDefinition::new("get_prompt", description, schema).policy(policy(&reads, "get_prompt"));
+    let description =
+        format!("Gets a prompt of the server {} with its arguments filled in.", reads.link.name());
+    let definition =
+        ToolDefinition::new("get_prompt", description, schema).policy(policy(&reads, "get_prompt"));
     let tool = FnTool::dynamic(definition, move |_: Context, arguments: Value| {
         let reads = Arc::clone(&reads);
         async move {
             let name = arguments["name"].as_str().unwrap_or_default();
             let none = Map::new();
             let given = arguments["arguments"].as_object().unwrap_or(&none);
-            let texts: Vec<(&str, String)> =
-                given.iter().filter_map(|(name, value)| Some((name.as_str(), text_of(value)?))).collect();
-            let texts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, text.as_str())).collect();
+            let texts: Vec<(&str, String)> = given
+                .iter()
+                .filter_map(|(name, value)| Some((name.as_str(), text_of(value)?)))
+                .collect();
+            let texts: Vec<(&str, &str)> =
+                texts.iter().map(|(name, text)| (*name, text.as_str())).collect();
             reads.prompt(name, &texts).await.map(output).map_err(unread)
         }
     });

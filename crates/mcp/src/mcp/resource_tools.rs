@@ -11,7 +11,9 @@ use super::mcp_resource::McpContent;
 use super::server_reads::ServerReads;
 use agentflow_core::Context;
 use agentflow_core::message::Media;
-use agentflow_core::tool::{Effects, FnTool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef};
+use agentflow_core::tool::{
+    Effects, FnTool, ToolDefinition, ToolError, ToolOutput, ToolPolicy, ToolRef,
+};
 
 /// Maximum number of resources, and of templates, in one result of `list_resources`.
 const MOST_SHOWN: usize = 100;
@@ -35,26 +37,42 @@ fn list(reads: Arc<ServerReads>) -> ToolRef {
          more.",
         reads.link.name()
     );
-    let definition =
-        ToolDefinition::new("list_resources", description, schema).policy(policy(&reads, "list_resources"));
+    let definition = ToolDefinition::new("list_resources", description, schema)
+        .policy(policy(&reads, "list_resources"));
     let tool = FnTool::dynamic(definition, move |_: Context, arguments: Value| {
         let reads = Arc::clone(&reads);
         async move {
             let contains = arguments["contains"].as_str().unwrap_or_default();
-            let (resources, templates) = tokio::try_join!(reads.resources(), reads.templates()).map_err(unread)?;
-            let is_wanted = |texts: [Option<&str>; 4]| texts.iter().flatten().any(|text| text.contains(contains));
+            let (resources, templates) =
+                tokio::try_join!(reads.resources(), reads.templates()).map_err(unread)?;
+            let is_wanted = |texts: [Option<&str>; 4]| {
+                texts.iter().flatten().any(|text| text.contains(contains))
+            };
             let resources: Vec<_> = resources
                 .iter()
-                .filter(|of| is_wanted([Some(&of.uri), Some(&of.name), of.title.as_deref(), of.description.as_deref()]))
+                .filter(|of| {
+                    is_wanted([
+                        Some(&of.uri),
+                        Some(&of.name),
+                        of.title.as_deref(),
+                        of.description.as_deref(),
+                    ])
+                })
                 .collect();
             let templates: Vec<_> = templates
                 .iter()
                 .filter(|of| {
-                    is_wanted([Some(&of.uri_template), Some(&of.name), of.title.as_deref(), of.description.as_deref()])
+                    is_wanted([
+                        Some(&of.uri_template),
+                        Some(&of.name),
+                        of.title.as_deref(),
+                        of.description.as_deref(),
+                    ])
                 })
                 .collect();
             // The model can narrow a long list with `contains`.
-            let more = resources.len().saturating_sub(MOST_SHOWN) + templates.len().saturating_sub(MOST_SHOWN);
+            let more = resources.len().saturating_sub(MOST_SHOWN)
+                + templates.len().saturating_sub(MOST_SHOWN);
             let shown = json!({
                 "resources": resources.into_iter().take(MOST_SHOWN).collect::<Vec<_>>(),
                 "templates": templates.into_iter().take(MOST_SHOWN).collect::<Vec<_>>(),
@@ -72,7 +90,8 @@ fn read(reads: Arc<ServerReads>) -> ToolRef {
         "properties": {"uri": {"type": "string", "description": "The address, such as one of `list_resources`."}},
     });
     let description = format!("Reads a resource of the server {}.", reads.link.name());
-    let definition = ToolDefinition::new("read_resource", description, schema).policy(policy(&reads, "read_resource"));
+    let definition = ToolDefinition::new("read_resource", description, schema)
+        .policy(policy(&reads, "read_resource"));
     let tool = FnTool::dynamic(definition, move |_: Context, arguments: Value| {
         let reads = Arc::clone(&reads);
         async move {
@@ -101,7 +120,8 @@ fn output(contents: Vec<McpContent>) -> ToolOutput {
 /// Returns the policy of one of these tools. Its effects are always [`Effects::Read`].
 pub(super) fn policy(reads: &ServerReads, name: &str) -> ToolPolicy {
     let settings = &reads.link.described.settings;
-    let mut policy = settings.policies.get(name).unwrap_or(&settings.policy).clone().effects(Effects::Read);
+    let mut policy =
+        settings.policies.get(name).unwrap_or(&settings.policy).clone().effects(Effects::Read);
     policy.timeout = policy.timeout.or(Some(settings.call_timeout));
     policy
 }

@@ -134,14 +134,20 @@ impl ServerLink {
     async fn request_tools(&self) -> Result<(), McpError> {
         let connection = self.connection().await?;
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::default());
-        match connection.request_within("tools/list", request, self.described.settings.call_timeout).await {
+        match connection
+            .request_within("tools/list", request, self.described.settings.call_timeout)
+            .await
+        {
             Ok(_) | Err(McpError::Refused { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     /// Waits until no other caller is opening a connection.
-    async fn attempt(&self, is_limited: bool) -> Result<tokio::sync::MutexGuard<'_, Attempts>, McpError> {
+    async fn attempt(
+        &self,
+        is_limited: bool,
+    ) -> Result<tokio::sync::MutexGuard<'_, Attempts>, McpError> {
         let limit = self.described.settings.connect_timeout.max(PAUSE.0);
         let attempts = self.attempts.lock();
         tokio::pin!(attempts);
@@ -201,7 +207,10 @@ impl ServerLink {
 
     #[cfg(feature = "auth")]
     fn has_no_login(&self) -> McpError {
-        let problem = format!("`{}` has no `authorization`, with which the program says how it logs in", self.name());
+        let problem = format!(
+            "`{}` has no `authorization`, with which the program says how it logs in",
+            self.name()
+        );
         McpError::Config { at: None, problem }
     }
 
@@ -254,7 +263,8 @@ impl ServerLink {
             let of = info.as_ref().and_then(|info| info.server_info.as_ref());
             health.implementation = of.map(|of| format!("{} {}", of.name, of.version));
         }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&connection));
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(Arc::clone(&connection));
         connection
     }
 

@@ -5,8 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest,
-    PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerResult, Tool,
+    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+    ListToolsRequest, PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerResult,
+    Tool,
 };
 use serde::Serialize;
 use tokio::time::Instant;
@@ -50,14 +51,23 @@ struct Kind {
 }
 
 const TOOLS: Kind = Kind { request: "tools/list", what: "tools", keeps_beginning: true };
-const RESOURCES: Kind = Kind { request: "resources/list", what: "resources", keeps_beginning: false };
-const TEMPLATES: Kind =
-    Kind { request: "resources/templates/list", what: "templates of resources", keeps_beginning: false };
+const RESOURCES: Kind =
+    Kind { request: "resources/list", what: "resources", keeps_beginning: false };
+const TEMPLATES: Kind = Kind {
+    request: "resources/templates/list",
+    what: "templates of resources",
+    keeps_beginning: false,
+};
 const PROMPTS: Kind = Kind { request: "prompts/list", what: "prompts", keeps_beginning: false };
 
 /// Reads all tools of a server, or the beginning of a list that exceeds a limit.
-pub(super) async fn tools(connection: &Connection, settings: &Settings) -> Result<Listed<Tool>, McpError> {
-    let ask = |params| ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() });
+pub(super) async fn tools(
+    connection: &Connection,
+    settings: &Settings,
+) -> Result<Listed<Tool>, McpError> {
+    let ask = |params| {
+        ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() })
+    };
     let page = |answer| match answer {
         ServerResult::ListToolsResult(of) => {
             Some(Page { entries: of.tools, next: of.next_cursor, fresh_for: of.ttl_ms })
@@ -68,9 +78,15 @@ pub(super) async fn tools(connection: &Connection, settings: &Settings) -> Resul
 }
 
 /// Reads all resources of a server.
-pub(super) async fn resources(connection: &Connection, settings: &Settings) -> Result<Listed<Resource>, McpError> {
+pub(super) async fn resources(
+    connection: &Connection,
+    settings: &Settings,
+) -> Result<Listed<Resource>, McpError> {
     let ask = |params| {
-        ClientRequest::ListResourcesRequest(ListResourcesRequest { params, ..ListResourcesRequest::default() })
+        ClientRequest::ListResourcesRequest(ListResourcesRequest {
+            params,
+            ..ListResourcesRequest::default()
+        })
     };
     let page = |answer| match answer {
         ServerResult::ListResourcesResult(of) => {
@@ -87,22 +103,32 @@ pub(super) async fn resource_templates(
     settings: &Settings,
 ) -> Result<Listed<ResourceTemplate>, McpError> {
     let ask = |params| {
-        let request = ListResourceTemplatesRequest { params, ..ListResourceTemplatesRequest::default() };
+        let request =
+            ListResourceTemplatesRequest { params, ..ListResourceTemplatesRequest::default() };
         ClientRequest::ListResourceTemplatesRequest(request)
     };
     let page = |answer| match answer {
-        ServerResult::ListResourceTemplatesResult(of) => {
-            Some(Page { entries: of.resource_templates, next: of.next_cursor, fresh_for: of.ttl_ms })
-        }
+        ServerResult::ListResourceTemplatesResult(of) => Some(Page {
+            entries: of.resource_templates,
+            next: of.next_cursor,
+            fresh_for: of.ttl_ms,
+        }),
         _ => None,
     };
     all_pages(connection, settings, TEMPLATES, ask, page).await
 }
 
 /// Reads all prompts of a server.
-pub(super) async fn prompts(connection: &Connection, settings: &Settings) -> Result<Listed<Prompt>, McpError> {
-    let ask =
-        |params| ClientRequest::ListPromptsRequest(ListPromptsRequest { params, ..ListPromptsRequest::default() });
+pub(super) async fn prompts(
+    connection: &Connection,
+    settings: &Settings,
+) -> Result<Listed<Prompt>, McpError> {
+    let ask = |params| {
+        ClientRequest::ListPromptsRequest(ListPromptsRequest {
+            params,
+            ..ListPromptsRequest::default()
+        })
+    };
     let page = |answer| match answer {
         ServerResult::ListPromptsResult(of) => {
             Some(Page { entries: of.prompts, next: of.next_cursor, fresh_for: of.ttl_ms })
@@ -125,7 +151,8 @@ async fn all_pages<T: Serialize>(
     let (mut entries, mut bytes, mut fresh_for) = (Vec::new(), Bytes(0), None::<u64>);
     let (mut cursor, mut seen, mut page_count) = (None::<String>, BTreeSet::new(), 0);
     loop {
-        let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let params =
+            cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         // All pages share one deadline.
         let left = deadline.saturating_duration_since(Instant::now());
         let answer = connection.request_within(request, ask(params), left).await;
@@ -154,9 +181,17 @@ async fn all_pages<T: Serialize>(
             problem = problem.or_else(|| Some(format!("it has more than {MOST_PAGES} pages")));
         }
         match (problem, next) {
-            (Some(problem), _) if !keeps_beginning => return Err(connection.unusable(request, problem)),
+            (Some(problem), _) if !keeps_beginning => {
+                return Err(connection.unusable(request, problem));
+            }
             (None, Some(next)) => cursor = Some(next),
-            (cut, _) => return Ok(Listed { entries, fresh_for: fresh_for.map(Duration::from_millis), cut }),
+            (cut, _) => {
+                return Ok(Listed {
+                    entries,
+                    fresh_for: fresh_for.map(Duration::from_millis),
+                    cut,
+                });
+            }
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use agentflow_schema::text::head;
 use rmcp::model::{
-    ClientRequest, GetPromptRequest, GetPromptRequestParams, InputRequiredResult, JsonObject, ReadResourceRequest,
-    ReadResourceRequestParams, ServerCapabilities, ServerResult,
+    ClientRequest, GetPromptRequest, GetPromptRequestParams, InputRequiredResult, JsonObject,
+    ReadResourceRequest, ReadResourceRequestParams, ServerCapabilities, ServerResult,
 };
 
 use super::connection::Connection;
@@ -26,7 +26,8 @@ use agentflow_core::message::Message;
 const MOST_QUESTION: usize = 2048;
 
 /// Function that fetches a list.
-type Ask<R> = for<'a> fn(&'a Connection, &'a Settings) -> BoxFuture<'a, Result<Listed<R>, McpError>>;
+type Ask<R> =
+    for<'a> fn(&'a Connection, &'a Settings) -> BoxFuture<'a, Result<Listed<R>, McpError>>;
 /// Function that returns `Some(true)` if the server announces changes of a list, and `None` if the
 /// server does not have the list.
 type Says = fn(&ServerCapabilities) -> Option<bool>;
@@ -50,20 +51,39 @@ impl ServerReads {
     }
 
     pub(super) async fn resources(&self) -> Result<Arc<[McpResource]>, McpError> {
-        let ask: Ask<_> = |connection, settings| Box::pin(server_list::resources(connection, settings));
-        self.listed(&self.resources, &self.link.versions.resources, of_resources, ask, McpResource::all).await
+        let ask: Ask<_> =
+            |connection, settings| Box::pin(server_list::resources(connection, settings));
+        self.listed(
+            &self.resources,
+            &self.link.versions.resources,
+            of_resources,
+            ask,
+            McpResource::all,
+        )
+        .await
     }
 
     pub(super) async fn templates(&self) -> Result<Arc<[McpResourceTemplate]>, McpError> {
-        let ask: Ask<_> = |connection, settings| Box::pin(server_list::resource_templates(connection, settings));
-        self.listed(&self.templates, &self.link.versions.resources, of_resources, ask, McpResourceTemplate::all).await
+        let ask: Ask<_> =
+            |connection, settings| Box::pin(server_list::resource_templates(connection, settings));
+        self.listed(
+            &self.templates,
+            &self.link.versions.resources,
+            of_resources,
+            ask,
+            McpResourceTemplate::all,
+        )
+        .await
     }
 
     pub(super) async fn prompts(&self) -> Result<Arc<[McpPrompt]>, McpError> {
-        let ask: Ask<_> = |connection, settings| Box::pin(server_list::prompts(connection, settings));
-        let of_prompts: Says =
-            |capabilities| capabilities.prompts.as_ref().map(|prompts| prompts.list_changed == Some(true));
-        self.listed(&self.prompts, &self.link.versions.prompts, of_prompts, ask, McpPrompt::all).await
+        let ask: Ask<_> =
+            |connection, settings| Box::pin(server_list::prompts(connection, settings));
+        let of_prompts: Says = |capabilities| {
+            capabilities.prompts.as_ref().map(|prompts| prompts.list_changed == Some(true))
+        };
+        self.listed(&self.prompts, &self.link.versions.prompts, of_prompts, ask, McpPrompt::all)
+            .await
     }
 
     /// Returns a list from its cache, or fetches it. The list is empty if the server does not offer
@@ -87,7 +107,8 @@ impl ServerReads {
             // The version is read before the request, so a change during the request makes the
             // result outdated.
             let version = version.load(Ordering::SeqCst);
-            let says_changes = connection.info().map(|info| says(&info.capabilities)).unwrap_or_default();
+            let says_changes =
+                connection.info().map(|info| says(&info.capabilities)).unwrap_or_default();
             let Some(says_changes) = says_changes else { return Ok(Arc::from([])) };
             match ask(&connection, &self.link.described.settings).await {
                 Err(error) if error.is_lost() && !is_second => is_second = true,
@@ -103,8 +124,11 @@ impl ServerReads {
 
     pub(super) async fn resource(&self, uri: &str) -> Result<Vec<McpContent>, McpError> {
         const REQUEST: &str = "resources/read";
-        let request =
-            || ClientRequest::ReadResourceRequest(ReadResourceRequest::new(ReadResourceRequestParams::new(uri)));
+        let request = || {
+            ClientRequest::ReadResourceRequest(ReadResourceRequest::new(
+                ReadResourceRequestParams::new(uri),
+            ))
+        };
         let (connection, answer) = self.asked(REQUEST, request).await?;
         let ServerResult::ReadResourceResult(result) = answer else {
             return Err(self.missing_result_error(&connection, REQUEST, answer));
@@ -112,20 +136,29 @@ impl ServerReads {
         McpContent::all(result.contents).map_err(|problem| connection.unusable(REQUEST, problem))
     }
 
-    pub(super) async fn prompt(&self, name: &str, arguments: &[(&str, &str)]) -> Result<Vec<Message>, McpError> {
+    pub(super) async fn prompt(
+        &self,
+        name: &str,
+        arguments: &[(&str, &str)],
+    ) -> Result<Vec<Message>, McpError> {
         const REQUEST: &str = "prompts/get";
         let arguments: JsonObject =
             arguments.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         let request = || {
             let params = GetPromptRequestParams::new(name);
-            let params = if arguments.is_empty() { params } else { params.with_arguments(arguments.clone()) };
+            let params = if arguments.is_empty() {
+                params
+            } else {
+                params.with_arguments(arguments.clone())
+            };
             ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
         };
         let (connection, answer) = self.asked(REQUEST, request).await?;
         let ServerResult::GetPromptResult(result) = answer else {
             return Err(self.missing_result_error(&connection, REQUEST, answer));
         };
-        mcp_prompt::messages(result.messages).map_err(|problem| connection.unusable(REQUEST, problem))
+        mcp_prompt::messages(result.messages)
+            .map_err(|problem| connection.unusable(REQUEST, problem))
     }
 
     /// Sends a request. If the connection is lost, sends it once more over a new connection.
@@ -140,7 +173,9 @@ impl ServerReads {
             // Questions that arrive during this request must not be assigned to a running tool
             // call.
             let open = connection.questions().of_call(false);
-            let answer = connection.request_within(name, request(), self.link.described.settings.call_timeout).await;
+            let answer = connection
+                .request_within(name, request(), self.link.described.settings.call_timeout)
+                .await;
             drop(open);
             match answer {
                 Err(error) if error.is_lost() && !is_second => is_second = true,
@@ -153,8 +188,14 @@ impl ServerReads {
     }
 
     /// Returns the error for a response that is not a result.
-    fn missing_result_error(&self, connection: &Connection, request: &'static str, answer: ServerResult) -> McpError {
-        let ServerResult::InputRequiredResult(InputRequiredResult { input_requests, .. }) = answer else {
+    fn missing_result_error(
+        &self,
+        connection: &Connection,
+        request: &'static str,
+        answer: ServerResult,
+    ) -> McpError {
+        let ServerResult::InputRequiredResult(InputRequiredResult { input_requests, .. }) = answer
+        else {
             return connection.unexpected(request);
         };
         let server = Arc::clone(self.link.name());

@@ -111,7 +111,9 @@ impl StrayLines {
             changed.as_mut().enable();
             let stray = {
                 let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
-                seen.stray.clone().filter(|stray| stray.at >= since && (stray.is_broken || !seen.has_log))
+                seen.stray
+                    .clone()
+                    .filter(|stray| stray.at >= since && (stray.is_broken || !seen.has_log))
             };
             let Some(stray) = stray else {
                 changed.await;
@@ -163,7 +165,8 @@ mod tests {
         assert_eq!(since.elapsed(), AFTER_TEXT);
         lines.ended(scan("{}"));
         lines.ended(scan("working"));
-        let waited = tokio::time::timeout(Duration::from_secs(3600), lines.wait_for_stray_line(since)).await;
+        let waited =
+            tokio::time::timeout(Duration::from_secs(3600), lines.wait_for_stray_line(since)).await;
         assert!(waited.is_err(), "{waited:?}");
         lines.ended(scan("{}"));
         let since = Instant::now();

@@ -3,8 +3,8 @@
 //! arguments of the first.
 
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorCode, InputRequest,
-    InputRequiredResult, InputResponses,
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    ErrorCode, InputRequest, InputRequiredResult, InputResponses,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -30,7 +30,8 @@ pub(super) fn complete(
     context: &RequestContext<RoleServer>,
 ) -> Result<Option<InputRequiredResult>, ErrorData> {
     let needs = |argument: &PromptArgument| {
-        let problem = format!("the prompt `{}` needs the argument `{}`", prompt.name, argument.name);
+        let problem =
+            format!("the prompt `{}` needs the argument `{}`", prompt.name, argument.name);
         Err(ErrorData::invalid_params(problem, None))
     };
     let missing = prompt.missing(given);
@@ -49,7 +50,11 @@ pub(super) fn complete(
             prompt.name, first.name
         );
         let data = json!({"requiredCapabilities": {"elicitation": {"form": {}}}});
-        return Err(ErrorData::new(ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY, problem, Some(data)));
+        return Err(ErrorData::new(
+            ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY,
+            problem,
+            Some(data),
+        ));
     }
     let mut problem = None;
     match responses.remove(ARGUMENTS).map(said) {
@@ -70,16 +75,17 @@ pub(super) fn complete(
     if missing.is_empty() {
         return Ok(None);
     }
-    let form = form(prompt, &missing, problem.as_deref())
-        .map_err(|error| ErrorData::internal_error(format!("the prompt `{}`: {error}", prompt.name), None))?;
+    let form = form(prompt, &missing, problem.as_deref()).map_err(|error| {
+        ErrorData::internal_error(format!("the prompt `{}`: {error}", prompt.name), None)
+    })?;
     let asked = InputRequest::Elicitation(ElicitRequest::new(form));
     Ok(Some(InputRequiredResult::from_input_requests([(ARGUMENTS.to_owned(), asked)].into())))
 }
 
 /// Returns the values that the person has filled in, or `None` if the person declined.
 fn said(response: Value) -> Result<Option<Map<String, Value>>, String> {
-    let result: ElicitResult =
-        serde_json::from_value(response).map_err(|error| format!("it is not the answer to an elicitation: {error}"))?;
+    let result: ElicitResult = serde_json::from_value(response)
+        .map_err(|error| format!("it is not the answer to an elicitation: {error}"))?;
     match (result.action, result.content) {
         (ElicitationAction::Accept, Some(Value::Object(said))) => Ok(Some(said)),
         (ElicitationAction::Accept, _) => Ok(Some(Map::new())),
@@ -92,14 +98,22 @@ fn form(
     missing: &[&PromptArgument],
     problem: Option<&str>,
 ) -> Result<ElicitRequestParams, serde_json::Error> {
-    let mut message = format!("What is filled into the prompt `{}`?", prompt.title.as_ref().unwrap_or(&prompt.name));
+    let mut message = format!(
+        "What is filled into the prompt `{}`?",
+        prompt.title.as_ref().unwrap_or(&prompt.name)
+    );
     if let Some(problem) = problem {
         message = format!("{message}\nThe last answer was refused: {problem}");
     }
     let names: Vec<&str> = missing.iter().map(|argument| argument.name.as_str()).collect();
     let fields = missing.iter().map(|argument| {
         let mut field = Map::from_iter([("type".to_owned(), Value::from("string"))]);
-        field.extend(argument.description.iter().map(|text| ("description".to_owned(), Value::from(text.as_str()))));
+        field.extend(
+            argument
+                .description
+                .iter()
+                .map(|text| ("description".to_owned(), Value::from(text.as_str()))),
+        );
         (argument.name.clone(), Value::Object(field))
     });
     let schema = json!({"type": "object", "properties": Map::from_iter(fields), "required": names});

@@ -34,7 +34,11 @@ pub(super) struct ProgressSender {
 impl ProgressSender {
     /// Creates the sender. `level` is the log level that the client has set for its connection.
     /// `logger` is the name of the called tool, agent or workflow.
-    pub(super) fn new(context: &RequestContext<RoleServer>, level: Option<LogLevel>, logger: &str) -> Self {
+    pub(super) fn new(
+        context: &RequestContext<RoleServer>,
+        level: Option<LogLevel>,
+        logger: &str,
+    ) -> Self {
         let to = context.meta.get_progress_token().map(|token| (context.peer.clone(), token));
         let log = Some(LogSender::new(context, level, logger)).filter(LogSender::is_wanted);
         Self { to, log, has_limit: request_kind::is_over_http(context), last: 0.0 }

@@ -1,11 +1,14 @@
 //! Creates the requests for a reply of the client's model and for its folders, and parses their
 //! responses.
 
-#![expect(deprecated, reason = "the newest revision deprecates both and has nothing in their place")]
+#![expect(
+    deprecated,
+    reason = "the newest revision deprecates both and has nothing in their place"
+)]
 
 use rmcp::model::{
-    CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, InputRequest, ListRootsRequest,
-    ListRootsResult, SamplingMessage,
+    CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, InputRequest,
+    ListRootsRequest, ListRootsResult, SamplingMessage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -18,7 +21,8 @@ const MOST_TOKENS: u32 = 4096;
 
 /// Creates the request for a reply of the client's model.
 pub(super) fn model_request(prompt: String) -> InputRequest {
-    let params = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], MOST_TOKENS);
+    let params =
+        CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], MOST_TOKENS);
     InputRequest::CreateMessage(CreateMessageRequest::new(params))
 }
 
@@ -32,10 +36,11 @@ pub(super) fn folders_request() -> InputRequest {
 /// # Errors
 /// Fails if the response is not a reply, or has no text.
 pub(super) fn reply(response: Value) -> Result<Encoded, String> {
-    let result: CreateMessageResult =
-        serde_json::from_value(response).map_err(|error| format!("it is not a reply of a model: {error}"))?;
+    let result: CreateMessageResult = serde_json::from_value(response)
+        .map_err(|error| format!("it is not a reply of a model: {error}"))?;
     let content = result.message.content.into_vec();
-    let texts: Vec<&str> = content.iter().filter_map(|block| Some(block.as_text()?.text.as_str())).collect();
+    let texts: Vec<&str> =
+        content.iter().filter_map(|block| Some(block.as_text()?.text.as_str())).collect();
     if texts.is_empty() {
         return Err("the reply of the model has no text".to_owned());
     }
@@ -47,9 +52,10 @@ pub(super) fn reply(response: Value) -> Result<Encoded, String> {
 /// # Errors
 /// Fails if the response is not a list of folders.
 pub(super) fn folders(response: Value) -> Result<Encoded, String> {
-    let result: ListRootsResult =
-        serde_json::from_value(response).map_err(|error| format!("it is not a list of folders: {error}"))?;
-    let folders = result.roots.into_iter().map(|root| ClientFolder { uri: root.uri, name: root.name });
+    let result: ListRootsResult = serde_json::from_value(response)
+        .map_err(|error| format!("it is not a list of folders: {error}"))?;
+    let folders =
+        result.roots.into_iter().map(|root| ClientFolder { uri: root.uri, name: root.name });
     encoded(&ClientFolders { folders: folders.collect() })
 }
 

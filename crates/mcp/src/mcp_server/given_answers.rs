@@ -24,7 +24,10 @@ const ROUND: char = '+';
 const MOST_ANSWERS: usize = 256;
 
 /// Returns the state of a call whose run asks questions.
-pub(super) fn state_of_call(of_run: &str, newest: Option<&agentflow_core::runtime::OpenQuestion>) -> String {
+pub(super) fn state_of_call(
+    of_run: &str,
+    newest: Option<&agentflow_core::runtime::OpenQuestion>,
+) -> String {
     let round = newest.and_then(|question| question.id.rsplit_once('@')).map_or("", |(_, id)| id);
     format!("{of_run}{ROUND}{round}")
 }
@@ -33,14 +36,22 @@ pub(super) fn state_of_call(of_run: &str, newest: Option<&agentflow_core::runtim
 ///
 /// # Errors
 /// Fails if the answers exceed the limits of a call.
-pub(super) fn checked(shared: &Shared, responses: Option<InputResponses>) -> Result<InputResponses, ErrorData> {
+pub(super) fn checked(
+    shared: &Shared,
+    responses: Option<InputResponses>,
+) -> Result<InputResponses, ErrorData> {
     let responses = responses.unwrap_or_default();
     let most = shared.settings.max_arguments;
     let problem = match responses.len() > MOST_ANSWERS {
-        true => Some(format!("`inputResponses` has {} answers, and {MOST_ANSWERS} is the most", responses.len())),
+        true => Some(format!(
+            "`inputResponses` has {} answers, and {MOST_ANSWERS} is the most",
+            responses.len()
+        )),
         false => {
-            let bytes: usize = responses.iter().map(|(key, answer)| key.len() + answer.to_string().len()).sum();
-            (bytes > most).then(|| format!("`inputResponses` has {bytes} bytes, and {most} is the most"))
+            let bytes: usize =
+                responses.iter().map(|(key, answer)| key.len() + answer.to_string().len()).sum();
+            (bytes > most)
+                .then(|| format!("`inputResponses` has {bytes} bytes, and {most} is the most"))
         }
     };
     problem.map_or(Ok(responses), |problem| Err(ErrorData::invalid_params(problem, None)))
@@ -87,7 +98,9 @@ pub(super) async fn give(
     let by = caller.as_deref().unwrap_or(SOMEBODY);
     let may_answer = |question: &_| match sent {
         Sent::Asked => !is_approval(question) || may_approve(shared, context),
-        Sent::Beforehand => !is_approval(question) && served_question::is_askable(question, context),
+        Sent::Beforehand => {
+            !is_approval(question) && served_question::is_askable(question, context)
+        }
     };
     let mut given = Given::default();
     for question in runtime.questions_of(record).await.map_err(internal)? {
@@ -98,14 +111,18 @@ pub(super) async fn give(
         match served_question::said(&question, response) {
             Err(problem) => drop(given.problems.insert(question.id, problem)),
             Ok(Said::Declined) => given.is_declined = true,
-            Ok(Said::Answer(answer)) => match runtime.answer_here(&record.run_id, &question.id, answer, by).await {
-                Ok(continued) => {
-                    given.count += 1;
-                    given.events = given.events.or(continued);
+            Ok(Said::Answer(answer)) => {
+                match runtime.answer_here(&record.run_id, &question.id, answer, by).await {
+                    Ok(continued) => {
+                        given.count += 1;
+                        given.events = given.events.or(continued);
+                    }
+                    Err(Error::Control(error)) => {
+                        given.problems.insert(question.id, error.to_string());
+                    }
+                    Err(error) => return Err(internal(error)),
                 }
-                Err(Error::Control(error)) => drop(given.problems.insert(question.id, error.to_string())),
-                Err(error) => return Err(internal(error)),
-            },
+            }
         }
     }
     Ok(given)
@@ -131,17 +148,26 @@ pub(super) async fn continued(
     mut responses: InputResponses,
     context: &RequestContext<RoleServer>,
 ) -> Result<CalledRun, ErrorData> {
-    let unknown = || ErrorData::invalid_params("`requestState` is not one that this server gave for this call", None);
+    let unknown = || {
+        ErrorData::invalid_params(
+            "`requestState` is not one that this server gave for this call",
+            None,
+        )
+    };
     let (state, round) = state.rsplit_once(ROUND).ok_or_else(unknown)?;
     // Eight hexadecimal digits follow the `@` in the id of a question.
     if round.len() != 8 || !round.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(unknown());
     }
-    let record = own(shared, state, context).await?.filter(|record| record.name == offer.name).ok_or_else(unknown)?;
+    let record = own(shared, state, context)
+        .await?
+        .filter(|record| record.name == offer.name)
+        .ok_or_else(unknown)?;
     // Subscribes before the answers are given, because these make the run continue.
     let before = shared.runtime.events_here(&record.run_id);
     let mut given = give(shared, &record, &mut responses, Sent::Asked, context).await?;
-    let run = shared.runtime.attach(&record.run_id).await.map_err(|error| unreadable(shared, &error))?;
+    let run =
+        shared.runtime.attach(&record.run_id).await.map_err(|error| unreadable(shared, &error))?;
     let events = before.or_else(|| given.events.take()).unwrap_or_else(|| run.events());
     Ok(CalledRun { run, events, given })
 }

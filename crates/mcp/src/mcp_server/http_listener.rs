@@ -30,7 +30,12 @@ const LEAST_PENDING: usize = 16;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts and serves connections until the future is dropped, which closes all connections.
-pub(super) async fn listen(listener: TcpListener, service: McpHttpService, connections: usize, head: Duration) {
+pub(super) async fn listen(
+    listener: TcpListener,
+    service: McpHttpService,
+    connections: usize,
+    head: Duration,
+) {
     // A connection fails because its client disconnected or does not speak HTTP. The server need
     // not report that.
     accept(listener, connections, |peer| drop_error(connection(peer, service.clone(), head))).await;
@@ -82,7 +87,9 @@ impl IdleSlot {
         if response.status().is_client_error() {
             let slot = self.slots.take(&self.network);
             if slot.is_none() {
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                response
+                    .headers_mut()
+                    .insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             *self.held.lock().unwrap_or_else(PoisonError::into_inner) = slot;
         }
@@ -137,7 +144,11 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(peer: AcceptedPeer, service: McpHttpService, head: Duration) -> hyper::Result<()> {
+async fn connection(
+    peer: AcceptedPeer,
+    service: McpHttpService,
+    head: Duration,
+) -> hyper::Result<()> {
     let AcceptedPeer { stream, pending, .. } = peer;
     let answer = service_fn(move |request: http::Request<Incoming>| {
         let (service, pending) = (service.clone(), pending.clone());
@@ -145,7 +156,11 @@ async fn connection(peer: AcceptedPeer, service: McpHttpService, head: Duration)
             pending.asked();
             let mut response = match request.uri().path() {
                 PATH => service.answer(request).await,
-                _ => plain(StatusCode::NOT_FOUND, HeaderMap::new(), format!("the server is at {PATH}")),
+                _ => plain(
+                    StatusCode::NOT_FOUND,
+                    HeaderMap::new(),
+                    format!("the server is at {PATH}"),
+                ),
             };
             pending.answered(&mut response);
             Ok::<_, Infallible>(response)

@@ -92,12 +92,19 @@ impl McpHttpService {
             // Clients of revisions before 2025-11-25 treat an event without a message as an error.
             config.sse_retry = None;
             let sessions = HttpSessions::new(&settings.http);
-            let inner = StreamableHttpService::new(make(ClientChannel::Session), Arc::new(sessions.clone()), config);
+            let inner = StreamableHttpService::new(
+                make(ClientChannel::Session),
+                Arc::new(sessions.clone()),
+                config,
+            );
             SessionService { inner, _ends: Arc::new(EndSessionsGuard(sessions.clone())), sessions }
         });
         let config = config.with_legacy_session_mode(false);
-        let inner =
-            StreamableHttpService::new(make(ClientChannel::Request), Arc::new(NeverSessionManager::default()), config);
+        let inner = StreamableHttpService::new(
+            make(ClientChannel::Request),
+            Arc::new(NeverSessionManager::default()),
+            config,
+        );
         Self { shared, inner, sessions }
     }
 
@@ -117,7 +124,9 @@ impl McpHttpService {
             return plain(StatusCode::BAD_REQUEST, HeaderMap::new(), text);
         }
         if let Some(authenticate) = &settings.http.authenticate {
-            let checked = tokio::time::timeout(settings.handshake, authenticate.caller(head.headers.clone())).await;
+            let checked =
+                tokio::time::timeout(settings.handshake, authenticate.caller(head.headers.clone()))
+                    .await;
             match checked {
                 Ok(Ok(caller)) => {
                     head.extensions.insert(caller);
@@ -140,7 +149,13 @@ impl McpHttpService {
                 let text = format!("the body has more than {most} bytes");
                 return plain(StatusCode::PAYLOAD_TOO_LARGE, HeaderMap::new(), text);
             }
-            Ok(Err(_)) => return plain(StatusCode::BAD_REQUEST, HeaderMap::new(), "the body could not be read"),
+            Ok(Err(_)) => {
+                return plain(
+                    StatusCode::BAD_REQUEST,
+                    HeaderMap::new(),
+                    "the body could not be read",
+                );
+            }
             Err(_) => {
                 let text = format!("the body did not arrive within {:?}", settings.handshake);
                 return plain(StatusCode::REQUEST_TIMEOUT, HeaderMap::new(), text);
@@ -150,7 +165,11 @@ impl McpHttpService {
         let session = head.headers.get(SESSION).filter(|id| **id != NO_SESSION).cloned();
         // `rmcp` would accept this request without a check for the session.
         if in_session.is_some() && session.is_none() && head.method == Method::DELETE {
-            return plain(StatusCode::NOT_FOUND, HeaderMap::new(), SessionProblem::Ended.to_string());
+            return plain(
+                StatusCode::NOT_FOUND,
+                HeaderMap::new(),
+                SessionProblem::Ended.to_string(),
+            );
         }
         let is_delete = head.method == Method::DELETE;
         // `rmcp` compares the parameter headers with the schema that was listed last, so the tool
@@ -159,23 +178,37 @@ impl McpHttpService {
         if let Some(name) = head.headers.get(TOOL).filter(|_| is_call) {
             drop(self.shared.offer(name.to_str().unwrap_or_default()).await);
         }
-        let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+        let kind = head
+            .headers
+            .get(header::CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok())
+            .unwrap_or_default();
+        let is_json = kind
+            .split(';')
+            .next()
+            .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
         let request = Request::from_parts(head, Full::new(body.clone()));
         let response = match in_session {
             Some(of) => {
                 let response = of.inner.handle(request).await;
                 // `rmcp` reports a session that ended during the request as an internal error.
-                if response.status() == StatusCode::INTERNAL_SERVER_ERROR && session.is_some_and(|id| of.has_ended(&id))
+                if response.status() == StatusCode::INTERNAL_SERVER_ERROR
+                    && session.is_some_and(|id| of.has_ended(&id))
                 {
-                    return plain(StatusCode::NOT_FOUND, HeaderMap::new(), SessionProblem::Ended.to_string());
+                    return plain(
+                        StatusCode::NOT_FOUND,
+                        HeaderMap::new(),
+                        SessionProblem::Ended.to_string(),
+                    );
                 }
                 response
             }
             None => self.inner.handle(request).await,
         };
         match response.status() {
-            StatusCode::ACCEPTED if is_delete => plain(StatusCode::NO_CONTENT, HeaderMap::new(), ""),
+            StatusCode::ACCEPTED if is_delete => {
+                plain(StatusCode::NO_CONTENT, HeaderMap::new(), "")
+            }
             // `rmcp` uses this status also for a body that it cannot parse.
             StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unread(&body),
             _ => response.map(McpHttpBody),
@@ -193,12 +226,18 @@ impl SessionService {
     /// caller is treated as unknown.
     fn takes(&self, head: &mut Parts, body: &[u8]) -> bool {
         // Newer revisions have no sessions. A client may still send the header.
-        if head.headers.get(REVISION).is_some_and(|revision| revision.as_bytes() >= WITHOUT_SESSIONS) {
+        if head
+            .headers
+            .get(REVISION)
+            .is_some_and(|revision| revision.as_bytes() >= WITHOUT_SESSIONS)
+        {
             head.headers.remove(SESSION);
         }
         match head.headers.get(SESSION) {
             Some(id) => {
-                let has = id.to_str().is_ok_and(|id| self.sessions.has(id, head.extensions.get::<McpCaller>()));
+                let has = id
+                    .to_str()
+                    .is_ok_and(|id| self.sessions.has(id, head.extensions.get::<McpCaller>()));
                 if !has {
                     // `rmcp` then answers that the session does not exist.
                     head.headers.insert(SESSION, NO_SESSION);
@@ -212,7 +251,9 @@ impl SessionService {
                         true
                     }
                     None => {
-                        tracing::warn!("no room for a further session; its client is served without one");
+                        tracing::warn!(
+                            "no room for a further session; its client is served without one"
+                        );
                         false
                     }
                 }
@@ -237,16 +278,25 @@ fn is_initialize(body: &[u8]) -> bool {
 fn unread(body: &[u8]) -> Response<McpHttpBody> {
     let (code, problem) = match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
         Err(error) => (-32700, format!("the body is not JSON: {error}")),
-        Ok(_) => (-32600, "the body is not one message of JSON-RPC 2.0; several at once are not read".to_owned()),
+        Ok(_) => (
+            -32600,
+            "the body is not one message of JSON-RPC 2.0; several at once are not read".to_owned(),
+        ),
     };
     let error = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": problem}});
     let mut response = plain(StatusCode::BAD_REQUEST, HeaderMap::new(), error.to_string());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 /// Creates a plain text response.
-pub(super) fn plain(status: StatusCode, headers: HeaderMap, text: impl Into<Bytes>) -> Response<McpHttpBody> {
+pub(super) fn plain(
+    status: StatusCode,
+    headers: HeaderMap,
+    text: impl Into<Bytes>,
+) -> Response<McpHttpBody> {
     let mut response = Response::new(McpHttpBody(Full::new(text.into()).boxed()));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -276,7 +326,9 @@ where
 
 impl fmt::Debug for McpHttpService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpHttpService").field("name", &self.shared.settings.name).finish_non_exhaustive()
+        f.debug_struct("McpHttpService")
+            .field("name", &self.shared.settings.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -288,7 +340,10 @@ impl Body for McpHttpBody {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         Pin::new(&mut self.0).poll_frame(cx)
     }
 

@@ -14,10 +14,12 @@ use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RequestContext, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{
-    EventId, LocalSessionHandle, LocalSessionWorker, LocalSessionWorkerError, SessionConfig, SessionError,
-    create_local_session,
+    EventId, LocalSessionHandle, LocalSessionWorker, LocalSessionWorkerError, SessionConfig,
+    SessionError, create_local_session,
 };
-use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
+use rmcp::transport::streamable_http_server::session::{
+    ServerSseMessage, SessionId, SessionManager,
+};
 use rmcp::transport::{Transport, WorkerTransport};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
@@ -72,7 +74,8 @@ struct Used {
 /// A slot for one session. The request that opens the session carries it in its extensions.
 #[derive(Clone)]
 pub(super) struct SessionSlot(
-    #[expect(dead_code, reason = "held until the session has ended")] Arc<(OwnedSemaphorePermit, Option<CallerSlot>)>,
+    #[expect(dead_code, reason = "held until the session has ended")]
+    Arc<(OwnedSemaphorePermit, Option<CallerSlot>)>,
 );
 
 /// Extension of a request with the reason why its session has ended.
@@ -163,9 +166,17 @@ impl Drop for OpenStream {
 impl HttpSessions {
     pub(super) fn new(settings: &HttpSettings) -> Self {
         let room = Arc::new(Semaphore::new(settings.max_sessions.min(Semaphore::MAX_PERMITS)));
-        let (idle, age) = (settings.session_idle.max(SHORTEST), settings.session_age.clamp(SHORTEST, FAR));
+        let (idle, age) =
+            (settings.session_idle.max(SHORTEST), settings.session_age.clamp(SHORTEST, FAR));
         let of_callers = CallerSlots::new(settings.max_sessions_of_caller);
-        Self(Arc::new(Sessions { open: Mutex::default(), room, of_callers, idle, age, number: AtomicU64::new(0) }))
+        Self(Arc::new(Sessions {
+            open: Mutex::default(),
+            room,
+            of_callers,
+            idle,
+            age,
+            number: AtomicU64::new(0),
+        }))
     }
 
     /// Reserves a slot for a session. Returns `None` if the server or the caller has too many
@@ -175,7 +186,10 @@ impl HttpSessions {
             Some(caller) => Some(self.0.of_callers.take(caller.name())?),
             None => None,
         };
-        Arc::clone(&self.0.room).try_acquire_owned().ok().map(|permit| SessionSlot(Arc::new((permit, slot))))
+        Arc::clone(&self.0.room)
+            .try_acquire_owned()
+            .ok()
+            .map(|permit| SessionSlot(Arc::new((permit, slot))))
     }
 
     /// Returns `true` if the session exists.
@@ -187,7 +201,8 @@ impl HttpSessions {
     pub(super) fn has(&self, id: &str, caller: Option<&McpCaller>) -> bool {
         let caller = caller.map(McpCaller::name);
         let session = self.0.open().get(id).cloned();
-        session.is_some_and(|session| session.caller.get().is_some_and(|own| own.as_deref() == caller))
+        session
+            .is_some_and(|session| session.caller.get().is_some_and(|own| own.as_deref() == caller))
     }
 
     /// Ends all sessions.
@@ -282,7 +297,9 @@ impl SessionManager for HttpSessions {
             if let Some(room) = head.extensions.remove::<SessionSlot>() {
                 session.takes(room);
             }
-            let _ = session.caller.set(head.extensions.get().map(|caller: &McpCaller| caller.name().to_owned()));
+            let _ = session
+                .caller
+                .set(head.extensions.get().map(|caller: &McpCaller| caller.name().to_owned()));
         }
         message.insert_extension(SessionEnding(session.ending.clone()));
         Ok(session.handle.initialize(message).await?)
@@ -309,7 +326,11 @@ impl SessionManager for HttpSessions {
         Ok(session.stream(receiver.inner))
     }
 
-    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), SessionProblem> {
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), SessionProblem> {
         Ok(self.used(id)?.handle.push_message(message, None).await?)
     }
 
@@ -385,10 +406,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_session_that_nobody_reads_ends_and_gives_its_room_back() {
-        let sessions = HttpSessions::new(&HttpSettings { max_sessions: 1, ..Settings::default().http });
+        let sessions =
+            HttpSessions::new(&HttpSettings { max_sessions: 1, ..Settings::default().http });
         let (id, mut transport) = sessions.create_session().await.unwrap();
         let client = json!({"name": "by hand", "version": "1"});
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
         let mut begin: ClientJsonRpcMessage =
             message(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
         let (mut head, ()) = http::Request::new(()).into_parts();
@@ -396,10 +419,16 @@ mod tests {
         begin.insert_extension(head);
         let begun = sessions.initialize_session(&id, begin);
         let served = async {
-            let Some(JsonRpcMessage::Request(request)) = transport.receive().await else { panic!("no request") };
+            let Some(JsonRpcMessage::Request(request)) = transport.receive().await else {
+                panic!("no request")
+            };
             assert_eq!(request.id, RequestId::Number(0));
-            let answer = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": client});
-            transport.send(message(json!({"jsonrpc": "2.0", "id": 0, "result": answer}))).await.unwrap();
+            let answer =
+                json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": client});
+            transport
+                .send(message(json!({"jsonrpc": "2.0", "id": 0, "result": answer})))
+                .await
+                .unwrap();
         };
         let (begun, ()) = tokio::join!(begun, served);
         begun.unwrap();

@@ -13,7 +13,9 @@ pub enum McpServerError {
     #[error("the MCP server cannot offer this: {0}")]
     Offer(#[source] Error),
     /// Two offered items have the same name.
-    #[error("the MCP server cannot offer the {kind} `{name}`: another {other} has this name; leave one of them out")]
+    #[error(
+        "the MCP server cannot offer the {kind} `{name}`: another {other} has this name; leave one of them out"
+    )]
     #[non_exhaustive]
     Twice {
         /// Kind of the refused item: `agent`, `workflow`, `resource` or `prompt`.

@@ -282,17 +282,25 @@ impl McpServer {
         let ending = Ending::default();
         let input = BoundedLines::new(input, self.settings.max_message, ending.clone());
         // `BoundedLines` enforces the limit.
-        let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(usize::MAX);
+        let transport =
+            AsyncRwTransport::new_server(input, output).with_max_line_length(usize::MAX);
         let service = Service::new(shared, ending.clone(), ClientChannel::Streams);
         let limit = self.settings.handshake;
-        match tokio::time::timeout(limit, rmcp::serve_server(service, PacedTransport::new(transport))).await {
+        match tokio::time::timeout(
+            limit,
+            rmcp::serve_server(service, PacedTransport::new(transport)),
+        )
+        .await
+        {
             Ok(Ok(running)) => {
                 let _ = running.waiting().await;
             }
             // The client disconnected before its first request, which is not an error.
             Ok(Err(ServerInitializeError::ConnectionClosed(_))) => {}
             Ok(Err(error)) => ending.because(error.to_string()),
-            Err(_) => ending.because(format!("the client did not finish its handshake within {limit:?}")),
+            Err(_) => {
+                ending.because(format!("the client did not finish its handshake within {limit:?}"));
+            }
         }
         match ending.reason() {
             // `CLOSED` is the normal end of a connection.
@@ -311,7 +319,8 @@ impl McpServer {
     }
 
     fn shared(&self) -> &Arc<Shared> {
-        self.shared.get_or_init(|| Arc::new(Shared::new(self.runtime.clone(), self.settings.clone())))
+        self.shared
+            .get_or_init(|| Arc::new(Shared::new(self.runtime.clone(), self.settings.clone())))
     }
 }
 

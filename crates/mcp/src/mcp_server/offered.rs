@@ -38,7 +38,8 @@ impl Shared {
             .filter_map(|entry| offer(entry).ok())
             .collect();
         // If a name occurs twice, the first kind is offered. `check` reports this mistake.
-        offers.sort_by(|one, other| (&one.tool.name, one.kind).cmp(&(&other.tool.name, other.kind)));
+        offers
+            .sort_by(|one, other| (&one.tool.name, one.kind).cmp(&(&other.tool.name, other.kind)));
         offers.dedup_by(|second, first| second.tool.name == first.tool.name);
         let offers: Arc<[Arc<Offer>]> = offers.into_iter().map(Arc::new).collect();
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&offers);
@@ -67,21 +68,36 @@ impl Shared {
             self.entry(&catalogue, EntryKind::Tool, name)?;
         }
         let named = settings.agents.iter().map(|name| (EntryKind::Agent, name));
-        let named: Vec<_> = named.chain(settings.workflows.iter().map(|name| (EntryKind::Workflow, name))).collect();
+        let named: Vec<_> = named
+            .chain(settings.workflows.iter().map(|name| (EntryKind::Workflow, name)))
+            .collect();
         for (kind, name) in &named {
             let entry = self.entry(&catalogue, *kind, name)?;
-            let unusable =
-                |problem: String| McpServerError::Unusable { kind: kind.as_str(), name: name.to_string(), problem };
+            let unusable = |problem: String| McpServerError::Unusable {
+                kind: kind.as_str(),
+                name: name.to_string(),
+                problem,
+            };
             if !is_name(name) {
-                return Err(unusable("a client takes names of 1 to 128 letters, digits, `_`, `-` and `.`".to_owned()));
+                return Err(unusable(
+                    "a client takes names of 1 to 128 letters, digits, `_`, `-` and `.`".to_owned(),
+                ));
             }
             offer(entry).map_err(unusable)?;
             // The wire name of a tool may be equal to the name of an agent or a workflow.
-            let tool = catalogue.of_kind(EntryKind::Tool).find(|tool| self.offers(tool) && wire_name(tool) == &***name);
+            let tool = catalogue
+                .of_kind(EntryKind::Tool)
+                .find(|tool| self.offers(tool) && wire_name(tool) == &***name);
             let is_agent = *kind == EntryKind::Workflow && settings.agents.contains(*name);
-            if let Some(other) = tool.map(|_| EntryKind::Tool).or(is_agent.then_some(EntryKind::Agent)) {
+            if let Some(other) =
+                tool.map(|_| EntryKind::Tool).or(is_agent.then_some(EntryKind::Agent))
+            {
                 let other = other.as_str();
-                return Err(McpServerError::Twice { kind: kind.as_str(), name: name.to_string(), other });
+                return Err(McpServerError::Twice {
+                    kind: kind.as_str(),
+                    name: name.to_string(),
+                    other,
+                });
             }
         }
         self.check_reads()
@@ -90,8 +106,10 @@ impl Shared {
     /// Checks that the resources and prompts are valid and have unique names.
     fn check_reads(&self) -> Result<(), McpServerError> {
         let Settings { resources, prompts, .. } = &self.settings;
-        let resources = resources.iter().map(|of| ("resource", of.uri.as_str(), of.template().err()));
-        let prompts = prompts.iter().map(|of| ("prompt", of.name.as_str(), of.problem().map(str::to_owned)));
+        let resources =
+            resources.iter().map(|of| ("resource", of.uri.as_str(), of.template().err()));
+        let prompts =
+            prompts.iter().map(|of| ("prompt", of.name.as_str(), of.problem().map(str::to_owned)));
         let mut seen = BTreeSet::new();
         for (kind, name, problem) in resources.chain(prompts) {
             if let Some(problem) = problem {
@@ -117,7 +135,10 @@ impl Shared {
                 (EntryKind::Workflow, "a workflow; name it with `workflows`"),
             ];
             // A name of a different kind gets a hint with the right method.
-            match others.into_iter().find(|(other, _)| *other != kind && catalogue.get(*other, name).is_ok()) {
+            match others
+                .into_iter()
+                .find(|(other, _)| *other != kind && catalogue.get(*other, name).is_ok())
+            {
                 Some((_, what)) => McpServerError::Unusable {
                     kind: kind.as_str(),
                     name: name.to_owned(),
@@ -131,10 +152,9 @@ impl Shared {
     fn offers(&self, entry: &CatalogueEntry) -> bool {
         let settings = &self.settings;
         match entry.kind {
-            EntryKind::Tool => settings
-                .tools
-                .as_ref()
-                .is_none_or(|tools| tools.contains(&entry.name) || tools.contains(wire_name(entry))),
+            EntryKind::Tool => settings.tools.as_ref().is_none_or(|tools| {
+                tools.contains(&entry.name) || tools.contains(wire_name(entry))
+            }),
             EntryKind::Agent => settings.agents.contains(&entry.name),
             EntryKind::Workflow => settings.workflows.contains(&entry.name),
             // Toolsets, models and schemas.
@@ -153,7 +173,8 @@ fn wire_name(entry: &CatalogueEntry) -> &str {
 }
 
 fn is_name(name: &str) -> bool {
-    (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
 /// Converts a catalogue entry into a tool, or returns the reason why it cannot be offered.
@@ -162,12 +183,21 @@ fn offer(entry: &CatalogueEntry) -> Result<Offer, String> {
         // The protocol requires an object as arguments, also for an agent that takes text.
         (Some(input), EntryKind::Agent) if input["type"] == "string" => message_schema(),
         (Some(Value::Object(input)), _) => input.clone(),
-        _ => return Err("its arguments have no schema, and a client must know them; offer another one".to_owned()),
+        _ => {
+            return Err(
+                "its arguments have no schema, and a client must know them; offer another one"
+                    .to_owned(),
+            );
+        }
     };
     let is_wrapped = entry.output.as_ref().is_some_and(|output| output["type"] != "object");
-    let output = entry.output.as_ref().map(|output| if is_wrapped { wrapped(output) } else { output.clone() });
+    let output = entry
+        .output
+        .as_ref()
+        .map(|output| if is_wrapped { wrapped(output) } else { output.clone() });
     let name = wire_name(entry).to_owned();
-    let mut tool = Tool::new_with_raw(name, Some(entry.description.to_string().into()), Arc::new(input));
+    let mut tool =
+        Tool::new_with_raw(name, Some(entry.description.to_string().into()), Arc::new(input));
     tool = tool.with_title(title(&entry.name)).with_annotations(annotations(entry));
     if let Some(Value::Object(output)) = output {
         tool = tool.with_raw_output_schema(Arc::new(output));

@@ -63,7 +63,9 @@ impl McpServer {
     /// at most a quarter of them, but at least 16, idle: without a request so far, or after a
     /// refused request. Further idle ones are closed.
     pub fn max_connections(self, connections: usize) -> Self {
-        self.set(|settings| settings.http.max_connections = connections.clamp(1, Semaphore::MAX_PERMITS))
+        self.set(|settings| {
+            settings.http.max_connections = connections.clamp(1, Semaphore::MAX_PERMITS);
+        })
     }
 
     /// Sets the maximum number of concurrent sessions. Default: 256. A client beyond the limit is

@@ -44,11 +44,18 @@ async fn send(subscriber: Arc<Subscriber>, peer: Peer<RoleServer>) {
 }
 
 fn too_many_subscribers() -> ErrorData {
-    ErrorData::new(BUSY, format!("{MOST_SUBSCRIBERS} clients have subscribed already; subscribe again later"), None)
+    ErrorData::new(
+        BUSY,
+        format!("{MOST_SUBSCRIBERS} clients have subscribed already; subscribe again later"),
+        None,
+    )
 }
 
 fn too_many_addresses() -> ErrorData {
-    ErrorData::invalid_params(format!("a client subscribes to {MOST_ADDRESSES} resources at most"), None)
+    ErrorData::invalid_params(
+        format!("a client subscribes to {MOST_ADDRESSES} resources at most"),
+        None,
+    )
 }
 
 impl ResourceUpdates {
@@ -67,8 +74,10 @@ impl ResourceUpdates {
         let of = match &mut *subscribed {
             Some(of) => of,
             none => {
-                let subscription = shared.subscriptions.subscribe().ok_or_else(too_many_subscribers)?;
-                let sending = tokio::spawn(send(Arc::clone(&subscription.of), context.peer.clone()));
+                let subscription =
+                    shared.subscriptions.subscribe().ok_or_else(too_many_subscribers)?;
+                let sending =
+                    tokio::spawn(send(Arc::clone(&subscription.of), context.peer.clone()));
                 none.insert(ConnectionSubscription { subscription, sending })
             }
         };
@@ -87,7 +96,11 @@ impl ResourceUpdates {
 
     /// Returns the part of the requested filter that the server accepts: the offered resources.
     /// Changes are collected from now on.
-    pub(super) fn accept(&self, shared: &Shared, requested: &SubscriptionFilter) -> SubscriptionFilter {
+    pub(super) fn accept(
+        &self,
+        shared: &Shared,
+        requested: &SubscriptionFilter,
+    ) -> SubscriptionFilter {
         let mut accepted = SubscriptionFilter::default();
         let named = requested.resource_subscriptions.iter().flatten();
         let mut offered = named.filter(|uri| served_reads::is_offered(shared, uri)).peekable();
@@ -95,7 +108,8 @@ impl ResourceUpdates {
             return accepted;
         }
         let Some(subscription) = shared.subscriptions.subscribe() else { return accepted };
-        accepted.resource_subscriptions = Some(offered.take_while(|uri| subscription.of.add(uri)).cloned().collect());
+        accepted.resource_subscriptions =
+            Some(offered.take_while(|uri| subscription.of.add(uri)).cloned().collect());
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(subscription);
         accepted
     }
@@ -104,7 +118,11 @@ impl ResourceUpdates {
     ///
     /// # Errors
     /// Fails if there are too many subscriptions.
-    pub(super) async fn listen(&self, shared: &Shared, context: &SubscriptionContext) -> Result<(), ErrorData> {
+    pub(super) async fn listen(
+        &self,
+        shared: &Shared,
+        context: &SubscriptionContext,
+    ) -> Result<(), ErrorData> {
         let Some(uris) = &context.accepted().resource_subscriptions else {
             // If an offered resource was requested, `accept` found no free subscription.
             let mut named = context.requested().resource_subscriptions.iter().flatten();

@@ -20,7 +20,8 @@ pub(super) fn of_tool(offer: &Offer, result: &ToolResult) -> CallToolResult {
     }
     let text = result.text();
     let has_text = !text.is_empty() || result.parts().is_empty();
-    let mut content: Vec<ContentBlock> = has_text.then(|| ContentBlock::text(text)).into_iter().collect();
+    let mut content: Vec<ContentBlock> =
+        has_text.then(|| ContentBlock::text(text)).into_iter().collect();
     content.extend(result.parts().iter().filter_map(part));
     with_structured(offer, CallToolResult::success(content), &result.output)
 }
@@ -74,7 +75,8 @@ fn part(part: &ToolPart) -> Option<ContentBlock> {
 /// Converts a file into a block with its content, or into a link if the file has an address.
 pub(super) fn media(file: &Media) -> ContentBlock {
     let Media { mime_type, url, name, .. } = file;
-    let Some((_, base64)) = url.strip_prefix("data:").and_then(|data| data.split_once(";base64,")) else {
+    let Some((_, base64)) = url.strip_prefix("data:").and_then(|data| data.split_once(";base64,"))
+    else {
         let mut resource = Resource::new(url, name.as_deref().unwrap_or(url));
         resource.mime_type = Some(mime_type.clone());
         return ContentBlock::resource_link(resource);
@@ -95,7 +97,8 @@ pub(super) fn media(file: &Media) -> ContentBlock {
 
 /// Returns the content of a file as text, if its media type is textual.
 fn text_of(mime_type: &str, base64: &str) -> Option<String> {
-    let is_text = mime_type.starts_with("text/") || matches!(mime_type, "application/json" | "application/xml");
+    let is_text = mime_type.starts_with("text/")
+        || matches!(mime_type, "application/json" | "application/xml");
     let bytes = is_text.then(|| STANDARD.decode(base64).ok()).flatten()?;
     String::from_utf8(bytes).ok()
 }

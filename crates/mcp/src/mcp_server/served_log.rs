@@ -1,6 +1,9 @@
 //! Sends values that a call emits as log messages, if the client has requested messages of their
 //! level. It does not affect the result of the call.
-#![expect(deprecated, reason = "the newest revision deprecates the log, and the one before it has nothing else")]
+#![expect(
+    deprecated,
+    reason = "the newest revision deprecates the log, and the one before it has nothing else"
+)]
 
 use agentflow_schema::text::head;
 use rmcp::RoleServer;
@@ -33,7 +36,11 @@ impl LogSender {
     /// Creates the sender. `of_connection` is the level that the client has set for its connection.
     /// A client without a handshake sends the level with each request instead. `logger` is the name
     /// of the called tool, agent or workflow.
-    pub(super) fn new(context: &RequestContext<RoleServer>, of_connection: Option<LogLevel>, logger: &str) -> Self {
+    pub(super) fn new(
+        context: &RequestContext<RoleServer>,
+        of_connection: Option<LogLevel>,
+        logger: &str,
+    ) -> Self {
         let level = match request_kind::is_without_handshake(context) {
             true => context.meta.log_level().map(LogLevel),
             false => of_connection,
@@ -76,7 +83,11 @@ fn message(value: &Value) -> Option<(LoggingLevel, Value)> {
         _ => Value::Object(data),
     };
     let text = data.as_str().map_or_else(|| data.to_string(), str::to_owned);
-    let data = if text.len() > MOST_DATA { Value::String(head(&text, MOST_DATA).to_owned()) } else { data };
+    let data = if text.len() > MOST_DATA {
+        Value::String(head(&text, MOST_DATA).to_owned())
+    } else {
+        data
+    };
     Some((level, data))
 }
 
@@ -92,8 +103,13 @@ mod tests {
         assert_eq!((level, data), (LoggingLevel::Warning, json!("low")));
         let (_, data) = message(&json!({"level": "info", "message": "low", "left": 3})).unwrap();
         assert_eq!(data, json!({"message": "low", "left": 3}));
-        for none in [json!("info"), json!({"message": "x"}), json!({"level": 3}), json!({"level": "loud"}), json!(null)]
-        {
+        for none in [
+            json!("info"),
+            json!({"message": "x"}),
+            json!({"level": 3}),
+            json!({"level": "loud"}),
+            json!(null),
+        ] {
             assert!(message(&none).is_none(), "{none}");
         }
         let (_, data) = message(&json!({"level": "info", "message": "x".repeat(10_000)})).unwrap();
@@ -102,7 +118,8 @@ mod tests {
 
     #[test]
     fn levels_have_the_order_of_the_protocol() {
-        let names = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+        let names =
+            ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
         let levels = names.map(|name| level(&json!({"level": name})).unwrap() as u8);
         assert!(levels.is_sorted_by(|one, other| one < other), "{levels:?}");
     }

@@ -13,7 +13,8 @@ use agentflow_core::__private::extension::BoxFuture;
 use agentflow_core::message::Message;
 
 /// Function that creates the messages. The client receives the error.
-type MakeMessages = dyn Fn(PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, String>> + Send + Sync;
+type MakeMessages =
+    dyn Fn(PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, String>> + Send + Sync;
 
 /// A prompt of an [`McpServer`](super::McpServer), added with
 /// [`McpServer::prompt`](super::McpServer::prompt). A client's person selects it by name and fills
@@ -84,7 +85,14 @@ impl PromptArguments {
 
 impl ServedPrompt {
     fn new(name: String, makes: PromptSource) -> Self {
-        Self { name, title: None, description: None, arguments: Vec::new(), scopes: Vec::new(), makes }
+        Self {
+            name,
+            title: None,
+            description: None,
+            arguments: Vec::new(),
+            scopes: Vec::new(),
+            makes,
+        }
     }
 
     /// Creates a prompt with one user message from a [template](agentflow_core::template). The placeholders
@@ -100,17 +108,23 @@ impl ServedPrompt {
                     match arguments.iter_mut().find(|argument| argument.name == name) {
                         Some(argument) => argument.is_required |= is_required,
                         None => {
-                            arguments.push(PromptArgument { name, description: None, is_required, is_asked: false });
+                            arguments.push(PromptArgument {
+                                name,
+                                description: None,
+                                is_required,
+                                is_asked: false,
+                            });
                         }
                     }
                 }
                 // Arguments are strings, so a placeholder with a path, such as `{a.b}`, cannot have
                 // a value.
-                let path = template.placeholders().find(|placeholder| placeholder.parts().len() > 1);
+                let path =
+                    template.placeholders().find(|placeholder| placeholder.parts().len() > 1);
                 let makes = match path.map(|placeholder| placeholder.path()) {
-                    Some(path) => {
-                        PromptSource::Wrong(format!("`{{{path}}}` is a part of a value, and arguments are texts"))
-                    }
+                    Some(path) => PromptSource::Wrong(format!(
+                        "`{{{path}}}` is a part of a value, and arguments are texts"
+                    )),
                     None => PromptSource::Filled(Arc::new(template)),
                 };
                 Self { arguments, ..Self::new(name.into(), makes) }
@@ -144,7 +158,11 @@ impl ServedPrompt {
 
     /// Describes an argument. If the prompt does not have it yet, it is added as an optional
     /// argument.
-    pub fn optional_argument(self, name: impl Into<String>, description: impl Into<String>) -> Self {
+    pub fn optional_argument(
+        self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+    ) -> Self {
         self.with(name.into(), description.into(), false)
     }
 
@@ -174,12 +192,19 @@ impl ServedPrompt {
                 // A prompt without this placeholder would ignore the argument, so this is a mistake
                 // of the program.
                 if let PromptSource::Filled(_) = self.makes {
-                    let near =
-                        did_you_mean(nearest(&name, self.arguments.iter().map(|argument| argument.name.as_str())));
+                    let near = did_you_mean(nearest(
+                        &name,
+                        self.arguments.iter().map(|argument| argument.name.as_str()),
+                    ));
                     self.makes = PromptSource::Wrong(format!("its text has no `{{{name}}}`{near}"));
                 }
                 let description = Some(description);
-                self.arguments.push(PromptArgument { name, description, is_required, is_asked: false });
+                self.arguments.push(PromptArgument {
+                    name,
+                    description,
+                    is_required,
+                    is_asked: false,
+                });
             }
         }
         self
@@ -209,7 +234,9 @@ impl ServedPrompt {
     pub(super) fn problem(&self) -> Option<&str> {
         match &self.makes {
             PromptSource::Wrong(problem) => Some(problem),
-            PromptSource::Filled(_) | PromptSource::Made(_) if self.name.is_empty() => Some("it has no name"),
+            PromptSource::Filled(_) | PromptSource::Made(_) if self.name.is_empty() => {
+                Some("it has no name")
+            }
             PromptSource::Filled(_) | PromptSource::Made(_) => None,
         }
     }
@@ -225,8 +252,13 @@ impl ServedPrompt {
                 return Err(format!("the argument `{name}` must be a text"));
             };
             if !self.arguments.iter().any(|argument| argument.name == name) {
-                let near = nearest(&name, self.arguments.iter().map(|argument| argument.name.as_str()));
-                return Err(format!("the prompt `{}` has no argument `{name}`{}", self.name, did_you_mean(near)));
+                let near =
+                    nearest(&name, self.arguments.iter().map(|argument| argument.name.as_str()));
+                return Err(format!(
+                    "the prompt `{}` has no argument `{name}`{}",
+                    self.name,
+                    did_you_mean(near)
+                ));
             }
             given.insert(name, value);
         }
@@ -235,17 +267,24 @@ impl ServedPrompt {
 
     /// Returns the required arguments that were not sent.
     pub(super) fn missing<'p>(&'p self, given: &PromptArguments) -> Vec<&'p PromptArgument> {
-        let is_missing = |argument: &&PromptArgument| argument.is_required && given.get(&argument.name).is_none();
+        let is_missing = |argument: &&PromptArgument| {
+            argument.is_required && given.get(&argument.name).is_none()
+        };
         self.arguments.iter().filter(is_missing).collect()
     }
 
     /// Creates the messages. Dropping the future stops the function.
-    pub(super) fn made(&self, given: PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, String>> {
+    pub(super) fn made(
+        &self,
+        given: PromptArguments,
+    ) -> BoxFuture<'static, Result<Vec<Message>, String>> {
         match &self.makes {
             PromptSource::Made(make) => make(given),
             PromptSource::Filled(template) => {
-                let values = given.0.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
-                let filled = template.fill(&Value::Object(values)).map_err(|error| error.to_string());
+                let values =
+                    given.0.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
+                let filled =
+                    template.fill(&Value::Object(values)).map_err(|error| error.to_string());
                 // A template that is only one optional placeholder yields `null` without a value.
                 let text = filled.map(|text| text.as_str().unwrap_or_default().to_owned());
                 Box::pin(std::future::ready(text.map(|text| vec![Message::user(text)])))

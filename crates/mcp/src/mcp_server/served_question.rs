@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use agentflow_schema::text::head;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    InputRequest,
 };
 use rmcp::service::RequestContext;
 use serde_json::{Map, Value, json};
@@ -39,8 +40,12 @@ pub(super) fn is_approval(question: &OpenQuestion) -> bool {
 pub(super) fn is_askable(question: &OpenQuestion, context: &RequestContext<RoleServer>) -> bool {
     match Asked::of(question) {
         Asked::Person => has_forms(context),
-        Asked::Model => context.client_capabilities().is_some_and(|client| client.sampling.is_some()),
-        Asked::Folders => context.client_capabilities().is_some_and(|client| client.roots.is_some()),
+        Asked::Model => {
+            context.client_capabilities().is_some_and(|client| client.sampling.is_some())
+        }
+        Asked::Folders => {
+            context.client_capabilities().is_some_and(|client| client.roots.is_some())
+        }
     }
 }
 
@@ -69,11 +74,14 @@ pub(super) fn capabilities<'q>(questions: impl IntoIterator<Item = &'q OpenQuest
 /// `problem` is the reason why the last answer was refused.
 pub(super) fn request(question: &OpenQuestion, problem: Option<&str>) -> Option<InputRequest> {
     match Asked::of(question) {
-        Asked::Person => Some(InputRequest::Elicitation(ElicitRequest::new(params(question, problem)?))),
+        Asked::Person => {
+            Some(InputRequest::Elicitation(ElicitRequest::new(params(question, problem)?)))
+        }
         Asked::Model => {
             let mut prompt = question.message.clone();
             // A string that the question already contains is not repeated.
-            let is_said = question.about.decode::<String>().is_ok_and(|about| prompt.contains(&about));
+            let is_said =
+                question.about.decode::<String>().is_ok_and(|about| prompt.contains(&about));
             if question.about != Encoded::null() && !is_said {
                 prompt = format!("{prompt}\n{}", question.about.as_str());
             }
@@ -105,7 +113,9 @@ fn params(question: &OpenQuestion, problem: Option<&str>) -> Option<ElicitReques
             let schema: Value = question.answer.decode().ok()?;
             match schema["type"] == "object" {
                 true => schema,
-                false => json!({"type": "object", "properties": {ANSWER: schema}, "required": [ANSWER]}),
+                false => {
+                    json!({"type": "object", "properties": {ANSWER: schema}, "required": [ANSWER]})
+                }
             }
         }
     };
@@ -157,15 +167,17 @@ fn parse_person_response(question: &OpenQuestion, result: ElicitResult) -> Said 
         true => {
             let comment = content.get("comment").and_then(Value::as_str).unwrap_or_default();
             Encoded::new(&match content.get("approve") {
-                Some(Value::Bool(true)) => {
-                    Approval::Granted { comment: (!comment.is_empty()).then(|| comment.to_owned()), arguments: None }
-                }
+                Some(Value::Bool(true)) => Approval::Granted {
+                    comment: (!comment.is_empty()).then(|| comment.to_owned()),
+                    arguments: None,
+                },
                 Some(Value::Bool(false)) => Approval::denied(comment),
                 _ => return Said::Declined,
             })
         }
         false => {
-            let is_object = question.answer.decode::<Value>().is_ok_and(|schema| schema["type"] == "object");
+            let is_object =
+                question.answer.decode::<Value>().is_ok_and(|schema| schema["type"] == "object");
             match (is_object, content.get(ANSWER)) {
                 (true, _) => Encoded::new(&content),
                 (false, Some(answer)) => Encoded::new(answer),

@@ -10,9 +10,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use rmcp::model::{
-    ContentBlock, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult,
-    Resource, ResourceContents, ResourceTemplate, Role,
+    ContentBlock, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, Prompt, PromptArgument,
+    PromptMessage, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Role,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -46,10 +46,12 @@ impl ParsedResource {
     /// and both are sorted.
     pub(super) fn all(resources: &[ServedResource]) -> Vec<Self> {
         let resources = resources.iter().cloned();
-        let mut all: Vec<_> =
-            resources.filter_map(|resource| Some(Self { template: resource.template().ok()?, resource })).collect();
+        let mut all: Vec<_> = resources
+            .filter_map(|resource| Some(Self { template: resource.template().ok()?, resource }))
+            .collect();
         all.sort_by(|one, other| {
-            (one.template.has_names(), &one.resource.uri).cmp(&(other.template.has_names(), &other.resource.uri))
+            (one.template.has_names(), &one.resource.uri)
+                .cmp(&(other.template.has_names(), &other.resource.uri))
         });
         all
     }
@@ -59,7 +61,8 @@ impl ParsedResource {
 pub(super) fn resources(shared: &Shared) -> ListResourcesResult {
     let listed = shared.readable.iter().filter(|readable| !readable.template.has_names());
     let listed = listed.map(|ParsedResource { resource, .. }| {
-        let mut listed = Resource::new(&resource.uri, resource.name.as_ref().unwrap_or(&resource.uri));
+        let mut listed =
+            Resource::new(&resource.uri, resource.name.as_ref().unwrap_or(&resource.uri));
         (listed.title, listed.description) = (resource.title.clone(), resource.description.clone());
         listed.mime_type.clone_from(&resource.mime_type);
         listed
@@ -71,7 +74,8 @@ pub(super) fn resources(shared: &Shared) -> ListResourcesResult {
 pub(super) fn templates(shared: &Shared) -> ListResourceTemplatesResult {
     let listed = shared.readable.iter().filter(|readable| readable.template.has_names());
     let listed = listed.map(|ParsedResource { resource, .. }| {
-        let mut listed = ResourceTemplate::new(&resource.uri, resource.name.as_ref().unwrap_or(&resource.uri));
+        let mut listed =
+            ResourceTemplate::new(&resource.uri, resource.name.as_ref().unwrap_or(&resource.uri));
         (listed.title, listed.description) = (resource.title.clone(), resource.description.clone());
         listed.mime_type.clone_from(&resource.mime_type);
         listed
@@ -113,7 +117,8 @@ pub(super) async fn read(
     let (resource, values) = readable(shared, &uri, context)?;
     let of = ResourceRead::new(uri.clone(), values, served_call::caller(context));
     let what = named(&uri);
-    let ServedContent(content) = within_limits(async { resource.contents(of).await }, &what).await?;
+    let ServedContent(content) =
+        within_limits(async { resource.contents(of).await }, &what).await?;
     let size = match &content {
         Content::Text(text) => text.len(),
         Content::Bytes(bytes) => bytes.len(),
@@ -138,7 +143,10 @@ fn named(uri: &str) -> String {
 
 /// Returns the resource at an address, with the values of the placeholders in its template.
 fn at<'s>(shared: &'s Shared, uri: &str) -> Option<(&'s ServedResource, BTreeMap<String, String>)> {
-    shared.readable.iter().find_map(|readable| Some((&readable.resource, readable.template.values(uri)?)))
+    shared
+        .readable
+        .iter()
+        .find_map(|readable| Some((&readable.resource, readable.template.values(uri)?)))
 }
 
 /// Returns `true` if the server offers a resource at this address.
@@ -190,7 +198,11 @@ pub(super) async fn prompt(
     let prompts = &shared.prompts;
     let Some(prompt) = prompts.iter().find(|prompt| prompt.name == request.name) else {
         let near = nearest(&request.name, prompts.iter().map(|prompt| prompt.name.as_str()));
-        let problem = format!("there is no prompt `{}`{}", head(&request.name, MOST_NAME), did_you_mean(near));
+        let problem = format!(
+            "there is no prompt `{}`{}",
+            head(&request.name, MOST_NAME),
+            did_you_mean(near)
+        );
         return Err(ErrorData::invalid_params(problem, None));
     };
     let what = format!("the prompt `{}`", prompt.name);
@@ -203,7 +215,9 @@ pub(super) async fn prompt(
     };
     let arguments = request.arguments.unwrap_or_default();
     // The size is checked before the arguments are copied, and again with the person's answers.
-    fits(arguments.iter().map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum())?;
+    fits(
+        arguments.iter().map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum(),
+    )?;
     let mut given = prompt.given(arguments).map_err(invalid)?;
     let responses = given_answers::checked(shared, request.input_responses)?;
     let asked = asked_arguments::complete(prompt, &mut given, responses, context)?;
@@ -215,7 +229,11 @@ pub(super) async fn prompt(
     result(shared, prompt, &messages).map(Into::into)
 }
 
-fn result(shared: &Shared, prompt: &ServedPrompt, messages: &[Message]) -> Result<GetPromptResult, ErrorData> {
+fn result(
+    shared: &Shared,
+    prompt: &ServedPrompt,
+    messages: &[Message],
+) -> Result<GetPromptResult, ErrorData> {
     let what = format!("the prompt `{}`", prompt.name);
     let mut sent = Vec::new();
     let mut size = 0;
@@ -224,7 +242,8 @@ fn result(shared: &Shared, prompt: &ServedPrompt, messages: &[Message]) -> Resul
             agentflow_core::message::Role::User => Role::User,
             agentflow_core::message::Role::Assistant => Role::Assistant,
             _ => {
-                let problem = format!("{what} has a message that is neither the user's nor the assistant's");
+                let problem =
+                    format!("{what} has a message that is neither the user's nor the assistant's");
                 return Err(ErrorData::internal_error(problem, None));
             }
         };
@@ -248,7 +267,10 @@ fn result(shared: &Shared, prompt: &ServedPrompt, messages: &[Message]) -> Resul
 }
 
 /// Runs a function of the host with a time limit, and converts a panic into an error.
-async fn within_limits<T>(made: impl Future<Output = Result<T, String>>, what: &str) -> Result<T, ErrorData> {
+async fn within_limits<T>(
+    made: impl Future<Output = Result<T, String>>,
+    what: &str,
+) -> Result<T, ErrorData> {
     // The function is code of the host. Its panic must not end the connection.
     let made = tokio::time::timeout(LIMIT, AssertUnwindSafe(made).catch_unwind());
     let problem = match made.await {
@@ -275,7 +297,9 @@ fn check_scopes(
     }
     let granted = served_call::grants(shared, context);
     match scopes.iter().find(|scope| !granted.contains(scope)) {
-        Some(scope) => Err(ErrorData::new(FORBIDDEN, format!("{what} needs the scope `{scope}`"), None)),
+        Some(scope) => {
+            Err(ErrorData::new(FORBIDDEN, format!("{what} needs the scope `{scope}`"), None))
+        }
         None => Ok(()),
     }
 }
@@ -284,7 +308,10 @@ fn too_large(shared: &Shared, bytes: usize, what: &str) -> Result<(), ErrorData>
     // The runtime's limit for tool outputs applies to resources and prompts, too.
     let most = max_output_bytes(&shared.runtime);
     match bytes > most {
-        true => Err(ErrorData::internal_error(format!("{what} has {bytes} bytes, and {most} is the most"), None)),
+        true => Err(ErrorData::internal_error(
+            format!("{what} has {bytes} bytes, and {most} is the most"),
+            None,
+        )),
         false => Ok(()),
     }
 }

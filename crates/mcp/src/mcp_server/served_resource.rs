@@ -65,7 +65,11 @@ pub struct ResourceRead {
 }
 
 impl ResourceRead {
-    pub(super) fn new(uri: String, values: BTreeMap<String, String>, caller: Option<String>) -> Self {
+    pub(super) fn new(
+        uri: String,
+        values: BTreeMap<String, String>,
+        caller: Option<String>,
+    ) -> Self {
         Self { uri, values, caller }
     }
 
@@ -106,7 +110,15 @@ impl From<Vec<u8>> for ServedContent {
 
 impl ServedResource {
     fn new(uri: String, read: Arc<Read>) -> Self {
-        Self { uri, name: None, title: None, description: None, mime_type: None, scopes: Vec::new(), read }
+        Self {
+            uri,
+            name: None,
+            title: None,
+            description: None,
+            mime_type: None,
+            scopes: Vec::new(),
+            read,
+        }
     }
 
     /// Creates a resource with a constant text. Its media type is `text/plain` unless
@@ -116,7 +128,11 @@ impl ServedResource {
     }
 
     /// Creates a resource with constant bytes, such as an image of the media type `image/png`.
-    pub fn bytes(uri: impl Into<String>, mime_type: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn bytes(
+        uri: impl Into<String>,
+        mime_type: impl Into<String>,
+        bytes: impl Into<Vec<u8>>,
+    ) -> Self {
         Self::constant(uri.into(), bytes.into().into()).mime_type(mime_type)
     }
 
@@ -179,7 +195,10 @@ impl ServedResource {
     }
 
     /// Creates the content. Dropping the future stops the function.
-    pub(super) fn contents(&self, read: ResourceRead) -> BoxFuture<'static, Result<ServedContent, String>> {
+    pub(super) fn contents(
+        &self,
+        read: ResourceRead,
+    ) -> BoxFuture<'static, Result<ServedContent, String>> {
         (self.read)(read)
     }
 }

@@ -7,7 +7,8 @@ use std::pin::pin;
 
 use futures_util::StreamExt;
 use rmcp::model::{
-    CallToolResponse, CallToolResult, ErrorCode, InputRequest, InputRequiredResult, InputResponses, ServerRequest,
+    CallToolResponse, CallToolResult, ErrorCode, InputRequest, InputRequiredResult, InputResponses,
+    ServerRequest,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext, RequestHandle};
 use rmcp::{ErrorData, RoleServer};
@@ -21,7 +22,9 @@ use super::served_question::{Said, is_approval};
 use super::server_settings::{BUSY, Shared, Turn};
 use super::service::ClientChannel;
 use super::{request_kind, served_answer, served_call, served_question};
-use agentflow_core::__private::extension::{FirstEvents, announce_events, question_closed, redacted, value_error};
+use agentflow_core::__private::extension::{
+    FirstEvents, announce_events, question_closed, redacted, value_error,
+};
 use agentflow_core::agent::RunRequest;
 use agentflow_core::error::Error;
 use agentflow_core::event::{EventKind, PauseReason, RunId};
@@ -53,14 +56,20 @@ pub(super) async fn start(
     let caller = served_call::caller(context);
     let run = match offer.kind {
         EntryKind::Agent => {
-            let request = RunRequest::default().grant(grants).tag(TAG, server).tag(CONTINUES, &token);
+            let request =
+                RunRequest::default().grant(grants).tag(TAG, server).tag(CONTINUES, &token);
             let mut request = caller.into_iter().fold(request, RunRequest::caller);
             announce_events(&mut request, first.clone());
             runtime.start_agent_with(&offer.name, &arguments, request).await?
         }
         _ => {
-            let input = Encoded::from_json(arguments).map_err(|error| value_error(&offer.name, &error))?;
-            let run = runtime.start_named(&offer.name, input).grant(grants).tag(TAG, server).tag(CONTINUES, &token);
+            let input =
+                Encoded::from_json(arguments).map_err(|error| value_error(&offer.name, &error))?;
+            let run = runtime
+                .start_named(&offer.name, input)
+                .grant(grants)
+                .tag(TAG, server)
+                .tag(CONTINUES, &token);
             caller.into_iter().fold(run, StartRun::caller).first_events(first.clone()).await?
         }
     };
@@ -143,7 +152,10 @@ pub(super) async fn own(
 /// Logs a failure of the store, and returns the error for the client. It contains no details of the
 /// store.
 pub(super) fn unreadable(shared: &Shared, error: &Error) -> ErrorData {
-    tracing::warn!(error = redacted(&shared.runtime, error), "a run of a client could not be read or changed");
+    tracing::warn!(
+        error = redacted(&shared.runtime, error),
+        "a run of a client could not be read or changed"
+    );
     ErrorData::internal_error("the run cannot be read or changed now; ask again later", None)
 }
 
@@ -160,7 +172,10 @@ pub(super) fn client_error_text(shared: &Shared, error: &Error) -> String {
 ///
 /// # Errors
 /// Fails if too many of its runs have not ended, or the store cannot be read.
-pub(super) async fn check_open(shared: &Shared, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
+pub(super) async fn check_open(
+    shared: &Shared,
+    context: &RequestContext<RoleServer>,
+) -> Result<(), ErrorData> {
     if shared.runtime.store().is_none() {
         return Ok(());
     }
@@ -171,12 +186,20 @@ pub(super) async fn check_open(shared: &Shared, context: &RequestContext<RoleSer
     match shared.runtime.runs(open).await {
         Ok(open) if open.len() < most => Ok(()),
         Ok(_) => {
-            let problem = format!("{most} runs of earlier calls have not ended; answer what they ask, or cancel them");
+            let problem = format!(
+                "{most} runs of earlier calls have not ended; answer what they ask, or cancel them"
+            );
             Err(ErrorData::new(BUSY, problem, None))
         }
         Err(error) => {
-            tracing::warn!(error = redacted(&shared.runtime, error), "the open runs of a client could not be counted");
-            Err(ErrorData::internal_error("the runs of earlier calls cannot be counted now; call again later", None))
+            tracing::warn!(
+                error = redacted(&shared.runtime, error),
+                "the open runs of a client could not be counted"
+            );
+            Err(ErrorData::internal_error(
+                "the runs of earlier calls cannot be counted now; call again later",
+                None,
+            ))
         }
     }
 }
@@ -281,7 +304,14 @@ impl Followed<'_, '_> {
                     let record = record.map_err(|error| unreadable(self.shared, &error))?;
                     // Answers that came with the call are used before the client is asked.
                     if !beforehand.is_empty() {
-                        let given = give(self.shared, &record, &mut beforehand, Sent::Beforehand, self.context).await?;
+                        let given = give(
+                            self.shared,
+                            &record,
+                            &mut beforehand,
+                            Sent::Beforehand,
+                            self.context,
+                        )
+                        .await?;
                         problems.extend(given.problems);
                         match (given.is_declined, given.count) {
                             (true, _) => return Ok(self.left(&question).into()),
@@ -293,10 +323,14 @@ impl Followed<'_, '_> {
                 }
                 Asks::Here(peer) => {
                     // The problem belongs to this question only if the run repeats the question.
-                    let last = problem.take().filter(|(id, _)| *id == question.id).map(|(_, problem)| problem);
+                    let last = problem
+                        .take()
+                        .filter(|(id, _)| *id == question.id)
+                        .map(|(_, problem)| problem);
                     asked_again = if last.is_some() { asked_again + 1 } else { 0 };
                     let request = served_question::request(&question, last.as_deref());
-                    let is_askable = served_question::is_askable(&question, self.context) && asked_again < MOST_ASKED;
+                    let is_askable = served_question::is_askable(&question, self.context)
+                        && asked_again < MOST_ASKED;
                     let Some(request) = request.filter(|_| is_askable) else {
                         return Ok(self.left(&question).into());
                     };
@@ -313,7 +347,9 @@ impl Followed<'_, '_> {
                         self.turn.reacquire().await;
                         continue;
                     };
-                    let answer = match answered.map(|response| served_question::said(&question, response)) {
+                    let answer = match answered
+                        .map(|response| served_question::said(&question, response))
+                    {
                         Some(Ok(Said::Answer(answer))) => answer,
                         Some(Err(refused)) => {
                             self.turn.reacquire().await;
@@ -329,9 +365,13 @@ impl Followed<'_, '_> {
                     let outcome = self.run.answer(&question.id, &answer, by).await;
                     self.turn.reacquire().await;
                     match outcome {
-                        Err(Error::Control(error)) => problem = Some((question.id, error.to_string())),
+                        Err(Error::Control(error)) => {
+                            problem = Some((question.id, error.to_string()));
+                        }
                         Err(error) => {
-                            return Ok(self.ended(served_answer::error(client_error_text(self.shared, &error))).into());
+                            return Ok(self
+                                .ended(served_answer::error(client_error_text(self.shared, &error)))
+                                .into());
                         }
                         Ok(()) => {}
                     }
@@ -340,7 +380,9 @@ impl Followed<'_, '_> {
         }
         Ok(match self.run.result().await {
             Ok(output) => served_answer::of_run(self.offer, self.run.run_id(), &output).into(),
-            Err(error) => self.ended(served_answer::error(client_error_text(self.shared, &error))).into(),
+            Err(error) => {
+                self.ended(served_answer::error(client_error_text(self.shared, &error))).into()
+            }
         })
     }
 
@@ -353,11 +395,13 @@ impl Followed<'_, '_> {
     ) -> Result<CallToolResponse, ErrorData> {
         // Approvals that the client may not give stay open on the host.
         let mut questions = self.shared.runtime.questions_of(record).await.unwrap_or_default();
-        questions.retain(|question| !is_approval(question) || may_approve(self.shared, self.context));
+        questions
+            .retain(|question| !is_approval(question) || may_approve(self.shared, self.context));
         let Some(state) = state_of(record) else { return Ok(self.left(first).into()) };
         let state = state_of_call(&state, questions.last());
-        let (askable, others): (Vec<_>, Vec<_>) =
-            questions.iter().partition(|question| served_question::is_askable(question, self.context));
+        let (askable, others): (Vec<_>, Vec<_>) = questions
+            .iter()
+            .partition(|question| served_question::is_askable(question, self.context));
         let requests = served_question::requests(askable, problems);
         // If the client supports only some of the questions, the others stay open on the host.
         match (requests.is_empty(), others.is_empty()) {
@@ -410,7 +454,8 @@ impl Followed<'_, '_> {
                  begin another run",
                 question.path
             ),
-            None => "nobody can answer it, since this server keeps no runs, so it was cancelled".to_owned(),
+            None => "nobody can answer it, since this server keeps no runs, so it was cancelled"
+                .to_owned(),
         };
         let message = &question.message;
         self.ended(served_answer::error(format!(

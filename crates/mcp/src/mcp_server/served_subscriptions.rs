@@ -101,7 +101,8 @@ impl Subscriber {
     pub(super) fn has_named(&self, uris: &[String]) -> bool {
         let named = self.named();
         let these: BTreeSet<&String> = uris.iter().collect();
-        these.len() == named.addresses.len() && these.iter().all(|uri| named.addresses.contains_key(*uri))
+        these.len() == named.addresses.len()
+            && these.iter().all(|uri| named.addresses.contains_key(*uri))
     }
 
     fn change(&self, uri: &str) {

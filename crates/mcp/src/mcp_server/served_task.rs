@@ -8,8 +8,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use agentflow_schema::text::head;
 use rmcp::model::{
-    CallToolResult, CancelTaskParams, CreateTaskResult, DetailedTask, GetTaskParams, GetTaskResult, ProtocolVersion,
-    Task, TaskPayload, TaskStatus, UpdateTaskParams,
+    CallToolResult, CancelTaskParams, CreateTaskResult, DetailedTask, GetTaskParams, GetTaskResult,
+    ProtocolVersion, Task, TaskPayload, TaskStatus, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -40,7 +40,8 @@ const CANCELLED: &str = "the client cancelled the task";
 /// the extension, and the runtime has a store in which later requests find the run.
 pub(super) fn is_wanted(shared: &Shared, context: &RequestContext<RoleServer>) -> bool {
     let is_spoken = context.client_capabilities().is_some_and(|client| client.supports_tasks());
-    let without_handshake = context.protocol_version().is_some_and(|of| of >= ProtocolVersion::V_2026_07_28);
+    let without_handshake =
+        context.protocol_version().is_some_and(|of| of >= ProtocolVersion::V_2026_07_28);
     is_spoken && without_handshake && shared.runtime.store().is_some()
 }
 
@@ -105,7 +106,10 @@ pub(super) async fn update(
     }
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(ErrorData::invalid_params(format!("`inputResponses`: {}", problems.join("; ")), None)),
+        false => Err(ErrorData::invalid_params(
+            format!("`inputResponses`: {}", problems.join("; ")),
+            None,
+        )),
     }
 }
 
@@ -139,12 +143,20 @@ async fn found(
     task: &str,
     context: &RequestContext<RoleServer>,
 ) -> Result<(Arc<Offer>, RunRecord), ErrorData> {
-    let unknown = || ErrorData::invalid_params("there is no task with this `taskId`; it is as the call gave it", None);
+    let unknown = || {
+        ErrorData::invalid_params(
+            "there is no task with this `taskId`; it is as the call gave it",
+            None,
+        )
+    };
     let record = served_run::own(shared, task, context).await?.ok_or_else(unknown)?;
     // Only workflows have a recorded definition.
     let kind = if record.definition.is_some() { EntryKind::Workflow } else { EntryKind::Agent };
     let offered = shared.offered().await;
-    let offer = offered.iter().find(|offer| offer.kind == kind && offer.name == record.name).ok_or_else(unknown)?;
+    let offer = offered
+        .iter()
+        .find(|offer| offer.kind == kind && offer.name == record.name)
+        .ok_or_else(unknown)?;
     Ok((Arc::clone(offer), record))
 }
 
@@ -158,11 +170,17 @@ async fn payload(
     let working = |said: &str| Ok((TaskPayload::Working, Some(said.to_owned())));
     match (record.status, record.pause_reason) {
         (RunStatus::Success, _) => {
-            let output = shared.runtime.output(&record.run_id).await.map_err(|error| unreadable(shared, &error))?;
+            let output = shared
+                .runtime
+                .output(&record.run_id)
+                .await
+                .map_err(|error| unreadable(shared, &error))?;
             Ok((completed(&served_answer::of_run(offer, &record.run_id, &output))?, None))
         }
         (RunStatus::Failed, _) => {
-            let error = served_answer::error(record.error.clone().unwrap_or_else(|| "the run failed".to_owned()));
+            let error = served_answer::error(
+                record.error.clone().unwrap_or_else(|| "the run failed".to_owned()),
+            );
             Ok((completed(&served_answer::of(&record.run_id, error))?, None))
         }
         (RunStatus::Cancelled, _) => Ok((TaskPayload::Cancelled, record.error.clone())),
@@ -170,7 +188,8 @@ async fn payload(
         (RunStatus::Paused, Some(PauseReason::Approval)) => {
             let asked = questions(shared, record, context).await?;
             // Questions that the client does not support are answered on the host.
-            let askable = asked.iter().filter(|question| served_question::is_askable(question, context));
+            let askable =
+                asked.iter().filter(|question| served_question::is_askable(question, context));
             let requests = served_question::requests(askable, &BTreeMap::new());
             match requests.is_empty() {
                 true => working("it waits for a person, who answers where this server runs"),
@@ -200,7 +219,8 @@ async fn questions(
     record: &RunRecord,
     context: &RequestContext<RoleServer>,
 ) -> Result<Vec<OpenQuestion>, ErrorData> {
-    let mut questions = shared.runtime.questions_of(record).await.map_err(|error| unreadable(shared, &error))?;
+    let mut questions =
+        shared.runtime.questions_of(record).await.map_err(|error| unreadable(shared, &error))?;
     questions.retain(|question| !is_approval(question) || may_approve(shared, context));
     Ok(questions)
 }
@@ -212,5 +232,6 @@ fn task(id: String, record: &RunRecord) -> Task {
 
 /// Formats a time as the protocol requires: ISO 8601 in UTC, with milliseconds.
 fn written(time: Timestamp) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(time.as_millis())).to_string()
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(time.as_millis()))
+        .to_string()
 }

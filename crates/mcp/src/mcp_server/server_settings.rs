@@ -183,7 +183,8 @@ impl Shared {
         let last = Mutex::new(Arc::new([]) as Arc<[_]>);
         let (subscriptions, waiting) = (Subscriptions::default(), AtomicUsize::new(0));
         #[cfg(feature = "server-http")]
-        let turns_of = CallerPermits::new(settings.max_calls_of_caller.unwrap_or(settings.max_calls / 4));
+        let turns_of =
+            CallerPermits::new(settings.max_calls_of_caller.unwrap_or(settings.max_calls / 4));
         Self {
             runtime,
             settings,
@@ -240,7 +241,8 @@ impl Shared {
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
         let _waiting = Waiting(&self.waiting);
         let most = self.settings.max_waiting;
-        let busy = || ErrorData::new(BUSY, format!("{most} calls wait already; call again later"), None);
+        let busy =
+            || ErrorData::new(BUSY, format!("{most} calls wait already; call again later"), None);
         if before >= most {
             return Err(busy());
         }

@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use agentflow_schema::schema_check::SchemaCheck;
 use agentflow_schema::text::{head, name_hint};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CustomRequest, CustomResult,
-    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
-    InitializeResult, InputResponses, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse,
-    RequestId, ResourcesCapability, ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestMethod,
-    SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, UnsubscribeRequestMethod,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+    CustomRequest, CustomResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams,
+    GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, InputResponses,
+    JsonObject, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, PromptsCapability, ReadResourceRequestParams, ReadResourceResponse,
+    RequestId, ResourcesCapability, ServerCapabilities, ServerConfig, SetLevelRequestMethod,
+    SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool,
+    UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -29,7 +30,8 @@ use super::served_log::LogLevel;
 use super::served_run::Followed;
 use super::server_settings::{BUSY, Shared};
 use super::{
-    given_answers, request_kind, served_answer, served_call, served_reads, served_run, served_task, unread_request,
+    given_answers, request_kind, served_answer, served_call, served_reads, served_run, served_task,
+    unread_request,
 };
 use crate::mcp::Ending;
 use agentflow_core::run::{ControlCall, RunHandle};
@@ -95,7 +97,8 @@ impl Drop for OpenCall<'_> {
 
 impl Service {
     pub(super) fn new(shared: Arc<Shared>, ending: Ending, reach: ClientChannel) -> Self {
-        let (level, updates, runs) = (Mutex::default(), ResourceUpdates::default(), Mutex::default());
+        let (level, updates, runs) =
+            (Mutex::default(), ResourceUpdates::default(), Mutex::default());
         Self { shared, reach, level, updates, ending, runs }
     }
 
@@ -128,7 +131,8 @@ impl Service {
             return Err(ErrorData::invalid_request(problem, None));
         }
         if runs.len() >= most {
-            let problem = format!("{most} calls of this client are open; end one, or call again later");
+            let problem =
+                format!("{most} calls of this client are open; end one, or call again later");
             return Err(ErrorData::new(BUSY, problem, None));
         }
         runs.insert(id.clone(), None);
@@ -155,7 +159,8 @@ impl Service {
         let text = arguments.to_string();
         let most = shared.settings.max_arguments;
         if text.len() > most {
-            let problem = format!("the arguments have {} bytes, and {most} is the most", text.len());
+            let problem =
+                format!("the arguments have {} bytes, and {most} is the most", text.len());
             return Ok(served_answer::error(problem).into());
         }
         let level = self.level();
@@ -175,7 +180,8 @@ impl Service {
         let responses = given_answers::checked(shared, request.input_responses)?;
         let (called, beforehand) = match request.request_state {
             Some(state) => {
-                let called = given_answers::continued(shared, &offer, &state, responses, context).await?;
+                let called =
+                    given_answers::continued(shared, &offer, &state, responses, context).await?;
                 (called, InputResponses::new())
             }
             None => {
@@ -186,7 +192,12 @@ impl Service {
                 served_run::check_open(shared, context).await?;
                 let (run, events) = match served_run::start(shared, &offer, text, context).await {
                     Ok(begun) => begun,
-                    Err(error) => return Ok(served_answer::error(served_run::client_error_text(shared, &error)).into()),
+                    Err(error) => {
+                        return Ok(served_answer::error(served_run::client_error_text(
+                            shared, &error,
+                        ))
+                        .into());
+                    }
                 };
                 // The client reads the task with later requests, so this request ends now.
                 if served_task::is_wanted(shared, context)
@@ -203,7 +214,15 @@ impl Service {
         let run = called.run.clone();
         // From now on, a cancellation notification finds the run.
         self.runs().insert(open.id.clone(), Some(run.clone()));
-        let followed = Followed { shared, offer: &offer, run: &run, context, reach: self.reach, turn: &turn, level };
+        let followed = Followed {
+            shared,
+            offer: &offer,
+            run: &run,
+            context,
+            reach: self.reach,
+            turn: &turn,
+            level,
+        };
         tokio::select! {
             biased;
             () = context.ct.cancelled() => {
@@ -237,7 +256,10 @@ impl Service {
     async fn unknown(&self, name: &str) -> ErrorData {
         let offered = self.shared.offered().await;
         let hint = name_hint(name, offered.iter().map(|offer| &*offer.tool.name));
-        ErrorData::invalid_params(format!("there is no tool `{}`; {hint}", head(name, MOST_NAME)), None)
+        ErrorData::invalid_params(
+            format!("there is no tool `{}`; {hint}", head(name, MOST_NAME)),
+            None,
+        )
     }
 }
 
@@ -261,11 +283,17 @@ impl ServerHandler for Service {
         capabilities.logging = Some(JsonObject::new());
         capabilities.prompts = (!settings.prompts.is_empty()).then(PromptsCapability::default);
         if self.shared.has_tasks() {
-            capabilities.extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+            capabilities
+                .extensions
+                .get_or_insert_default()
+                .insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
         }
         let info = ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(settings.name.clone(), settings.version.clone()));
-        settings.instructions.iter().fold(info, |info, instructions| info.with_instructions(instructions))
+        settings
+            .instructions
+            .iter()
+            .fold(info, |info, instructions| info.with_instructions(instructions))
     }
 
     async fn initialize(
@@ -322,7 +350,10 @@ impl ServerHandler for Service {
         Ok(())
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
         let has_resources = !self.shared.settings.resources.is_empty();
         has_resources.then(|| self.updates.accept(&self.shared, requested))
     }
@@ -343,7 +374,9 @@ impl ServerHandler for Service {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let offered = self.shared.offered().await;
-        Ok(ListToolsResult::with_all_items(offered.iter().map(|offer| offer.tool.clone()).collect()))
+        Ok(ListToolsResult::with_all_items(
+            offered.iter().map(|offer| offer.tool.clone()).collect(),
+        ))
     }
 
     async fn list_resources(
@@ -439,7 +472,11 @@ impl ServerHandler for Service {
         Err(unread_request::refused(&request))
     }
 
-    async fn on_cancelled(&self, said: CancelledNotificationParam, _: NotificationContext<RoleServer>) {
+    async fn on_cancelled(
+        &self,
+        said: CancelledNotificationParam,
+        _: NotificationContext<RoleServer>,
+    ) {
         let run = said.request_id.and_then(|id| self.runs().get(&id).cloned().flatten());
         if let Some(run) = run {
             let _ = run.cancel(CANCELLED).await;

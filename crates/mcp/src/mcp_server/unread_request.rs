@@ -3,8 +3,9 @@
 use agentflow_schema::text::head;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CancelTaskParams, CompleteRequestParams, CustomRequest, ErrorCode, GetPromptRequestParams,
-    GetTaskParams, PaginatedRequestParams, ReadResourceRequestParams, UpdateTaskParams,
+    CallToolRequestParams, CancelTaskParams, CompleteRequestParams, CustomRequest, ErrorCode,
+    GetPromptRequestParams, GetTaskParams, PaginatedRequestParams, ReadResourceRequestParams,
+    UpdateTaskParams,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,7 +18,8 @@ pub(super) fn refused(request: &CustomRequest) -> ErrorData {
     let method = head(&request.method, MOST_WORDS);
     match problem(&request.method, request.params.clone().unwrap_or_default()) {
         Some(problem) => {
-            let problem = format!("the parameters of `{method}` do not fit: {}", head(&problem, MOST_WORDS));
+            let problem =
+                format!("the parameters of `{method}` do not fit: {}", head(&problem, MOST_WORDS));
             ErrorData::invalid_params(problem, None)
         }
         None => {
@@ -68,10 +70,15 @@ mod tests {
         let (code, problem) = refused("tools/call", json!({"name": 5}));
         assert_eq!(code, -32602);
         assert!(
-            problem.starts_with("the parameters of `tools/call` do not fit: invalid type: integer `5`"),
+            problem.starts_with(
+                "the parameters of `tools/call` do not fit: invalid type: integer `5`"
+            ),
             "{problem}"
         );
-        assert_eq!(refused("tools/cal", json!({})), (-32601, "this server has no method `tools/cal`".to_owned()));
+        assert_eq!(
+            refused("tools/cal", json!({})),
+            (-32601, "this server has no method `tools/cal`".to_owned())
+        );
         assert!(refused(&"x".repeat(10_000), json!({})).1.len() < 300);
         let (code, problem) = refused("server/discover", json!([]));
         assert_eq!(code, -32602, "{problem}");

@@ -73,16 +73,23 @@ impl FromStr for UriTemplate {
         let mut names: Vec<(String, String)> = Vec::new();
         for piece in pieces {
             let (name, behind) = piece.split_once('}').ok_or("a `{` in it has no `}`")?;
-            let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            let is_name = !name.is_empty()
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             if !is_name {
-                return Err(format!("`{{{name}}}` is not a name; write letters, digits and `_` between the braces"));
+                return Err(format!(
+                    "`{{{name}}}` is not a name; write letters, digits and `_` between the braces"
+                ));
             }
             if names.iter().any(|(other, _)| other == name) {
-                return Err(format!("`{{{name}}}` stands in it twice; give each place a name of its own"));
+                return Err(format!(
+                    "`{{{name}}}` stands in it twice; give each place a name of its own"
+                ));
             }
             // Without a separator, the values could not be separated.
             if names.last().is_some_and(|(_, behind)| behind.is_empty()) {
-                return Err(format!("nothing separates `{{{name}}}` from the name before it; write `/` between them"));
+                return Err(format!(
+                    "nothing separates `{{{name}}}` from the name before it; write `/` between them"
+                ));
             }
             names.push((name.to_owned(), behind.to_owned()));
         }
@@ -102,7 +109,11 @@ mod tests {
     use super::UriTemplate;
 
     fn values(template: &str, uri: &str) -> Option<Vec<(String, String)>> {
-        template.parse::<UriTemplate>().unwrap().values(uri).map(|values| values.into_iter().collect())
+        template
+            .parse::<UriTemplate>()
+            .unwrap()
+            .values(uri)
+            .map(|values| values.into_iter().collect())
     }
 
     fn of(values: &[(&str, &str)]) -> Option<Vec<(String, String)>> {

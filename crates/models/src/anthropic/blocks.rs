@@ -61,7 +61,8 @@ impl Block {
                 if !text.is_empty() {
                     deltas.push(|| ModelEvent::Text(text.clone()));
                 }
-                let citations = fields.get("citations").and_then(|raw| serde_json::from_str(raw.get()).ok());
+                let citations =
+                    fields.get("citations").and_then(|raw| serde_json::from_str(raw.get()).ok());
                 Self::Text { text, citations: citations.unwrap_or_default() }
             }
             "thinking" => {
@@ -112,8 +113,12 @@ impl Block {
                 text.push_str(&delta.thinking);
                 deltas.push(|| ModelEvent::Reasoning((*delta.thinking).to_owned()));
             }
-            (Self::Thinking { signature, .. }, "signature_delta") => signature.push_str(&delta.signature),
-            (Self::Call { call, number, .. }, "input_json_delta") if !delta.partial_json.is_empty() => {
+            (Self::Thinking { signature, .. }, "signature_delta") => {
+                signature.push_str(&delta.signature);
+            }
+            (Self::Call { call, number, .. }, "input_json_delta")
+                if !delta.partial_json.is_empty() =>
+            {
                 call.arguments.push_str(&delta.partial_json);
                 deltas.push(|| arguments(*number, &delta.partial_json));
             }
@@ -127,7 +132,8 @@ impl Block {
     pub(super) fn more_fields(&mut self, delta: Fields) {
         let Self::Other { fields, .. } = self else { return };
         for (name, said) in delta.into_iter().filter(|(name, _)| name != "type") {
-            let known = fields.get(&name).and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+            let known =
+                fields.get(&name).and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
             let joined = match (known, serde_json::from_str::<String>(said.get())) {
                 (Some(known), Ok(more)) => to_raw_value(&(known + &more)).ok(),
                 _ => None,
@@ -180,20 +186,31 @@ impl Block {
             Self::Text { text, citations } => {
                 let mut parts = vec![Part::Text { text }];
                 if !citations.is_empty() {
-                    parts.push(kept(String::new(), Some(json!({ CITATIONS: json_text(&citations) }))));
+                    parts.push(kept(
+                        String::new(),
+                        Some(json!({ CITATIONS: json_text(&citations) })),
+                    ));
                 }
                 parts
             }
-            Self::Thinking { text, signature } if signature.is_empty() && text.is_empty() => Vec::new(),
+            Self::Thinking { text, signature } if signature.is_empty() && text.is_empty() => {
+                Vec::new()
+            }
             Self::Thinking { text, signature } if signature.is_empty() => vec![kept(text, None)],
-            Self::Thinking { text, signature } => vec![kept(text, Some(json!({ SIGNATURE: signature })))],
+            Self::Thinking { text, signature } => {
+                vec![kept(text, Some(json!({ SIGNATURE: signature })))]
+            }
             Self::Call { mut call, rest, .. } => {
                 if !rest.is_empty() {
-                    call.opaque = Some(Box::new(json!({ "provider": PROVIDER.name, BLOCK: json_text(&rest) })));
+                    call.opaque = Some(Box::new(
+                        json!({ "provider": PROVIDER.name, BLOCK: json_text(&rest) }),
+                    ));
                 }
                 vec![Part::ToolCall(Arc::new(call))]
             }
-            Self::Other { fields, .. } => vec![kept(String::new(), Some(json!({ BLOCK: json_text(&fields) })))],
+            Self::Other { fields, .. } => {
+                vec![kept(String::new(), Some(json!({ BLOCK: json_text(&fields) })))]
+            }
         }
     }
 }

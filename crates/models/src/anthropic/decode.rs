@@ -81,7 +81,9 @@ impl Decode for MessagesDecoder {
                 }
             }
             "message_delta" => {
-                if let Some(delta) = event.delta.as_ref().filter(|delta| !delta.stop_reason.is_empty()) {
+                if let Some(delta) =
+                    event.delta.as_ref().filter(|delta| !delta.stop_reason.is_empty())
+                {
                     (*delta.stop_reason).clone_into(&mut self.stop_reason);
                 }
                 self.count(event.usage);
@@ -102,7 +104,8 @@ impl Decode for MessagesDecoder {
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
         let mut mended = Vec::new();
-        let message: WireMessage<'_> = read(body, &mut mended).map_err(|error| unread("the answer", error, body))?;
+        let message: WireMessage<'_> =
+            read(body, &mut mended).map_err(|error| unread("the answer", error, body))?;
         if &*message.kind == "error" || message.error.is_some_and(|error| error.get() != "null") {
             return Err(error_body::in_answer(body));
         }
@@ -118,7 +121,9 @@ impl Decode for MessagesDecoder {
             (_, Some(text)) => vec![text],
             (Some(content), None) => {
                 let read: serde_json::Result<Blocks<'_>> = serde_json::from_str(content.get());
-                read.map_err(|error| unread("the content of the answer", error, body))?.0.unwrap_or_default()
+                read.map_err(|error| unread("the content of the answer", error, body))?
+                    .0
+                    .unwrap_or_default()
             }
             (None, None) => Vec::new(),
         };
@@ -141,7 +146,8 @@ impl Decode for MessagesDecoder {
             block.end(&mut Deltas::new(false));
             block.name_call(self.turn);
         }
-        let parts: Vec<_> = blocks.into_iter().flat_map(|block| block.into_parts(&self.asked)).collect();
+        let parts: Vec<_> =
+            blocks.into_iter().flat_map(|block| block.into_parts(&self.asked)).collect();
         let mut response = ModelResponse::new(Message::new(Role::Assistant, parts));
         response.stop_reason = stop_reason(&self.stop_reason, self.calls > 0);
         response.usage = usage(std::mem::take(&mut self.usage));
@@ -195,7 +201,8 @@ impl MessagesDecoder {
     /// Returns the last block with this index for which `fits` is true. Without an index, considers
     /// all blocks.
     fn slot(&self, index: Option<u64>, fits: impl Fn(&Block) -> bool) -> Option<usize> {
-        let slots = self.slots.iter().rev().filter(|(of, _)| index.is_none_or(|index| *of == index));
+        let slots =
+            self.slots.iter().rev().filter(|(of, _)| index.is_none_or(|index| *of == index));
         slots.map(|(_, at)| *at).find(|at| fits(&self.blocks[*at]))
     }
 
@@ -240,10 +247,14 @@ impl MessagesDecoder {
     fn other(&mut self, error: serde_json::Error, data: &[u8]) -> Result<SseFlow, ModelError> {
         let delta = match serde_json::from_slice::<OtherEvent<'_>>(data) {
             Ok(other) => match &*other.kind {
-                "content_block_delta" => serde_json::from_slice::<OtherDelta>(data).ok().filter(OtherDelta::is_new),
-                "content_block_start" | "content_block_stop" | "message_start" | "message_delta" | "message_stop" => {
-                    None
+                "content_block_delta" => {
+                    serde_json::from_slice::<OtherDelta>(data).ok().filter(OtherDelta::is_new)
                 }
+                "content_block_start"
+                | "content_block_stop"
+                | "message_start"
+                | "message_delta"
+                | "message_stop" => None,
                 _ => return Ok(SseFlow::More),
             },
             Err(_) => None,
@@ -263,7 +274,8 @@ fn block(raw: &RawValue, data: &[u8]) -> Result<Fields, ModelError> {
         let kind = to_raw_value("text").expect("a text is JSON");
         return Ok([("type".to_owned(), kind), ("text".to_owned(), raw.to_owned())].into());
     }
-    read(raw.get().as_bytes(), &mut mended).map_err(|error| unread("a block of the answer", error, data))
+    read(raw.get().as_bytes(), &mut mended)
+        .map_err(|error| unread("a block of the answer", error, data))
 }
 
 fn stop_reason(reason: &str, calls: bool) -> StopReason {
@@ -285,12 +297,15 @@ fn stop_reason(reason: &str, calls: bool) -> StopReason {
 /// the cache; ours includes them.
 fn usage(raw: Map<String, Value>) -> Usage {
     let count = |name: &str| raw.get(name).and_then(count_of);
-    let (cached, written) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+    let (cached, written) =
+        (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
     let inputs = [count("input_tokens"), cached, written];
-    let mut usage = Usage::new(inputs.into_iter().flatten().sum(), count("output_tokens").unwrap_or_default());
+    let mut usage =
+        Usage::new(inputs.into_iter().flatten().sum(), count("output_tokens").unwrap_or_default());
     usage.cached_tokens = cached;
     usage.cache_write_tokens = written;
-    usage.reasoning_tokens = raw.get("output_tokens_details").and_then(|details| count_of(&details["thinking_tokens"]));
+    usage.reasoning_tokens =
+        raw.get("output_tokens_details").and_then(|details| count_of(&details["thinking_tokens"]));
     if !raw.is_empty() {
         usage.raw = Some(Box::new(Value::Object(raw)));
     }

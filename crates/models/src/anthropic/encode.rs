@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use agentflow_core::message::Role;
-use agentflow_core::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, PromptCache, ToolChoice};
+use agentflow_core::model::{
+    ModelError, ModelErrorKind, ModelRequest, ModelSettings, PromptCache, ToolChoice,
+};
 use agentflow_core::tool::ToolDefinition;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -26,10 +28,16 @@ const OURS: [&str; 3] = ["messages", "stream", "system"];
 
 /// Encodes the whole body. `format` is the cache key of the encoded pieces: it names the inputs on
 /// which they depend.
-pub(super) fn body(model: &str, format: &str, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(
+    model: &str,
+    format: &str,
+    request: &ModelRequest,
+) -> Result<Vec<u8>, ModelError> {
     let extra = request.settings.get_extra();
     if let Some(name) = OURS.iter().find(|name| extra.contains_key(**name)) {
-        return Err(unusable(format!("`{name}` cannot be set by `ModelSettings::extra`; remove it there")));
+        return Err(unusable(format!(
+            "`{name}` cannot be set by `ModelSettings::extra`; remove it there"
+        )));
     }
     let mut fields = Fields { out: Vec::with_capacity(1024 + 256 * request.messages.len()), extra };
     fields.put("model", &model);
@@ -39,7 +47,9 @@ pub(super) fn body(model: &str, format: &str, request: &ModelRequest) -> Result<
     let tools = put_tools(&mut fields, format, model, request)?;
     settings(&mut fields, &request.settings, tools);
     put_output(&mut fields, request)?;
-    for (name, value) in extra.iter().filter(|(name, _)| !matches!(name.as_str(), "tools" | "output_config")) {
+    for (name, value) in
+        extra.iter().filter(|(name, _)| !matches!(name.as_str(), "tools" | "output_config"))
+    {
         fields.write(name, value);
     }
     put_messages(&mut fields.out, format, model, request);
@@ -72,12 +82,15 @@ impl Fields<'_> {
 fn put_messages(out: &mut Vec<u8>, format: &str, model: &str, request: &ModelRequest) {
     let encoded = |role: Role| {
         let of_system = role == Role::System;
-        request.messages.messages().iter().filter(move |message| (message.role() == Role::System) == of_system).map(
-            move |message| {
+        request
+            .messages
+            .messages()
+            .iter()
+            .filter(move |message| (message.role() == Role::System) == of_system)
+            .map(move |message| {
                 let side = if message.role() == Role::Assistant { "assistant" } else { "user" };
                 (side, message.encoded(format, |message| blocks(message, model)))
-            },
-        )
+            })
     };
     let mut open = false;
     for (_, blocks) in encoded(Role::System).filter(|(_, blocks)| !blocks.is_empty()) {
@@ -95,7 +108,8 @@ fn put_messages(out: &mut Vec<u8>, format: &str, model: &str, request: &ModelReq
             // The same role continues: the blocks are appended to the open message.
             Some(last) if last == side => out.push(b','),
             before => {
-                let close: &[u8] = if before.is_some() { b"]},{\"role\":\"" } else { b"{\"role\":\"" };
+                let close: &[u8] =
+                    if before.is_some() { b"]},{\"role\":\"" } else { b"{\"role\":\"" };
                 out.extend_from_slice(close);
                 out.extend_from_slice(side.as_bytes());
                 out.extend_from_slice(b"\",\"content\":[");
@@ -108,12 +122,21 @@ fn put_messages(out: &mut Vec<u8>, format: &str, model: &str, request: &ModelReq
 
 /// Writes the agent's tools, followed by the tools from `extra`, such as server tools. Returns true
 /// if there are any tools.
-fn put_tools(fields: &mut Fields<'_>, format: &str, model: &str, request: &ModelRequest) -> Result<bool, ModelError> {
+fn put_tools(
+    fields: &mut Fields<'_>,
+    format: &str,
+    model: &str,
+    request: &ModelRequest,
+) -> Result<bool, ModelError> {
     // Server tools from `extra` are appended to the agent's tools.
     let own = match fields.extra.get("tools") {
         None => &[][..],
         Some(Value::Array(tools)) => tools,
-        Some(_) => return Err(unusable("`tools` in `ModelSettings::extra` must be a list of tools".to_owned())),
+        Some(_) => {
+            return Err(unusable(
+                "`tools` in `ModelSettings::extra` must be a list of tools".to_owned(),
+            ));
+        }
     };
     if request.tools.is_empty() && own.is_empty() {
         // The service refuses a conversation with tool calls if the request has no tools. So the
@@ -152,13 +175,15 @@ fn put_tools(fields: &mut Fields<'_>, format: &str, model: &str, request: &Model
 fn called_before(request: &ModelRequest) -> Option<Vec<Value>> {
     let calls = request.messages.messages().iter().flat_map(|message| message.tool_calls());
     let names: BTreeSet<_> = calls.map(|call| tool_name(&call.name)).collect();
-    let tools = names.into_iter().map(|name| json!({"name": name, "input_schema": {"type": "object"}}));
+    let tools =
+        names.into_iter().map(|name| json!({"name": name, "input_schema": {"type": "object"}}));
     Some(tools.collect()).filter(|tools: &Vec<_>| !tools.is_empty())
 }
 
 /// Returns true if the request has blocks for the field `system`.
 fn has_instruction(format: &str, model: &str, request: &ModelRequest) -> bool {
-    let mut of_system = request.messages.messages().iter().filter(|message| message.role() == Role::System);
+    let mut of_system =
+        request.messages.messages().iter().filter(|message| message.role() == Role::System);
     of_system.any(|message| !message.encoded(format, |message| blocks(message, model)).is_empty())
 }
 
@@ -178,9 +203,11 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) {
     let (temperature, top_p) = (&settings.get_temperature(), &settings.get_top_p());
     let (max_tokens, stop) = (settings.get_max_tokens(), settings.get_stop());
     let tool_choice = settings.get_tool_choice();
-    let thinking = settings.get_extra().get("thinking").filter(|thinking| thinking["type"] != "disabled");
+    let thinking =
+        settings.get_extra().get("thinking").filter(|thinking| thinking["type"] != "disabled");
     // The tokens of thinking count as output tokens.
-    let budget = thinking.and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or_default();
+    let budget =
+        thinking.and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or_default();
     fields.put("max_tokens", &max_tokens.map_or(DEFAULT_MAX_TOKENS + budget, u64::from));
     if let Some(temperature) = temperature {
         fields.put("temperature", temperature);
@@ -196,8 +223,12 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) {
     match tool_choice.filter(|_| tools) {
         None => {}
         Some(ToolChoice::None) => fields.put("tool_choice", &json!({"type": "none"})),
-        Some(ToolChoice::Required) if thinking.is_none() => fields.put("tool_choice", &json!({"type": "any"})),
-        Some(ToolChoice::Tool(name)) => fields.put("tool_choice", &json!({"type": "tool", "name": name})),
+        Some(ToolChoice::Required) if thinking.is_none() => {
+            fields.put("tool_choice", &json!({"type": "any"}));
+        }
+        Some(ToolChoice::Tool(name)) => {
+            fields.put("tool_choice", &json!({"type": "tool", "name": name}));
+        }
         Some(_) => fields.put("tool_choice", &json!({"type": "auto"})),
     }
 }
@@ -223,7 +254,8 @@ fn unusable(problem: String) -> ModelError {
 }
 
 pub(super) fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("texts, numbers and JSON values are written into memory without fail");
+    serde_json::to_writer(out, value)
+        .expect("texts, numbers and JSON values are written into memory without fail");
 }
 
 fn encoded_tools(definitions: &[Arc<ToolDefinition>]) -> Vec<u8> {

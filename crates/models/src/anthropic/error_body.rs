@@ -10,7 +10,9 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
     let problem = Problem::read(&serde_json::from_str(refusal.body).unwrap_or_default());
     let message = match (problem.message.is_empty(), refusal.status) {
         (false, _) => Some(problem.message.clone()),
-        (true, 300..=399) => Some("the server answered with a redirect; set the base URL to where it leads".to_owned()),
+        (true, 300..=399) => Some(
+            "the server answered with a redirect; set the base URL to where it leads".to_owned(),
+        ),
         (true, _) => None,
     };
     let kind = problem.kind(Some(refusal.status));
@@ -54,9 +56,16 @@ impl Problem {
         let codes = ["type", "status"].into_iter().map(text);
         Self {
             message: error.as_str().map_or(message, str::to_owned),
-            code: codes.into_iter().find(|code| !code.is_empty() && code != "error").unwrap_or_default(),
+            code: codes
+                .into_iter()
+                .find(|code| !code.is_empty() && code != "error")
+                .unwrap_or_default(),
             number: text("code").parse().ok().filter(|number| (300..600).contains(number)),
-            request_id: body.get("request_id").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            request_id: body
+                .get("request_id")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
         }
     }
 
@@ -70,12 +79,22 @@ impl Problem {
             ("overloaded_error", _) => ModelErrorKind::Overloaded,
             // Only llama.cpp has a type for this error. Other servers describe it in the message.
             ("exceed_context_size_error", _) => ModelErrorKind::ContextOverflow,
-            _ if is_bad_request && says(&["prompt is too long", "exceed context limit", "Input is too long for"]) => {
+            _ if is_bad_request
+                && says(&[
+                    "prompt is too long",
+                    "exceed context limit",
+                    "Input is too long for",
+                ]) =>
+            {
                 ModelErrorKind::ContextOverflow
             }
             // Anthropic has no type for these two errors.
-            _ if is_bad_request && says(&["blocked by content filtering"]) => ModelErrorKind::ContentFilter,
-            _ if is_bad_request && says(&["credit balance is too low"]) => ModelErrorKind::Permission,
+            _ if is_bad_request && says(&["blocked by content filtering"]) => {
+                ModelErrorKind::ContentFilter
+            }
+            _ if is_bad_request && says(&["credit balance is too low"]) => {
+                ModelErrorKind::Permission
+            }
             (_, Some(status)) => ModelErrorKind::from_status(status),
             ("rate_limit_error", None) => ModelErrorKind::RateLimited,
             ("authentication_error", None) => ModelErrorKind::Auth,
@@ -116,14 +135,23 @@ mod tests {
             r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"},"request_id":"req_1"}"#,
         );
         assert_eq!((error.kind(), error.message()), (ModelErrorKind::Auth, "invalid x-api-key"));
-        assert_eq!((error.provider_code(), error.request_id()), (Some("authentication_error"), Some("req_1")));
+        assert_eq!(
+            (error.provider_code(), error.request_id()),
+            (Some("authentication_error"), Some("req_1"))
+        );
         let error = of(
             400,
             r#"{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
         );
         assert_eq!(error.kind(), ModelErrorKind::ContextOverflow);
-        assert_eq!(of(529, r#"{"error":{"type":"overloaded_error"}}"#).kind(), ModelErrorKind::Overloaded);
-        assert_eq!(of(402, r#"{"error":{"type":"billing_error"}}"#).kind(), ModelErrorKind::Permission);
+        assert_eq!(
+            of(529, r#"{"error":{"type":"overloaded_error"}}"#).kind(),
+            ModelErrorKind::Overloaded
+        );
+        assert_eq!(
+            of(402, r#"{"error":{"type":"billing_error"}}"#).kind(),
+            ModelErrorKind::Permission
+        );
         assert_eq!(of(504, r#"{"error":{"type":"timeout_error"}}"#).kind(), ModelErrorKind::Server);
         assert_eq!(of(404, r#"{"error":"no such model"}"#).message(), "no such model");
         assert_eq!(of(502, "<html>").message(), "the server answered: <html>");

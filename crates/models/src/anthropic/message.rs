@@ -39,7 +39,9 @@ pub(super) fn blocks(message: &Message, model: &str) -> Vec<u8> {
             Part::ToolCall(call) if assistant => blocks.call(call),
             Part::Media(file) => match media(file).filter(|_| message.role() == Role::User) {
                 Some(wire) => blocks.put(&wire),
-                None => blocks.text(&format!("[a file of type {} is left out]", file.mime_type), None),
+                None => {
+                    blocks.text(&format!("[a file of type {} is left out]", file.mime_type), None);
+                }
             },
             _ => {}
         }
@@ -69,7 +71,11 @@ impl Blocks {
     /// Writes reasoning. A signature is valid only for the model that created it. The service
     /// refuses thinking without a signature, which occurs if a response was cut off.
     fn reasoning(&mut self, reasoning: &Reasoning, model: &str) {
-        let Some(opaque) = reasoning.opaque.as_deref().filter(|_| reasoning.provider == PROVIDER.name) else { return };
+        let Some(opaque) =
+            reasoning.opaque.as_deref().filter(|_| reasoning.provider == PROVIDER.name)
+        else {
+            return;
+        };
         let same_model = reasoning.model == model;
         if let Some(signature) = opaque[SIGNATURE].as_str() {
             if same_model {
@@ -90,7 +96,9 @@ impl Blocks {
 
     fn call(&mut self, call: &ToolCall) {
         let opaque = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER.name);
-        let rest = opaque.and_then(|opaque| serde_json::from_str(opaque[BLOCK].as_str()?).ok()).unwrap_or_default();
+        let rest = opaque
+            .and_then(|opaque| serde_json::from_str(opaque[BLOCK].as_str()?).ok())
+            .unwrap_or_default();
         let (id, name, input) = (call_id(&call.id), tool_name(&call.name), arguments(call));
         self.put(&Block::ToolUse { id, name, input, rest });
     }
@@ -130,7 +138,9 @@ fn tool_result(result: &ToolResult) -> Block<'_> {
             files if files.is_empty() => Some(ResultContent::Text(content)).filter(|_| !is_empty),
             files => {
                 let text = Block::Text { text: content, citations: None };
-                Some(ResultContent::Blocks(Some(text).filter(|_| !is_empty).into_iter().chain(files).collect()))
+                Some(ResultContent::Blocks(
+                    Some(text).filter(|_| !is_empty).into_iter().chain(files).collect(),
+                ))
             }
         },
         is_error: failed,
@@ -139,7 +149,11 @@ fn tool_result(result: &ToolResult) -> Block<'_> {
 
 /// Encodes an image, a PDF or a text file. Returns `None` for media that the service does not read.
 fn media(file: &Media) -> Option<Block<'_>> {
-    let base64 = file.url.split_once(";base64,").filter(|(head, _)| head.starts_with("data:")).map(|(_, data)| data);
+    let base64 = file
+        .url
+        .split_once(";base64,")
+        .filter(|(head, _)| head.starts_with("data:"))
+        .map(|(_, data)| data);
     let media_type = &*file.mime_type;
     let title = file.name.as_deref();
     let source = match base64 {
@@ -148,7 +162,9 @@ fn media(file: &Media) -> Option<Block<'_>> {
         None => Source::Url { url: &file.url },
     };
     match (media_type, &source) {
-        ("image/jpeg" | "image/png" | "image/gif" | "image/webp", _) => Some(Block::Image { source }),
+        ("image/jpeg" | "image/png" | "image/gif" | "image/webp", _) => {
+            Some(Block::Image { source })
+        }
         ("application/pdf", _) => Some(Block::Document { source, title }),
         (text, Source::Base64 { data, .. }) if text.starts_with("text/") => {
             let data = String::from_utf8(STANDARD.decode(data).ok()?).ok()?;

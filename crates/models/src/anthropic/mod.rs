@@ -87,7 +87,10 @@ impl Anthropic {
     ///
     /// # Errors
     /// Returns an error if `ANTHROPIC_BASE_URL` is not a valid URL.
-    pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
+    pub fn from_env(
+        model: impl Into<Arc<str>>,
+        secrets: Arc<dyn SecretProvider>,
+    ) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }

@@ -31,7 +31,11 @@ pub(super) fn strict(schema: &Value) -> Result<Value, String> {
     if let (Some(definitions), Some(strict_schema)) = (definitions, strict.as_object_mut()) {
         let mut all = Map::new();
         for (name, definition) in definitions {
-            let mut inner = Strict { definitions: Some(definitions), open: vec![name], path: vec![name.clone()] };
+            let mut inner = Strict {
+                definitions: Some(definitions),
+                open: vec![name],
+                path: vec![name.clone()],
+            };
             all.insert(name.clone(), inner.schema(definition)?);
         }
         strict_schema.insert("$defs".to_owned(), Value::Object(all));
@@ -85,9 +89,14 @@ impl<'a> Strict<'a> {
         for literal in ["enum", "const"] {
             let primitive = |value: &Value| !value.is_array() && !value.is_object();
             match object.get(literal) {
-                Some(Value::Array(values)) if literal == "enum" && values.iter().all(primitive) => {}
+                Some(Value::Array(values)) if literal == "enum" && values.iter().all(primitive) => {
+                }
                 Some(value) if literal == "const" && primitive(value) => {}
-                Some(_) => return Err(self.problem("is one of some lists or objects", "use an enum of names")),
+                Some(_) => {
+                    return Err(
+                        self.problem("is one of some lists or objects", "use an enum of names")
+                    );
+                }
                 None => continue,
             }
             rest.remove("type");
@@ -99,11 +108,16 @@ impl<'a> Strict<'a> {
         for (keyword, kept) in [("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")] {
             let Some(Value::Array(variants)) = object.get(keyword) else { continue };
             if rest.contains_key("properties") {
-                return Err(self.problem("mixes fields with variants", "give the enum a field of its own"));
+                return Err(
+                    self.problem("mixes fields with variants", "give the enum a field of its own")
+                );
             }
             rest.remove(keyword);
             rest.remove("type");
-            let variants = variants.iter().map(|variant| self.schema(variant)).collect::<Result<Vec<_>, _>>()?;
+            let variants = variants
+                .iter()
+                .map(|variant| self.schema(variant))
+                .collect::<Result<Vec<_>, _>>()?;
             strict.insert(kept.to_owned(), variants.into());
             return Ok(());
         }
@@ -147,20 +161,29 @@ impl<'a> Strict<'a> {
                     return Err(self.problem("is a tuple", "use a struct"));
                 }
                 let Some(items) = object.get("items") else {
-                    return Err(self.problem("is a list of anything", "give its items a type of their own"));
+                    return Err(
+                        self.problem("is a list of anything", "give its items a type of their own")
+                    );
                 };
                 rest.remove("items");
                 let items = self.at("[]", |strict| strict.schema(items))?;
                 strict.insert("items".to_owned(), items);
                 // The service supports `minItems` only with the values 0 and 1.
                 if rest.get("minItems").and_then(Value::as_u64).is_some_and(|least| least <= 1) {
-                    strict.extend(rest.remove("minItems").map(|least| ("minItems".to_owned(), least)));
+                    strict.extend(
+                        rest.remove("minItems").map(|least| ("minItems".to_owned(), least)),
+                    );
                 }
                 Ok(())
             }
             "string" => {
-                if rest.get("format").and_then(Value::as_str).is_some_and(|format| FORMATS.contains(&format)) {
-                    strict.extend(rest.remove("format").map(|format| ("format".to_owned(), format)));
+                if rest
+                    .get("format")
+                    .and_then(Value::as_str)
+                    .is_some_and(|format| FORMATS.contains(&format))
+                {
+                    strict
+                        .extend(rest.remove("format").map(|format| ("format".to_owned(), format)));
                 }
                 Ok(())
             }
@@ -178,12 +201,18 @@ impl<'a> Strict<'a> {
         rest: &mut Map<String, Value>,
         strict: &mut Map<String, Value>,
     ) -> Result<(), String> {
-        if rest.remove("additionalProperties").is_some_and(|allowed| allowed != Value::Bool(false)) {
-            return Err(self.problem("is a map, whose keys are not known before", "use a list of structs with a key"));
+        if rest.remove("additionalProperties").is_some_and(|allowed| allowed != Value::Bool(false))
+        {
+            return Err(self.problem(
+                "is a map, whose keys are not known before",
+                "use a list of structs with a key",
+            ));
         }
         rest.remove("properties");
         let mut properties = Map::new();
-        for (name, property) in object.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        for (name, property) in
+            object.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
             let property = self.at(name, |strict| strict.schema(property))?;
             properties.insert(name.clone(), property);
         }
@@ -201,7 +230,10 @@ impl<'a> Strict<'a> {
         }
         let found = name.and_then(|name| self.definitions?.get_key_value(name));
         let Some((name, definition)) = found else {
-            return Err(self.problem(&format!("refers to {reference}, which is not there"), "define it in `$defs`"));
+            return Err(self.problem(
+                &format!("refers to {reference}, which is not there"),
+                "define it in `$defs`",
+            ));
         };
         if self.open.contains(&name.as_str()) {
             return Err(self.endless());
@@ -212,7 +244,11 @@ impl<'a> Strict<'a> {
         Ok(())
     }
 
-    fn at<T>(&mut self, name: &str, inner: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+    fn at<T>(
+        &mut self,
+        name: &str,
+        inner: impl FnOnce(&mut Self) -> Result<T, String>,
+    ) -> Result<T, String> {
         self.path.push(name.to_owned());
         let result = inner(self);
         self.path.pop();
@@ -220,7 +256,10 @@ impl<'a> Strict<'a> {
     }
 
     fn endless(&self) -> String {
-        self.problem("contains its own type", "use a type that ends, such as a list with parent ids")
+        self.problem(
+            "contains its own type",
+            "use a type that ends, such as a list with parent ids",
+        )
     }
 
     fn problem(&self, problem: &str, cure: &str) -> String {
@@ -294,7 +333,8 @@ mod tests {
     fn what_cannot_be_said_names_its_field() {
         let of = |property: Value| {
             let item = json!({"type": "object", "properties": {"x": property}});
-            let schema = json!({"type": "object", "properties": {"list": {"type": "array", "items": item}}});
+            let schema =
+                json!({"type": "object", "properties": {"list": {"type": "array", "items": item}}});
             strict(&schema).expect_err("not to be said")
         };
         for (property, problem) in [

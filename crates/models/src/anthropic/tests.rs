@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use agentflow_core::message::{
-    Conversation, Media, Message, Part, ResourceLink, Role, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus,
+    Conversation, Media, Message, Part, ResourceLink, Role, ToolCall, ToolContent, ToolPart,
+    ToolResult, ToolStatus,
 };
 use agentflow_core::model::{
-    Model, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, OutputMode, OutputSchema,
-    PromptCache, StopReason, ToolChoice,
+    Model, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, OutputMode,
+    OutputSchema, PromptCache, StopReason, ToolChoice,
 };
 use agentflow_core::tool::{ToolDefinition, ToolManifest};
 use serde_json::{Value, json};
@@ -37,14 +38,17 @@ fn read(events: &[Value]) -> (Vec<ModelEvent>, Option<ModelResponse>) {
     let (mut decoder, mut deltas) = (MessagesDecoder::new("claude-x".into(), 3), Deltas::new(true));
     for event in events {
         let data = event.to_string();
-        let flow = decoder.event(SseEvent { name: b"", data: data.as_bytes() }, &mut deltas).expect("readable");
+        let flow = decoder
+            .event(SseEvent { name: b"", data: data.as_bytes() }, &mut deltas)
+            .expect("readable");
         assert_eq!(flow == SseFlow::End, event["type"] == "message_stop");
     }
     (deltas.drain(), decoder.complete())
 }
 
 fn document(body: &str) -> ModelResponse {
-    let (mut decoder, mut deltas) = (MessagesDecoder::new("claude-x".into(), 3), Deltas::new(false));
+    let (mut decoder, mut deltas) =
+        (MessagesDecoder::new("claude-x".into(), 3), Deltas::new(false));
     decoder.document(body.as_bytes(), &mut deltas).expect("readable");
     decoder.complete().expect("whole")
 }
@@ -85,27 +89,40 @@ fn a_prompt_cache_marks_the_end_of_what_is_the_same_in_every_call() {
         request
     };
     let tool = ToolDefinition::new("look", "Looks.", json!({"type": "object"}));
-    let mut request = conversation([Message::system("Be short."), Message::system("Be kind."), Message::user("Hi")]);
+    let mut request = conversation([
+        Message::system("Be short."),
+        Message::system("Be kind."),
+        Message::user("Hi"),
+    ]);
     request.tools = [tool].into_iter().collect();
 
     let sent = body(&cached(request.clone(), PromptCache::FiveMinutes));
     assert_eq!(sent["system"][0].get("cache_control"), None);
     assert_eq!(sent["system"][1]["cache_control"], mark);
-    assert_eq!(sent["tools"][0].get("cache_control"), None, "the mark at the instruction counts for the tools");
+    assert_eq!(
+        sent["tools"][0].get("cache_control"),
+        None,
+        "the mark at the instruction counts for the tools"
+    );
     assert_eq!(sent["messages"], body(&request)["messages"]);
 
     let sent = body(&cached(request.clone(), PromptCache::OneHour));
     assert_eq!(sent["system"][1]["cache_control"], json!({"type": "ephemeral", "ttl": "1h"}));
 
     // Without an instruction, the mark is at the tools. Without both, there is no mark.
-    request.messages = [Message::system(""), Message::user("Hi")].into_iter().collect::<Conversation>();
+    request.messages =
+        [Message::system(""), Message::user("Hi")].into_iter().collect::<Conversation>();
     let sent = body(&cached(request.clone(), PromptCache::FiveMinutes));
     assert_eq!(sent["tools"][0]["cache_control"], mark);
     request.tools = ToolManifest::default();
     assert_eq!(body(&cached(request.clone(), PromptCache::FiveMinutes)), body(&request));
 
     let settings = ModelSettings::default().prompt_cache(PromptCache::OneHour);
-    assert_eq!(serde_json::to_value(settings).expect("JSON"), json!({}), "the answer does not depend on it");
+    assert_eq!(
+        serde_json::to_value(settings).expect("JSON"),
+        json!({}),
+        "the answer does not depend on it"
+    );
 }
 
 #[test]
@@ -125,27 +142,39 @@ fn every_block_goes_back_as_it_came_and_where_it_was() {
     // The result is the same after storing and loading the message.
     let stored = serde_json::to_string(&*response.message).expect("stored");
     let message: Message = serde_json::from_str(&stored).expect("read again");
-    let answered = Message::new(Role::Tool, vec![result("toolu_1", ToolStatus::Success, "\"sunny\"")]);
+    let answered =
+        Message::new(Role::Tool, vec![result("toolu_1", ToolStatus::Success, "\"sunny\"")]);
     let request = conversation([Message::user("Rain?"), message, answered]);
     let messages = body(&request)["messages"].take();
     assert_eq!(messages[1], json!({"role": "assistant", "content": content}));
-    assert_eq!(messages[2]["content"], json!([{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}]));
+    assert_eq!(
+        messages[2]["content"],
+        json!([{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}])
+    );
 
     // Another model receives no thinking. The reasoning of another provider is never sent.
     let other: Value = serde_json::from_slice(&bytes("claude-y", &request)).expect("JSON");
-    assert_eq!(other["messages"][1]["content"], Value::from(&content.as_array().expect("a list")[2..]));
+    assert_eq!(
+        other["messages"][1]["content"],
+        Value::from(&content.as_array().expect("a list")[2..])
+    );
     let opaque = json!({"signature": "s", "block": "{\"type\":\"x\"}"});
-    let foreign = reasoning("thought".into(), "openai-chat".into(), "claude-x".into(), Some(opaque));
+    let foreign =
+        reasoning("thought".into(), "openai-chat".into(), "claude-x".into(), Some(opaque));
     assert_eq!(sent([Message::new(Role::Assistant, vec![Part::Reasoning(foreign)])]), json!([]));
 }
 
 #[test]
 fn the_bytes_of_a_kept_block_stay_the_same() {
     let input = r#"{"z": 1.50, "a": 123456789012345678901234567890}"#;
-    let block = format!(r#"{{"id":"s","input":{input},"name":"web_search","type":"server_tool_use"}}"#);
-    let response = document(&format!(r#"{{"type":"message","stop_reason":"pause_turn","content":[{block}]}}"#));
+    let block =
+        format!(r#"{{"id":"s","input":{input},"name":"web_search","type":"server_tool_use"}}"#);
+    let response = document(&format!(
+        r#"{{"type":"message","stop_reason":"pause_turn","content":[{block}]}}"#
+    ));
     assert_eq!(response.stop_reason, StopReason::PauseTurn);
-    let sent = bytes("claude-x", &conversation([Message::user("q"), Message::clone(&response.message)]));
+    let sent =
+        bytes("claude-x", &conversation([Message::user("q"), Message::clone(&response.message)]));
     assert!(String::from_utf8(sent).expect("text").contains(&block));
 }
 
@@ -180,7 +209,10 @@ fn a_stream_of_every_kind_of_piece_becomes_the_whole() {
         piece(4, json!({"type": "input_json_delta", "partial_json": "{\"q\":1.0}"})),
         end(4),
         begin(5, json!({"type": "compaction", "content": null})),
-        piece(5, json!({"type": "compaction_delta", "content": "So far.", "encrypted_content": "e=="})),
+        piece(
+            5,
+            json!({"type": "compaction_delta", "content": "So far.", "encrypted_content": "e=="}),
+        ),
         end(5),
         begin(6, json!({"type": "tool_use", "id": "t3", "name": "h", "input": {}})),
         json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9,
@@ -249,7 +281,10 @@ fn what_cannot_be_read_is_an_error() {
     };
     assert_eq!(document(r#"{"choices":[]}"#), ModelErrorKind::InvalidResponse);
     assert_eq!(document(r#"{"type":"mess"#), ModelErrorKind::Truncated);
-    assert_eq!(document(r#"{"type":"error","error":{"type":"api_error"}}"#), ModelErrorKind::Server);
+    assert_eq!(
+        document(r#"{"type":"error","error":{"type":"api_error"}}"#),
+        ModelErrorKind::Server
+    );
 }
 
 #[test]
@@ -304,9 +339,13 @@ fn results_and_what_follows_them_are_one_message_results_first() {
 
 #[test]
 fn thinking_that_was_cut_off_is_shown_and_not_sent_back() {
-    let response = whole(&json!([{"type": "thinking", "thinking": "Hm", "signature": ""}]), "max_tokens");
+    let response =
+        whole(&json!([{"type": "thinking", "thinking": "Hm", "signature": ""}]), "max_tokens");
     assert_eq!(response.message.reasoning(), "Hm");
-    assert_eq!(sent([Message::user("q"), Message::clone(&response.message)]).as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        sent([Message::user("q"), Message::clone(&response.message)]).as_array().map(Vec::len),
+        Some(1)
+    );
 }
 
 #[test]
@@ -331,19 +370,27 @@ fn files_are_sent_as_what_they_are() {
         file("text/markdown", "data:text/markdown;base64,SGkh"),
         json!({"type": "document", "title": "n", "source": {"type": "text", "media_type": "text/plain", "data": "Hi!"}})
     );
-    for (mime, url) in
-        [("audio/wav", "data:audio/wav;base64,AA"), ("image/heic", "https://h/i"), ("text/plain", "data:,")]
-    {
-        assert_eq!(file(mime, url), json!({"type": "text", "text": format!("[a file of type {mime} is left out]")}));
+    for (mime, url) in [
+        ("audio/wav", "data:audio/wav;base64,AA"),
+        ("image/heic", "https://h/i"),
+        ("text/plain", "data:,"),
+    ] {
+        assert_eq!(
+            file(mime, url),
+            json!({"type": "text", "text": format!("[a file of type {mime} is left out]")})
+        );
     }
 }
 
 #[test]
 fn settings_tools_and_fields_of_the_host() {
     let tools = || -> ToolManifest {
-        [ToolDefinition::new("f", "Does f.", json!({"type": "object", "properties": {}}))].into_iter().collect()
+        [ToolDefinition::new("f", "Does f.", json!({"type": "object", "properties": {}}))]
+            .into_iter()
+            .collect()
     };
-    let request = |settings: ModelSettings| ModelRequest::new("q").tools(tools()).settings(settings);
+    let request =
+        |settings: ModelSettings| ModelRequest::new("q").tools(tools()).settings(settings);
     let own = json!({"type": "web_search_20250305", "name": "web_search"});
     let settings = ModelSettings::default()
         .temperature(0.5)
@@ -362,27 +409,48 @@ fn settings_tools_and_fields_of_the_host() {
         })
     );
     let thinking = json!({"type": "enabled", "budget_tokens": 2000});
-    let sent = body(&request(ModelSettings::default().tool_choice(ToolChoice::Required).extra("thinking", thinking)));
-    assert_eq!((&sent["max_tokens"], &sent["tool_choice"]), (&json!(18384), &json!({"type": "auto"})));
-    let sent = body(&request(ModelSettings::default().max_tokens(9).tool_choice(ToolChoice::Tool("f".into()))));
-    assert_eq!((&sent["max_tokens"], &sent["tool_choice"]), (&json!(9), &json!({"type": "tool", "name": "f"})));
+    let sent = body(&request(
+        ModelSettings::default().tool_choice(ToolChoice::Required).extra("thinking", thinking),
+    ));
+    assert_eq!(
+        (&sent["max_tokens"], &sent["tool_choice"]),
+        (&json!(18384), &json!({"type": "auto"}))
+    );
+    let sent = body(&request(
+        ModelSettings::default().max_tokens(9).tool_choice(ToolChoice::Tool("f".into())),
+    ));
+    assert_eq!(
+        (&sent["max_tokens"], &sent["tool_choice"]),
+        (&json!(9), &json!({"type": "tool", "name": "f"}))
+    );
     for name in ["messages", "stream", "system"] {
         let request = ModelRequest::new("q").settings(ModelSettings::default().extra(name, 1));
-        assert!(encode::body("m", "anthropic/m", &request).expect_err(name).message().contains(name));
+        assert!(
+            encode::body("m", "anthropic/m", &request).expect_err(name).message().contains(name)
+        );
     }
-    let sent = body(&conversation([Message::system("a"), Message::user("q"), Message::system("b")]));
-    assert_eq!(sent["system"], json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]));
+    let sent =
+        body(&conversation([Message::system("a"), Message::user("q"), Message::system("b")]));
+    assert_eq!(
+        sent["system"],
+        json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])
+    );
     assert_eq!(sent["messages"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
 fn the_schema_of_an_answer_goes_with_the_request_where_the_model_takes_one() {
-    let schema = OutputSchema::new("A", json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
+    let schema =
+        OutputSchema::new("A", json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
     let mut request = ModelRequest::new("q");
     request.output = Some(Arc::new(schema.clone()));
-    request.settings = Arc::new(ModelSettings::default().extra("output_config", json!({"effort": "low"})));
+    request.settings =
+        Arc::new(ModelSettings::default().extra("output_config", json!({"effort": "low"})));
     let config = body(&request)["output_config"].take();
-    assert_eq!((&config["effort"], &config["format"]["type"]), (&json!("low"), &json!("json_schema")));
+    assert_eq!(
+        (&config["effort"], &config["format"]["type"]),
+        (&json!("low"), &json!("json_schema"))
+    );
     assert_eq!(config["format"]["schema"]["additionalProperties"], false);
 
     for (name, mode) in [
@@ -395,26 +463,35 @@ fn the_schema_of_an_answer_goes_with_the_request_where_the_model_takes_one() {
     ] {
         assert_eq!(default_output_mode(name), mode, "{name}");
     }
-    let map = OutputSchema::new("M", json!({"type": "object", "additionalProperties": {"type": "string"}}));
+    let map = OutputSchema::new(
+        "M",
+        json!({"type": "object", "additionalProperties": {"type": "string"}}),
+    );
     let native = Anthropic::builder("claude-sonnet-4-5").build().expect("usable");
     assert_eq!(native.output_mode(&schema, true), Ok(OutputMode::Native));
     assert!(native.output_mode(&map, false).expect_err("a map").starts_with("the answer is a map"));
-    let by_tool = Anthropic::builder("claude-sonnet-4-5").output_mode(OutputMode::Tool).build().expect("usable");
+    let by_tool = Anthropic::builder("claude-sonnet-4-5")
+        .output_mode(OutputMode::Tool)
+        .build()
+        .expect("usable");
     assert_eq!(by_tool.output_mode(&map, false), Ok(OutputMode::Tool));
 }
 
 #[test]
 fn a_call_without_an_id_gets_one_of_its_own() {
     let call = |input: u32| json!({"type": "tool_use", "name": "add", "input": {"a": input}});
-    let response =
-        whole(&json!([call(1), call(2), {"type": "tool_use", "id": "theirs", "name": "add", "input": {}}]), "tool_use");
+    let response = whole(
+        &json!([call(1), call(2), {"type": "tool_use", "id": "theirs", "name": "add", "input": {}}]),
+        "tool_use",
+    );
     let ids: Vec<&str> = response.message.tool_calls().map(|call| call.id.as_str()).collect();
     assert_eq!(ids, ["call_3_0", "call_3_1", "theirs"]);
 }
 
 #[test]
 fn files_in_an_answer_are_blocks_where_the_service_reads_them() {
-    let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
+    let mut result =
+        ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
     let parts = vec![
         ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
         ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),

@@ -64,9 +64,15 @@ pub(super) struct OtherDelta {
 impl OtherDelta {
     /// Returns true if the type of the delta is unknown.
     pub(super) fn is_new(&self) -> bool {
-        const KNOWN: [&str; 5] =
-            ["text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"];
-        let kind = self.delta.get("type").and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        const KNOWN: [&str; 5] = [
+            "text_delta",
+            "thinking_delta",
+            "signature_delta",
+            "input_json_delta",
+            "citations_delta",
+        ];
+        let kind =
+            self.delta.get("type").and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
         kind.is_some_and(|kind| !KNOWN.contains(&&*kind))
     }
 }
@@ -80,7 +86,9 @@ pub(super) struct OtherEvent<'a> {
 
 /// The blocks of a response.
 #[derive(Debug, Deserialize)]
-pub(super) struct Blocks<'a>(#[serde(borrow, deserialize_with = "list")] pub(super) Option<Vec<&'a RawValue>>);
+pub(super) struct Blocks<'a>(
+    #[serde(borrow, deserialize_with = "list")] pub(super) Option<Vec<&'a RawValue>>,
+);
 
 /// A complete response, or the head of a response at the start of a stream.
 #[derive(Debug, Deserialize)]

@@ -41,7 +41,11 @@ impl Decode for GeminiDecoder {
             _ => {}
         }
         let has_candidate = self.pieces(event.data, deltas, "an event of the answer")?;
-        Ok(if has_candidate && self.finish_reason.is_some() { SseFlow::Finishing } else { SseFlow::More })
+        Ok(if has_candidate && self.finish_reason.is_some() {
+            SseFlow::Finishing
+        } else {
+            SseFlow::More
+        })
     }
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
@@ -64,7 +68,9 @@ impl Decode for GeminiDecoder {
         let reason = self.finish_reason.take()?;
         self.answer.keep_reasoning(PROVIDER.name, &self.asked, None);
         for number in 0..self.answer.calls() {
-            if let Some(call) = self.answer.call_mut(number).filter(|call| call.arguments.is_empty()) {
+            if let Some(call) =
+                self.answer.call_mut(number).filter(|call| call.arguments.is_empty())
+            {
                 call.arguments.push_str("{}");
             }
         }
@@ -97,7 +103,8 @@ impl GeminiDecoder {
         if !data.trim_ascii_start().starts_with(b"[") {
             return self.piece(data, deltas, what);
         }
-        let pieces: Vec<&RawValue> = serde_json::from_slice(data).map_err(|error| unread(what, error, data))?;
+        let pieces: Vec<&RawValue> =
+            serde_json::from_slice(data).map_err(|error| unread(what, error, data))?;
         let mut has_candidate = false;
         for piece in pieces {
             has_candidate |= self.piece(piece.get().as_bytes(), deltas, "a piece of the answer")?;
@@ -109,11 +116,14 @@ impl GeminiDecoder {
     /// ignored.
     fn piece(&mut self, data: &[u8], deltas: &mut Deltas, what: &str) -> Result<bool, ModelError> {
         let mut mended = Vec::new();
-        let piece: Answer<'_> = read(data, &mut mended).map_err(|error| unread(what, error, data))?;
+        let piece: Answer<'_> =
+            read(data, &mut mended).map_err(|error| unread(what, error, data))?;
         if piece.error.is_some() {
             return Err(error_body::in_answer(&String::from_utf8_lossy(data)));
         }
-        for (known, said) in [(&mut self.id, &piece.response_id), (&mut self.model, &piece.model_version)] {
+        for (known, said) in
+            [(&mut self.id, &piece.response_id), (&mut self.model, &piece.model_version)]
+        {
             if known.is_empty() {
                 known.push_str(said);
             }
@@ -122,23 +132,37 @@ impl GeminiDecoder {
         if let Some(usage) = piece.usage_metadata {
             self.usage = Some(usage.get().into());
         }
-        if let Some(feedback) = piece.prompt_feedback.filter(|feedback| is_said(&feedback.block_reason)) {
-            return Err(error_body::blocked(&feedback.block_reason, &feedback.block_reason_message, data));
+        if let Some(feedback) =
+            piece.prompt_feedback.filter(|feedback| is_said(&feedback.block_reason))
+        {
+            return Err(error_body::blocked(
+                &feedback.block_reason,
+                &feedback.block_reason_message,
+                data,
+            ));
         }
         let mut candidates = piece.candidates.unwrap_or_default().into_iter();
-        let Some(candidate) = candidates.find(|candidate| candidate.index.unwrap_or(0) == 0) else { return Ok(false) };
+        let Some(candidate) = candidates.find(|candidate| candidate.index.unwrap_or(0) == 0) else {
+            return Ok(false);
+        };
         self.candidate(candidate, deltas, data)?;
         Ok(true)
     }
 
-    fn candidate(&mut self, candidate: Candidate<'_>, deltas: &mut Deltas, data: &[u8]) -> Result<(), ModelError> {
+    fn candidate(
+        &mut self,
+        candidate: Candidate<'_>,
+        deltas: &mut Deltas,
+        data: &[u8],
+    ) -> Result<(), ModelError> {
         for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
             self.part(part, deltas);
         }
         bounded(self.answer.parts())?;
         if is_said(&candidate.finish_reason) {
             if self.answer.calls() == 0
-                && let Some(error) = error_body::unusable(&candidate.finish_reason, &candidate.finish_message)
+                && let Some(error) =
+                    error_body::unusable(&candidate.finish_reason, &candidate.finish_message)
             {
                 return Err(error.with_body(String::from_utf8_lossy(data)));
             }
@@ -152,8 +176,9 @@ impl GeminiDecoder {
         if let Some(call) = call {
             return self.call(&call, &signature, deltas);
         }
-        let media =
-            inline.map(|inline| (format!("data:{};base64,{}", &*inline.mime_type, &*inline.data), inline.mime_type));
+        let media = inline.map(|inline| {
+            (format!("data:{};base64,{}", &*inline.mime_type, &*inline.data), inline.mime_type)
+        });
         let media = media.or_else(|| file.map(|file| (file.file_uri.to_string(), file.mime_type)));
         match (text.filter(|text| !text.is_empty()), media) {
             (Some(text), _) if thought => self.thought(&text, &signature, deltas),
@@ -275,7 +300,8 @@ fn usage(raw: &str) -> Usage {
     usage.raw = raw_usage(raw);
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
         let count = Option::unwrap_or_default;
-        usage.input_tokens = count(wire.prompt_token_count) + count(wire.tool_use_prompt_token_count);
+        usage.input_tokens =
+            count(wire.prompt_token_count) + count(wire.tool_use_prompt_token_count);
         // Some servers omit the candidates' count. Then it is computed from the total.
         let rest = wire.total_token_count.map(|total| total.saturating_sub(usage.input_tokens));
         usage.output_tokens = match (wire.candidates_token_count, rest) {
@@ -320,8 +346,9 @@ mod tests {
 
     #[test]
     fn every_finish_reason_has_its_meaning() {
-        let stop =
-            |parts: Value, reason: &str| read(&[piece(parts, reason)]).expect("no error").expect("an end").stop_reason;
+        let stop = |parts: Value, reason: &str| {
+            read(&[piece(parts, reason)]).expect("no error").expect("an end").stop_reason
+        };
         assert_eq!(stop(said(), "STOP"), StopReason::Stop);
         assert_eq!(stop(said(), "MAX_TOKENS"), StopReason::Length);
         for reason in [
@@ -339,7 +366,10 @@ mod tests {
             // A response may be empty.
             let bare = json!({"candidates": [{"finishReason": reason, "index": 0}]});
             let response = read(&[bare]).expect("no error").expect("an end");
-            assert_eq!((response.stop_reason, response.message.parts()), (StopReason::ContentFilter, &[][..]));
+            assert_eq!(
+                (response.stop_reason, response.message.parts()),
+                (StopReason::ContentFilter, &[][..])
+            );
         }
         for reason in ["LANGUAGE", "OTHER", "NO_IMAGE", "TOO_MANY_TOOL_CALLS", "NEW"] {
             assert_eq!(stop(said(), reason), StopReason::Other(reason.to_owned()));
@@ -368,7 +398,10 @@ mod tests {
             end["candidates"][0]["finishMessage"] = "print(f())".into();
             let error = read(std::slice::from_ref(&end)).expect_err(reason);
             assert_eq!((error.kind(), error.provider_code()), (kind, Some(reason)));
-            assert_eq!(error.message(), format!("the answer cannot be used ({reason}): print(f())"));
+            assert_eq!(
+                error.message(),
+                format!("the answer cannot be used ({reason}): print(f())")
+            );
             assert_eq!(error.is_retryable(), kind == ModelErrorKind::Server, "{reason}");
             // A readable call is not lost because of an unreadable one.
             let calls = json!({"candidates": [{"content": {"parts": call()}}]});
@@ -380,19 +413,25 @@ mod tests {
     #[test]
     fn a_prompt_that_is_blocked_is_an_error() {
         let blocked = |feedback: Value| json!({"promptFeedback": feedback, "usageMetadata": {"promptTokenCount": 3}});
-        for reason in ["SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "NEW"] {
+        for reason in ["SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "NEW"]
+        {
             let answer = blocked(json!({"blockReason": reason, "safetyRatings": []}));
             let streamed = read(std::slice::from_ref(&answer)).expect_err(reason);
             let mut decoder = GeminiDecoder::new("m".into(), 1);
-            let whole = decoder.document(answer.to_string().as_bytes(), &mut Deltas::new(false)).expect_err(reason);
+            let whole = decoder
+                .document(answer.to_string().as_bytes(), &mut Deltas::new(false))
+                .expect_err(reason);
             for error in [streamed, whole] {
-                assert_eq!((error.kind(), error.provider_code()), (ModelErrorKind::ContentFilter, Some(reason)));
+                assert_eq!(
+                    (error.kind(), error.provider_code()),
+                    (ModelErrorKind::ContentFilter, Some(reason))
+                );
                 assert_eq!(error.message(), format!("the prompt was blocked ({reason})"));
                 assert!(!error.is_retryable());
             }
         }
-        let error =
-            read(&[blocked(json!({"blockReason": "SAFETY", "blockReasonMessage": "No."}))]).expect_err("blocked");
+        let error = read(&[blocked(json!({"blockReason": "SAFETY", "blockReasonMessage": "No."}))])
+            .expect_err("blocked");
         assert_eq!(error.message(), "the prompt was blocked (SAFETY): No.");
         // Safety ratings without a reason do not block.
         let rated = blocked(json!({"safetyRatings": [{"category": "HARM_CATEGORY_HARASSMENT"}]}));
@@ -405,10 +444,13 @@ mod tests {
         let more = json!({"candidates": [{"content": {"parts": said()}}]});
         assert_eq!(read(std::slice::from_ref(&more)).expect("no error"), None);
         // The usage may follow the end.
-        let usage =
-            json!({"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2, "thoughtsTokenCount": 4}});
-        let response = read(&[more, piece(json!([]), "STOP"), usage]).expect("no error").expect("an end");
+        let usage = json!({"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2, "thoughtsTokenCount": 4}});
+        let response =
+            read(&[more, piece(json!([]), "STOP"), usage]).expect("no error").expect("an end");
         let usage = response.usage;
-        assert_eq!((usage.input_tokens, usage.output_tokens, usage.reasoning_tokens), (3, 6, Some(4)));
+        assert_eq!(
+            (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens),
+            (3, 6, Some(4))
+        );
     }
 }

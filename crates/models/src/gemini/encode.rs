@@ -44,10 +44,16 @@ const GENERATION: &[&str] = &[
 
 /// Encodes the whole body. `format` is the cache key of the encoded pieces: it names the inputs on
 /// which they depend.
-pub(super) fn body(model: &str, format: &str, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(
+    model: &str,
+    format: &str,
+    request: &ModelRequest,
+) -> Result<Vec<u8>, ModelError> {
     let extra = request.settings.get_extra();
     if let Some(name) = OURS.iter().find(|name| extra.contains_key(**name)) {
-        return Err(unusable(format!("`{name}` cannot be set by `ModelSettings::extra`; remove it there")));
+        return Err(unusable(format!(
+            "`{name}` cannot be set by `ModelSettings::extra`; remove it there"
+        )));
     }
     check_files(request)?;
     let mut out = Vec::with_capacity(1024 + 256 * request.messages.len());
@@ -61,7 +67,9 @@ pub(super) fn body(model: &str, format: &str, request: &ModelRequest) -> Result<
             "tools" | "toolConfig" => {}
             // The host's fields come after the settings and therefore replace them.
             "generationConfig" => config.extend(object(name, value)?.clone()),
-            name if GENERATION.contains(&name) => drop(config.insert(name.to_owned(), value.clone())),
+            name if GENERATION.contains(&name) => {
+                config.insert(name.to_owned(), value.clone());
+            }
             name => drop(top.insert(name.to_owned(), value.clone())),
         }
     }
@@ -79,7 +87,9 @@ fn contents(out: &mut Vec<u8>, model: &str, format: &str, request: &ModelRequest
     const CLOSE: &[u8] = b"]}";
     out.extend_from_slice(b"{\"contents\":[");
     let mut last = None;
-    for message in request.messages.messages().iter().filter(|message| message.role() != Role::System) {
+    for message in
+        request.messages.messages().iter().filter(|message| message.role() != Role::System)
+    {
         let parts = message.encoded(format, |message| message::parts(message, model));
         if parts.is_empty() {
             continue;
@@ -108,7 +118,8 @@ fn contents(out: &mut Vec<u8>, model: &str, format: &str, request: &ModelRequest
 
 /// Writes all instructions. The format has a single field for them.
 fn instructions(out: &mut Vec<u8>, request: &ModelRequest) {
-    let system = request.messages.messages().iter().filter(|message| message.role() == Role::System);
+    let system =
+        request.messages.messages().iter().filter(|message| message.role() == Role::System);
     let parts: Vec<Value> = system
         .flat_map(|message| message.parts())
         .filter_map(|part| match part {
@@ -129,7 +140,9 @@ fn tools(out: &mut Vec<u8>, format: &str, request: &ModelRequest) -> Result<(), 
     let further = match extra.get("tools") {
         None => &[][..],
         Some(Value::Array(tools)) => tools,
-        Some(_) => return Err(unusable("`tools` in `ModelSettings::extra` must be a list".to_owned())),
+        Some(_) => {
+            return Err(unusable("`tools` in `ModelSettings::extra` must be a list".to_owned()));
+        }
     };
     let functions = !request.tools.is_empty();
     if functions || !further.is_empty() {
@@ -155,7 +168,9 @@ fn tools(out: &mut Vec<u8>, format: &str, request: &ModelRequest) -> Result<(), 
             ToolChoice::None => json!({"mode": "NONE"}),
             ToolChoice::Required => json!({"mode": "ANY"}),
             ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
-            other => return Err(unusable(format!("the Gemini format has no tool choice `{other:?}`"))),
+            other => {
+                return Err(unusable(format!("the Gemini format has no tool choice `{other:?}`")));
+            }
         };
         config.insert("functionCallingConfig".to_owned(), calling);
     }
@@ -195,7 +210,8 @@ fn encoded_tools(definitions: &[Arc<ToolDefinition>]) -> Vec<u8> {
 fn generation(request: &ModelRequest) -> Result<Map<String, Value>, ModelError> {
     let settings = &request.settings;
     let (temperature, top_p) = (settings.get_temperature(), settings.get_top_p());
-    let (max_tokens, seed, stop) = (settings.get_max_tokens(), settings.get_seed(), settings.get_stop());
+    let (max_tokens, seed, stop) =
+        (settings.get_max_tokens(), settings.get_seed(), settings.get_stop());
     let mut config = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -222,14 +238,18 @@ fn check_files(request: &ModelRequest) -> Result<(), ModelError> {
             && url.starts_with("data:")
             && !url.contains(";base64,")
         {
-            return Err(unusable(format!("the `data:` URL of a file ({mime_type}) is not base64; encode it so")));
+            return Err(unusable(format!(
+                "the `data:` URL of a file ({mime_type}) is not base64; encode it so"
+            )));
         }
     }
     Ok(())
 }
 
 fn object<'a>(name: &str, value: &'a Value) -> Result<&'a Map<String, Value>, ModelError> {
-    value.as_object().ok_or_else(|| unusable(format!("`{name}` in `ModelSettings::extra` must be an object")))
+    value
+        .as_object()
+        .ok_or_else(|| unusable(format!("`{name}` in `ModelSettings::extra` must be an object")))
 }
 
 fn unusable(problem: String) -> ModelError {

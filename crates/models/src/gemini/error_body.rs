@@ -12,7 +12,9 @@ pub(super) fn refused(refusal: &Refusal<'_>) -> ModelError {
     let body: Value = serde_json::from_str(refusal.body).unwrap_or_default();
     let problem = Problem::read(&body);
     let message = match (problem.message, refusal.status) {
-        ("", 300..=399) => Some("the server answered with a redirect; set the base URL to where it leads".to_owned()),
+        ("", 300..=399) => Some(
+            "the server answered with a redirect; set the base URL to where it leads".to_owned(),
+        ),
         ("", _) => None,
         (message, _) => Some(message.to_owned()),
     };
@@ -33,23 +35,30 @@ pub(super) fn in_answer(raw: &str) -> ModelError {
 /// Returns the error for a prompt that was blocked.
 pub(super) fn blocked(reason: &str, message: &str, data: &[u8]) -> ModelError {
     let more = if message.is_empty() { String::new() } else { format!(": {message}") };
-    ModelError::new(ModelErrorKind::ContentFilter, format!("the prompt was blocked ({reason}){more}"))
-        .with_provider_code(reason)
-        .with_body(String::from_utf8_lossy(data))
+    ModelError::new(
+        ModelErrorKind::ContentFilter,
+        format!("the prompt was blocked ({reason}){more}"),
+    )
+    .with_provider_code(reason)
+    .with_body(String::from_utf8_lossy(data))
 }
 
 /// Returns the error for a finish reason without a usable response. The model wrote output that
 /// Google could not parse, and a retry usually succeeds.
 pub(super) fn unusable(reason: &str, message: &str) -> Option<ModelError> {
     let kind = match reason {
-        "MALFORMED_FUNCTION_CALL" | "MALFORMED_TOOL_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => {
-            ModelErrorKind::Server
-        }
+        "MALFORMED_FUNCTION_CALL"
+        | "MALFORMED_TOOL_CALL"
+        | "MALFORMED_RESPONSE"
+        | "UNEXPECTED_TOOL_CALL" => ModelErrorKind::Server,
         "MISSING_THOUGHT_SIGNATURE" => ModelErrorKind::BadRequest,
         _ => return None,
     };
     let more = if message.is_empty() { String::new() } else { format!(": {message}") };
-    Some(ModelError::new(kind, format!("the answer cannot be used ({reason}){more}")).with_provider_code(reason))
+    Some(
+        ModelError::new(kind, format!("the answer cannot be used ({reason}){more}"))
+            .with_provider_code(reason),
+    )
 }
 
 /// The fields of an error.
@@ -75,16 +84,24 @@ impl<'a> Problem<'a> {
                 Value::String(code) => code.parse().ok(),
                 code => code.as_u64()?.try_into().ok(),
             }),
-            details: value.get("details").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default(),
+            details: value
+                .get("details")
+                .and_then(Value::as_array)
+                .map(Vec::as_slice)
+                .unwrap_or_default(),
         }
     }
 
     fn detail(&self, kind: &str) -> Option<&'a Value> {
-        self.details.iter().find(|detail| detail["@type"].as_str().is_some_and(|name| name.ends_with(kind)))
+        self.details
+            .iter()
+            .find(|detail| detail["@type"].as_str().is_some_and(|name| name.ends_with(kind)))
     }
 
     fn reason(&self) -> &'a str {
-        self.detail("google.rpc.ErrorInfo").and_then(|info| info["reason"].as_str()).unwrap_or_default()
+        self.detail("google.rpc.ErrorInfo")
+            .and_then(|info| info["reason"].as_str())
+            .unwrap_or_default()
     }
 
     fn kind(&self, status: Option<u16>) -> ModelErrorKind {
@@ -92,7 +109,9 @@ impl<'a> Problem<'a> {
         if self.reason() == "API_KEY_INVALID" || self.message.starts_with("API key not valid") {
             return ModelErrorKind::Auth;
         }
-        if self.message.contains("token count") && self.message.contains("exceeds the maximum number of tokens") {
+        if self.message.contains("token count")
+            && self.message.contains("exceeds the maximum number of tokens")
+        {
             return ModelErrorKind::ContextOverflow;
         }
         match (self.status, status.or(self.code).filter(|status| *status >= 300)) {
@@ -115,14 +134,23 @@ impl<'a> Problem<'a> {
             ("", code) | (code, _) => error = error.with_provider_code(code),
         }
         if error.retry_after().is_none()
-            && let Some(wait) = self.detail("google.rpc.RetryInfo").and_then(|info| wait(info["retryDelay"].as_str()?))
+            && let Some(wait) = self
+                .detail("google.rpc.RetryInfo")
+                .and_then(|info| wait(info["retryDelay"].as_str()?))
         {
             error = error.with_retry_after(wait);
         }
         // A daily quota is still exhausted after the delay that the error suggests.
-        let quotas = self.detail("google.rpc.QuotaFailure").and_then(|failure| failure["violations"].as_array());
-        let daily = |quota: &Value| quota["quotaId"].as_str().is_some_and(|id| id.contains("PerDay"));
-        if quotas.is_some_and(|quotas| quotas.iter().any(daily)) { error.permanent() } else { error }
+        let quotas = self
+            .detail("google.rpc.QuotaFailure")
+            .and_then(|failure| failure["violations"].as_array());
+        let daily =
+            |quota: &Value| quota["quotaId"].as_str().is_some_and(|id| id.contains("PerDay"));
+        if quotas.is_some_and(|quotas| quotas.iter().any(daily)) {
+            error.permanent()
+        } else {
+            error
+        }
     }
 }
 
@@ -149,12 +177,21 @@ mod tests {
 
     #[test]
     fn the_known_errors_are_classed() {
-        let with = |message: &str, status: &str| json!({"error": {"message": message, "status": status}}).to_string();
+        let with = |message: &str, status: &str| {
+            json!({"error": {"message": message, "status": status}}).to_string()
+        };
         for (status, body, kind) in [
-            (400, with("API key not valid. Please pass a valid API key.", "INVALID_ARGUMENT"), ModelErrorKind::Auth),
             (
                 400,
-                with("The input token count (2) exceeds the maximum number of tokens allowed (1).", "INVALID_ARGUMENT"),
+                with("API key not valid. Please pass a valid API key.", "INVALID_ARGUMENT"),
+                ModelErrorKind::Auth,
+            ),
+            (
+                400,
+                with(
+                    "The input token count (2) exceeds the maximum number of tokens allowed (1).",
+                    "INVALID_ARGUMENT",
+                ),
                 ModelErrorKind::ContextOverflow,
             ),
             (400, with("no", "INVALID_ARGUMENT"), ModelErrorKind::BadRequest),
@@ -174,7 +211,8 @@ mod tests {
             assert_eq!(of(status, &body).kind(), kind, "{body}");
         }
         // An error in a list, and an error that is not JSON.
-        let error = of(400, r#"[{"error":{"code":400,"message":"key","status":"INVALID_ARGUMENT"}}]"#);
+        let error =
+            of(400, r#"[{"error":{"code":400,"message":"key","status":"INVALID_ARGUMENT"}}]"#);
         assert_eq!((error.message(), error.provider_code()), ("key", Some("INVALID_ARGUMENT")));
         assert_eq!(of(502, "<html>").message(), "the server answered: <html>");
     }
@@ -184,7 +222,10 @@ mod tests {
         let body = json!({"error": {"code": 400, "message": "x", "status": "INVALID_ARGUMENT", "details": [
             {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}});
         let error = of(400, &body.to_string());
-        assert_eq!((error.kind(), error.provider_code()), (ModelErrorKind::Auth, Some("API_KEY_INVALID")));
+        assert_eq!(
+            (error.kind(), error.provider_code()),
+            (ModelErrorKind::Auth, Some("API_KEY_INVALID"))
+        );
     }
 
     #[test]
@@ -196,8 +237,13 @@ mod tests {
             .to_string()
         };
         let error = of(429, &body("GenerateRequestsPerMinutePerProjectPerModel"));
-        assert_eq!((error.retry_after(), error.is_retryable()), (Some(Duration::from_millis(34_500)), true));
-        assert!(!of(429, &body("GenerateRequestsPerDayPerProjectPerModel-FreeTier")).is_retryable());
+        assert_eq!(
+            (error.retry_after(), error.is_retryable()),
+            (Some(Duration::from_millis(34_500)), true)
+        );
+        assert!(
+            !of(429, &body("GenerateRequestsPerDayPerProjectPerModel-FreeTier")).is_retryable()
+        );
         assert_eq!(wait("2s"), Some(Duration::from_secs(2)));
         assert_eq!((wait("2"), wait("-1s"), wait("xs")), (None, None, None));
     }
@@ -205,8 +251,14 @@ mod tests {
     #[test]
     fn an_error_in_the_answer_is_classed_by_its_code_or_status() {
         for (raw, kind) in [
-            (r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#, ModelErrorKind::Overloaded),
-            (r#"{"error":{"message":"slow","status":"RESOURCE_EXHAUSTED"}}"#, ModelErrorKind::RateLimited),
+            (
+                r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#,
+                ModelErrorKind::Overloaded,
+            ),
+            (
+                r#"{"error":{"message":"slow","status":"RESOURCE_EXHAUSTED"}}"#,
+                ModelErrorKind::RateLimited,
+            ),
             (r#"{"error":{"message":"oops"}}"#, ModelErrorKind::Server),
             (r#"{"error":"just a text"}"#, ModelErrorKind::Server),
         ] {

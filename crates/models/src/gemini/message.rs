@@ -28,7 +28,10 @@ pub(super) fn parts(message: &Message, model: &str) -> Vec<u8> {
             // The provider matches results without ids to calls by their order.
             results.sort_by_key(|result| assigned_call_number(&result.call_id));
             for result in results {
-                out.put(&WirePart { function_response: Some(response(result, model)), ..WirePart::default() });
+                out.put(&WirePart {
+                    function_response: Some(response(result, model)),
+                    ..WirePart::default()
+                });
             }
             for part in message.parts() {
                 match part {
@@ -55,13 +58,19 @@ fn assistant(out: &mut Parts, message: &Message, model: &str) {
             Part::Text { text } if !text.is_empty() => {
                 out.put(&WirePart { thought_signature: signature, ..WirePart::text(text) });
             }
-            Part::Media(file) => out.put(&WirePart { thought_signature: signature, ..WirePart::file(file) }),
-            Part::Reasoning(reasoning) if reasoning.provider == PROVIDER.name && reasoning.model == model => {
+            Part::Media(file) => {
+                out.put(&WirePart { thought_signature: signature, ..WirePart::file(file) });
+            }
+            Part::Reasoning(reasoning)
+                if reasoning.provider == PROVIDER.name && reasoning.model == model =>
+            {
                 next = reasoned(out, reasoning);
             }
             Part::ToolCall(call) => {
-                let own =
-                    call.opaque.as_deref().filter(|own| own["provider"] == PROVIDER.name && own["model"] == model);
+                let own = call
+                    .opaque
+                    .as_deref()
+                    .filter(|own| own["provider"] == PROVIDER.name && own["model"] == model);
                 let signature = own.and_then(|own| own["thoughtSignature"].as_str());
                 // Of parallel calls, only the first has a signature.
                 let stand_in = std::mem::take(&mut unsigned).then_some(NO_SIGNATURE);
@@ -99,8 +108,11 @@ fn function_call(call: &ToolCall) -> FunctionCall<'_> {
 /// models, files are described in the text.
 fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
     let reads_files = generation(model).is_some_and(|generation| generation >= 3.0);
-    let parts: Vec<WirePart<'_>> =
-        result.media().map(WirePart::file).filter(|part| reads_files && part.inline_data.is_some()).collect();
+    let parts: Vec<WirePart<'_>> = result
+        .media()
+        .map(WirePart::file)
+        .filter(|part| reads_files && part.inline_data.is_some())
+        .collect();
     let is_sent = |file: &Media| reads_files && WirePart::file(file).inline_data.is_some();
     let response = match (result.status.is_success(), &result.content) {
         (true, None) => Response::Output(match serde_json::from_str::<&RawValue>(&result.output) {
@@ -110,7 +122,12 @@ fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
         (true, Some(_)) => Response::Output(Output::Text(result.text_beside(is_sent))),
         (false, _) => Response::Error(format!("{}: {}", result.status, result.output)),
     };
-    FunctionResponse { id: provider_id(&result.call_id), name: tool_name(&result.name), response, parts }
+    FunctionResponse {
+        id: provider_id(&result.call_id),
+        name: tool_name(&result.name),
+        response,
+        parts,
+    }
 }
 
 /// Returns true if the JSON contains an object with the key `$ref`, or is nested too deeply. The
@@ -119,7 +136,9 @@ fn response<'a>(result: &'a ToolResult, model: &str) -> FunctionResponse<'a> {
 fn has_references(json: &str) -> bool {
     fn found(value: &Value) -> bool {
         match value {
-            Value::Object(fields) => fields.iter().any(|(name, value)| name == REFERENCE || found(value)),
+            Value::Object(fields) => {
+                fields.iter().any(|(name, value)| name == REFERENCE || found(value))
+            }
             Value::Array(items) => items.iter().any(found),
             _ => false,
         }
@@ -153,7 +172,8 @@ impl Parts {
 }
 
 pub(super) fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("texts, numbers and JSON values are written into memory without fail");
+    serde_json::to_writer(out, value)
+        .expect("texts, numbers and JSON values are written into memory without fail");
 }
 
 #[derive(Default, Serialize)]
@@ -183,8 +203,12 @@ impl<'a> WirePart<'a> {
     fn file(file: &'a Media) -> Self {
         let mime_type = &*file.mime_type;
         match file.url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
-            Some((_, data)) => Self { inline_data: Some(Inline { mime_type, data }), ..Self::default() },
-            None => Self { file_data: Some(File { mime_type, file_uri: &file.url }), ..Self::default() },
+            Some((_, data)) => {
+                Self { inline_data: Some(Inline { mime_type, data }), ..Self::default() }
+            }
+            None => {
+                Self { file_data: Some(File { mime_type, file_uri: &file.url }), ..Self::default() }
+            }
         }
     }
 }
@@ -248,7 +272,8 @@ mod tests {
 
     #[test]
     fn files_in_an_answer_are_parts_of_it_for_models_that_read_them() {
-        let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
+        let mut result =
+            ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
         let files = vec![
             ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
             ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),
@@ -258,13 +283,21 @@ mod tests {
         (content.text, content.parts) = (Some("Seen.".to_owned()), files);
         result.content = Some(Box::new(content));
         let message = Message::tool_results([Arc::new(result)]);
-        let sent = |model: &str| -> Value { serde_json::from_slice(&parts(&message, model)).expect("one part") };
+        let sent = |model: &str| -> Value {
+            serde_json::from_slice(&parts(&message, model)).expect("one part")
+        };
         let video = "[video/mp4 at https://example.com/v.mp4 left out]\n[all: file:///a]";
         let response = &sent("gemini-3-pro")["functionResponse"];
         assert_eq!(response["response"], json!({"output": format!("Seen.\n{video}")}));
-        assert_eq!(response["parts"], json!([{"inlineData": {"mimeType": "image/png", "data": "AQID"}}]));
+        assert_eq!(
+            response["parts"],
+            json!([{"inlineData": {"mimeType": "image/png", "data": "AQID"}}])
+        );
         let response = &sent("gemini-2.5-flash")["functionResponse"];
-        assert_eq!(response["response"], json!({"output": format!("Seen.\n[image/png left out]\n{video}")}));
+        assert_eq!(
+            response["response"],
+            json!({"output": format!("Seen.\n[image/png left out]\n{video}")})
+        );
         assert_eq!(response.get("parts"), None);
     }
 }

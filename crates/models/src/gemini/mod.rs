@@ -80,7 +80,10 @@ impl Gemini {
     /// # Errors
     /// Returns an error if `GOOGLE_GEMINI_BASE_URL` is not a valid URL, or if the model's name
     /// cannot be a part of a URL.
-    pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
+    pub fn from_env(
+        model: impl Into<Arc<str>>,
+        secrets: Arc<dyn SecretProvider>,
+    ) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }
@@ -104,7 +107,12 @@ impl WireFormat for GenerateContent {
         let url = endpoint(server, &path, "generateContent");
         let mut stream_url = endpoint(server, &path, "streamGenerateContent");
         stream_url.query_pairs_mut().append_pair("alt", "sse");
-        Ok(Self { model: Arc::clone(model), name: format!("{}/{model}", PROVIDER.name), url, stream_url })
+        Ok(Self {
+            model: Arc::clone(model),
+            name: format!("{}/{model}", PROVIDER.name),
+            url,
+            stream_url,
+        })
     }
 
     fn encode(&self, request: &ModelRequest) -> Result<(Url, Vec<u8>), ModelError> {
@@ -162,7 +170,8 @@ fn model_path(model: &str) -> Result<String, ModelError> {
     let mut path = String::from(if model.contains('/') { "" } else { "models/" });
     for (at, segment) in model.split('/').enumerate() {
         if matches!(segment, "" | "." | "..") {
-            let problem = format!("the model's name `{}` is not a path to a model", model.escape_debug());
+            let problem =
+                format!("the model's name `{}` is not a path to a model", model.escape_debug());
             return Err(ModelError::new(ModelErrorKind::BadRequest, problem));
         }
         if at > 0 {
@@ -170,7 +179,9 @@ fn model_path(model: &str) -> Result<String, ModelError> {
         }
         for byte in segment.bytes() {
             match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'@' => path.push(byte.into()),
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'@' => {
+                    path.push(byte.into());
+                }
                 _ => path.push_str(&format!("%{byte:02X}")),
             }
         }
@@ -180,7 +191,10 @@ fn model_path(model: &str) -> Result<String, ModelError> {
 
 /// Returns true if a path segment is an API version, such as `v1` or `v1beta`.
 fn is_version(segment: &str) -> bool {
-    let number = segment.strip_prefix('v').unwrap_or_default().trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = segment
+        .strip_prefix('v')
+        .unwrap_or_default()
+        .trim_start_matches(|c: char| c.is_ascii_digit());
     segment.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
         && segment.starts_with('v')
         && (number.is_empty() || number.starts_with("alpha") || number.starts_with("beta"))

@@ -44,7 +44,8 @@ const TOLD: &[&str] = &[
 ];
 
 /// Keywords that Gemini does not support and that change which values are valid.
-const REFUSED: &[&str] = &["not", "if", "patternProperties", "dependentSchemas", "$dynamicRef", "unevaluatedItems"];
+const REFUSED: &[&str] =
+    &["not", "if", "patternProperties", "dependentSchemas", "$dynamicRef", "unevaluatedItems"];
 
 /// Text formats that Gemini supports.
 const FORMATS: &[&str] = &["date-time", "date", "time"];
@@ -58,7 +59,13 @@ pub(super) fn answer(schema: &Value) -> Result<Value, String> {
     let out = whole(schema, true)?;
     let mut ended = HashSet::new();
     for (name, definition) in definitions(&out) {
-        check_finite(definition, &out, &mut vec![format!("#/$defs/{name}")], &mut ended, &mut vec![name.clone()])?;
+        check_finite(
+            definition,
+            &out,
+            &mut vec![format!("#/$defs/{name}")],
+            &mut ended,
+            &mut vec![name.clone()],
+        )?;
     }
     check_finite(&out, &out, &mut vec!["#".to_owned()], &mut ended, &mut Vec::new())?;
     Ok(out)
@@ -67,9 +74,12 @@ pub(super) fn answer(schema: &Value) -> Result<Value, String> {
 /// Converts the schema of a tool's arguments. Returns `None` for a tool without arguments.
 pub(super) fn arguments(schema: &Value) -> Option<Value> {
     let out = whole(schema, false).unwrap_or_default();
-    let none = |name: &str| out.get(name).is_none_or(|value| value.as_object().is_some_and(Map::is_empty));
+    let none =
+        |name: &str| out.get(name).is_none_or(|value| value.as_object().is_some_and(Map::is_empty));
     let closed = !out["additionalProperties"].is_object() && out["additionalProperties"] != true;
-    let empty = none("properties") && closed && ["$ref", "anyOf"].iter().all(|name| out.get(*name).is_none());
+    let empty = none("properties")
+        && closed
+        && ["$ref", "anyOf"].iter().all(|name| out.get(*name).is_none());
     (!empty).then_some(out)
 }
 
@@ -79,7 +89,8 @@ fn whole(schema: &Value, strict: bool) -> Result<Value, String> {
     let mut out = walk.schema(schema, &mut path)?;
     let mut kept = Map::new();
     for group in ["$defs", "definitions"] {
-        for (name, definition) in schema.get(group).and_then(Value::as_object).into_iter().flatten() {
+        for (name, definition) in schema.get(group).and_then(Value::as_object).into_iter().flatten()
+        {
             path.push(name.clone());
             kept.insert(name.clone(), walk.schema(definition, &mut path)?);
             path.pop();
@@ -154,7 +165,10 @@ impl Walk {
                 }
             });
         }
-        match ["type", "anyOf", "enum", "properties", "items"].iter().any(|name| out.contains_key(*name)) {
+        match ["type", "anyOf", "enum", "properties", "items"]
+            .iter()
+            .any(|name| out.contains_key(*name))
+        {
             true => Ok(Value::Object(out)),
             false => self.any(path, Value::Object(out)),
         }
@@ -188,7 +202,9 @@ impl Walk {
             out.insert("properties".to_owned(), Value::Object(children));
         }
         match given.get("items") {
-            Some(schema @ Value::Object(_)) => drop(out.insert("items".to_owned(), below("[]", schema)?)),
+            Some(schema @ Value::Object(_)) => {
+                out.insert("items".to_owned(), below("[]", schema)?);
+            }
             // With `prefixItems`, a boolean `items` only allows or forbids further items.
             Some(_) if given.contains_key("prefixItems") => {}
             Some(schema) => drop(out.insert("items".to_owned(), below("[]", schema)?)),
@@ -215,7 +231,11 @@ impl Walk {
     }
 
     /// Merges the parts of an `allOf` into one schema.
-    fn merged(&self, given: &Map<String, Value>, path: &Path) -> Result<Option<Map<String, Value>>, String> {
+    fn merged(
+        &self,
+        given: &Map<String, Value>,
+        path: &Path,
+    ) -> Result<Option<Map<String, Value>>, String> {
         let Some(parts) = given.get("allOf").and_then(Value::as_array) else { return Ok(None) };
         let mut whole = given.clone();
         whole.remove("allOf");
@@ -237,7 +257,9 @@ impl Walk {
                         known.extend(more.clone());
                         true
                     }
-                    (Some(known), value) => known == value || matches!(name.as_str(), "title" | "description"),
+                    (Some(known), value) => {
+                        known == value || matches!(name.as_str(), "title" | "description")
+                    }
                 };
                 if !fits && self.strict {
                     return Err(refused(
@@ -319,14 +341,24 @@ fn check_finite(
         }
     }
     let required = |name: &str| {
-        schema.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|other| other == name))
+        schema
+            .get("required")
+            .and_then(Value::as_array)
+            .is_some_and(|names| names.iter().any(|other| other == name))
     };
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let lists = ["anyOf", "prefixItems"].iter().filter_map(|name| schema.get(*name)?.as_array()).flatten();
-    let single = ["items", "additionalProperties"].iter().filter_map(|name| Some((*name, schema.get(*name)?)));
+    let lists =
+        ["anyOf", "prefixItems"].iter().filter_map(|name| schema.get(*name)?.as_array()).flatten();
+    let single = ["items", "additionalProperties"]
+        .iter()
+        .filter_map(|name| Some((*name, schema.get(*name)?)));
     // Only required properties must exist, so recursion through an optional property ends.
-    let children = properties.filter(|(name, _)| required(name)).map(|(name, child)| (Some(name.as_str()), child));
-    let children = children.chain(lists.map(|child| (None, child))).chain(single.map(|(_, child)| (None, child)));
+    let children = properties
+        .filter(|(name, _)| required(name))
+        .map(|(name, child)| (Some(name.as_str()), child));
+    let children = children
+        .chain(lists.map(|child| (None, child)))
+        .chain(single.map(|(_, child)| (None, child)));
     for (name, child) in children {
         path.extend(name.map(str::to_owned));
         check_finite(child, root, open, ended, path)?;
@@ -345,7 +377,11 @@ fn refused(path: &Path, what: &str, instead: &str) -> String {
         }
         field.push_str(step);
     }
-    let field = if field.is_empty() { "the answer as a whole".to_owned() } else { format!("the field `{field}`") };
+    let field = if field.is_empty() {
+        "the answer as a whole".to_owned()
+    } else {
+        format!("the field `{field}`")
+    };
     format!("{field} {what}, which Gemini cannot be told; {instead}")
 }
 
@@ -361,7 +397,8 @@ mod tests {
     }
 
     fn error(schema: Value) -> String {
-        let whole = json!({"type": "object", "properties": {"a": {"type": "array", "items": schema}}});
+        let whole =
+            json!({"type": "object", "properties": {"a": {"type": "array", "items": schema}}});
         answer(&whole).expect_err("not expressible")
     }
 
@@ -397,7 +434,9 @@ mod tests {
             json!({"type": "string", "description": "An id. (pattern: \"^a\", minLength: 2, format: uuid)"})
         );
         assert_eq!(
-            field(json!({"type": "integer", "format": "uint8", "minimum": 0, "default": 3, "examples": [1]})),
+            field(
+                json!({"type": "integer", "format": "uint8", "minimum": 0, "default": 3, "examples": [1]})
+            ),
             json!({"type": "integer", "minimum": 0})
         );
     }
@@ -410,7 +449,10 @@ mod tests {
             field(json!({"type": ["string", "null"], "enum": ["a", null]})),
             json!({"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]})
         );
-        assert_eq!(field(json!({"const": true})), json!({"type": "boolean", "description": "(one of: [true])"}));
+        assert_eq!(
+            field(json!({"const": true})),
+            json!({"type": "boolean", "description": "(one of: [true])"})
+        );
         assert_eq!(field(json!({"const": null})), json!({"type": "null"}));
         assert_eq!(
             field(json!({"oneOf": [{"type": "string", "const": "a"}, {"type": "null"}]})),
@@ -440,8 +482,7 @@ mod tests {
 
     #[test]
     fn all_of_becomes_one() {
-        let object =
-            |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
+        let object = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
         assert_eq!(
             field(json!({"description": "d", "allOf": [object("a"), object("b")]})),
             json!({
@@ -451,7 +492,9 @@ mod tests {
                 "required": ["a", "b"],
             })
         );
-        assert!(error(json!({"allOf": [{"type": "string"}, {"type": "integer"}]})).contains("allOf"));
+        assert!(
+            error(json!({"allOf": [{"type": "string"}, {"type": "integer"}]})).contains("allOf")
+        );
     }
 
     #[test]
@@ -483,7 +526,10 @@ mod tests {
         };
         assert!(answer(&node(json!([]))).is_ok());
         let problem = answer(&node(json!(["children"]))).expect_err("endless");
-        assert!(problem.contains("`Node.children`") && problem.contains("serde(default)"), "{problem}");
+        assert!(
+            problem.contains("`Node.children`") && problem.contains("serde(default)"),
+            "{problem}"
+        );
         let itself = json!({
             "type": "object",
             "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
@@ -507,6 +553,9 @@ mod tests {
                 "properties": {"any": {}, "no": {}, "n": {"type": ["string", "null"]}},
             }))
         );
-        assert!(arguments(&json!({"type": "object", "additionalProperties": {"type": "string"}})).is_some());
+        assert!(
+            arguments(&json!({"type": "object", "additionalProperties": {"type": "string"}}))
+                .is_some()
+        );
     }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use agentflow_core::__private::adapters::{Provider, ServerSettings};
 use agentflow_core::model::{
-    HttpSettings, Model, ModelError, ModelInfo, ModelRequest, ModelStream, OutputMode, OutputSchema, Secret,
-    SecretProvider,
+    HttpSettings, Model, ModelError, ModelInfo, ModelRequest, ModelStream, OutputMode,
+    OutputSchema, Secret, SecretProvider,
 };
 use reqwest::Url;
 use serde_json::Value;
@@ -82,8 +82,13 @@ impl<F: WireFormat> HttpAdapter<F> {
         exchange(Arc::clone(self), request)
     }
 
-    pub(crate) fn output_mode(&self, schema: &OutputSchema, with_tools: bool) -> Result<OutputMode, String> {
-        let mode = self.output_mode.unwrap_or_else(|| self.format.output_mode(&self.server, with_tools));
+    pub(crate) fn output_mode(
+        &self,
+        schema: &OutputSchema,
+        with_tools: bool,
+    ) -> Result<OutputMode, String> {
+        let mode =
+            self.output_mode.unwrap_or_else(|| self.format.output_mode(&self.server, with_tools));
         if mode == OutputMode::Native {
             F::check_schema(&schema.schema)?;
         }
@@ -91,10 +96,14 @@ impl<F: WireFormat> HttpAdapter<F> {
     }
 
     /// Encodes a call and requests its key. The request is dropped here, before the call is sent.
-    pub(super) async fn prepare(&self, request: ModelRequest) -> Result<(EncodedRequest, F::Decoder), ModelError> {
+    pub(super) async fn prepare(
+        &self,
+        request: ModelRequest,
+    ) -> Result<(EncodedRequest, F::Decoder), ModelError> {
         let (headers, hidden) = self.server.headers().await?;
         let (url, body) = self.format.encode(&request)?;
-        let outgoing = EncodedRequest { url, headers, body: body.into(), stream: request.stream, hidden };
+        let outgoing =
+            EncodedRequest { url, headers, body: body.into(), stream: request.stream, hidden };
         Ok((outgoing, self.format.decoder(request.messages.len())))
     }
 
@@ -120,7 +129,10 @@ macro_rules! http_model {
                 self.0.info()
             }
 
-            fn stream(&self, request: agentflow_core::model::ModelRequest) -> agentflow_core::model::ModelStream {
+            fn stream(
+                &self,
+                request: agentflow_core::model::ModelRequest,
+            ) -> agentflow_core::model::ModelStream {
                 self.0.stream(request)
             }
 
@@ -183,17 +195,23 @@ struct Parts {
 }
 
 /// Opens a model by name at a server.
-pub(crate) fn open<M: HttpModel>(model: Arc<str>, server: ServerSettings) -> Result<Arc<dyn Model>, ModelError> {
+pub(crate) fn open<M: HttpModel>(
+    model: Arc<str>,
+    server: ServerSettings,
+) -> Result<Arc<dyn Model>, ModelError> {
     let parts = Parts { model, server, output_mode: None };
     Ok(Arc::new(M::from_adapter(HttpAdapter::new(parts)?)))
 }
 
 /// Decodes a body of server-sent events as a response, without a server.
 #[cfg(test)]
-pub(crate) fn decode<M: HttpModel>(body: &[u8]) -> Result<agentflow_core::model::ModelResponse, ModelError> {
+pub(crate) fn decode<M: HttpModel>(
+    body: &[u8],
+) -> Result<agentflow_core::model::ModelResponse, ModelError> {
     let mut server = ServerSettings::new(M::Format::PROVIDER);
     server.base_url = Some(M::Format::PROVIDER.base_url.to_owned());
-    let adapter = HttpAdapter::<M::Format>::new(Parts { model: "m".into(), server, output_mode: None })?;
+    let adapter =
+        HttpAdapter::<M::Format>::new(Parts { model: "m".into(), server, output_mode: None })?;
     read_events(body, adapter.format.decoder(1))
 }
 

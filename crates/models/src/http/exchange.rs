@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use agentflow_core::__private::adapters::{map_error_texts, without_secret};
 use agentflow_core::model::{
-    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, Secret, TimeoutKind,
+    HttpSettings, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream, Secret,
+    TimeoutKind,
 };
 use agentflow_http::could_not_connect;
 use agentflow_http::sse::{self, EventTooLarge, SseReader};
@@ -39,7 +40,10 @@ const LINGER: Duration = Duration::from_secs(3);
 const MAX_DRAIN: usize = 1024 * 1024;
 
 /// Returns the stream of one call. No work is done before the stream is polled.
-pub(crate) fn exchange<F: WireFormat>(adapter: Arc<HttpAdapter<F>>, request: ModelRequest) -> ModelStream {
+pub(crate) fn exchange<F: WireFormat>(
+    adapter: Arc<HttpAdapter<F>>,
+    request: ModelRequest,
+) -> ModelStream {
     let state = Box::new(Exchange {
         deltas: Deltas::new(request.stream).finding_thinking(adapter.may_think_in_tags()),
         retried_by_caller: request.retried_by_caller,
@@ -53,8 +57,11 @@ pub(crate) fn exchange<F: WireFormat>(adapter: Arc<HttpAdapter<F>>, request: Mod
     });
     // One future per chunk of the body instead of one per event, because the future is large and
     // expensive to create.
-    let batches = stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) });
-    ModelStream::new(batches.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten())
+    let batches =
+        stream::unfold(state, |mut state| async move { Some((state.next().await?, state)) });
+    ModelStream::new(
+        batches.map_ok(|pieces| stream::iter(pieces.into_iter().map(Ok))).try_flatten(),
+    )
 }
 
 struct Exchange<F: WireFormat> {
@@ -99,7 +106,12 @@ enum Body {
 }
 
 impl Body {
-    fn take(&mut self, bytes: &[u8], decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<SseFlow, ModelError> {
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        decoder: &mut impl Decode,
+        deltas: &mut Deltas,
+    ) -> Result<SseFlow, ModelError> {
         // Some servers send a JSON document with the content type of a stream.
         if let Self::Events(reader) = self
             && reader.is_document(bytes)
@@ -122,13 +134,15 @@ impl Body {
         match self {
             // An incomplete event only means that the response was truncated, which is reported by
             // the caller.
-            Self::Events(reader) => match reader.finish(|event| take_event(event, decoder, deltas)) {
+            Self::Events(reader) => match reader.finish(|event| take_event(event, decoder, deltas))
+            {
                 Err(error) if error.kind() != ModelErrorKind::InvalidResponse => Err(error),
                 _ => Ok(()),
             },
             // Some servers send events with the content type of a document.
             Self::Document(document) if sse::is_events(document) => {
-                let (mut events, document) = (Self::Events(SseReader::default()), std::mem::take(document));
+                let (mut events, document) =
+                    (Self::Events(SseReader::default()), std::mem::take(document));
                 match events.take(&document, decoder, deltas)? {
                     SseFlow::End => Ok(()),
                     SseFlow::More | SseFlow::Finishing => events.finish(decoder, deltas),
@@ -150,7 +164,11 @@ impl From<EventTooLarge> for Unread {
 
 /// Passes an event to the decoder. Skips pings and server-specific events, which have a name and
 /// often no object as data.
-fn take_event(event: SseEvent<'_>, decoder: &mut impl Decode, deltas: &mut Deltas) -> Result<SseFlow, ModelError> {
+fn take_event(
+    event: SseEvent<'_>,
+    decoder: &mut impl Decode,
+    deltas: &mut Deltas,
+) -> Result<SseFlow, ModelError> {
     let is_object = matches!(event.data.trim_ascii_start().first(), Some(b'{' | b'['));
     match is_object || matches!(event.name, b"" | b"error" | b"message") {
         true => decoder.event(event, deltas),
@@ -180,7 +198,8 @@ impl<F: WireFormat> Exchange<F> {
                 return Some(Ok(self.deltas.take()));
             }
             if let Some(error) = self.failed.take() {
-                let hidden = self.prepared.as_ref().map_or(&[][..], |(outgoing, _)| &outgoing.hidden);
+                let hidden =
+                    self.prepared.as_ref().map_or(&[][..], |(outgoing, _)| &outgoing.hidden);
                 return Some(Err(sealed(error, hidden)));
             }
             let advanced = match std::mem::replace(&mut self.stage, Stage::Done) {
@@ -199,7 +218,8 @@ impl<F: WireFormat> Exchange<F> {
     async fn prepare(&mut self, request: ModelRequest) -> Result<Stage<F::Decoder>, ModelError> {
         // The total time starts when the stream is first polled, and includes the request of the
         // key and all retries.
-        self.deadline = Limit::after(self.adapter.settings().get_total_timeout(), TimeoutKind::Total);
+        self.deadline =
+            Limit::after(self.adapter.settings().get_total_timeout(), TimeoutKind::Total);
         let prepared = self.deadline.hold(self.adapter.prepare(request)).await??;
         let url = &prepared.0.url;
         record_server(url);
@@ -214,7 +234,15 @@ impl<F: WireFormat> Exchange<F> {
                 let body = body_of(&response, outgoing.stream)?;
                 let (host, decoder) = (host_of(outgoing), decoder.clone());
                 let linger = Limit::never();
-                Ok(Stage::Read(Box::new(Reading { response, host, first, body, taken: 0, linger, decoder })))
+                Ok(Stage::Read(Box::new(Reading {
+                    response,
+                    host,
+                    first,
+                    body,
+                    taken: 0,
+                    linger,
+                    decoder,
+                })))
             }
             Err(error) => self.again(error).await,
         }
@@ -225,8 +253,11 @@ impl<F: WireFormat> Exchange<F> {
         if self.retried_by_caller {
             return Err(error);
         }
-        let Some(wait) = self.adapter.settings().wait_before_retry(self.retries, &error, could_not_connect(&error))
-        else {
+        let Some(wait) = self.adapter.settings().wait_before_retry(
+            self.retries,
+            &error,
+            could_not_connect(&error),
+        ) else {
             return Err(error);
         };
         let until = Limit::after(wait, TimeoutKind::Total).at;
@@ -234,31 +265,41 @@ impl<F: WireFormat> Exchange<F> {
         if until >= self.deadline.at {
             return Err(error);
         }
-        tracing::debug!(kind = error.kind().as_str(), status = error.status(), ?wait, "the model call is retried");
+        tracing::debug!(
+            kind = error.kind().as_str(),
+            status = error.status(),
+            ?wait,
+            "the model call is retried"
+        );
         sleep_until(until).await;
         self.retries += 1;
         Ok(Stage::Send)
     }
 
-    async fn read(&mut self, mut reading: Box<Reading<F::Decoder>>) -> Result<Stage<F::Decoder>, ModelError> {
+    async fn read(
+        &mut self,
+        mut reading: Box<Reading<F::Decoder>>,
+    ) -> Result<Stage<F::Decoder>, ModelError> {
         let settings = self.adapter.settings();
         let piece = match reading.first.take() {
             Some(first) => Ok(Some(first)),
             None => reading.piece(settings, self.deadline).await,
         };
         match piece {
-            Ok(Some(bytes)) => match reading.take(&bytes, settings.get_max_answer_bytes(), &mut self.deltas) {
-                Ok(SseFlow::More) => Ok(Stage::Read(reading)),
-                Ok(SseFlow::Finishing) => {
-                    reading.linger = Limit::after(LINGER, TimeoutKind::Idle);
-                    Ok(Stage::Read(reading))
+            Ok(Some(bytes)) => {
+                match reading.take(&bytes, settings.get_max_answer_bytes(), &mut self.deltas) {
+                    Ok(SseFlow::More) => Ok(Stage::Read(reading)),
+                    Ok(SseFlow::Finishing) => {
+                        reading.linger = Limit::after(LINGER, TimeoutKind::Idle);
+                        Ok(Stage::Read(reading))
+                    }
+                    Ok(SseFlow::End) => {
+                        reading.drain().await;
+                        self.complete(&mut reading)
+                    }
+                    Err(error) => self.unanswered(reading.signed(error)).await,
                 }
-                Ok(SseFlow::End) => {
-                    reading.drain().await;
-                    self.complete(&mut reading)
-                }
-                Err(error) => self.unanswered(reading.signed(error)).await,
-            },
+            }
             Ok(None) => match reading.finish(&mut self.deltas) {
                 Ok(()) => self.complete(&mut reading),
                 Err(error) => self.unanswered(error).await,
@@ -272,35 +313,55 @@ impl<F: WireFormat> Exchange<F> {
     /// Handles an error in the body. The call may be retried only if the body contained no piece of
     /// a response.
     async fn unanswered(&mut self, error: ModelError) -> Result<Stage<F::Decoder>, ModelError> {
-        match self.handed_on || !self.deltas.is_empty() || error.kind() == ModelErrorKind::Truncated {
+        match self.handed_on || !self.deltas.is_empty() || error.kind() == ModelErrorKind::Truncated
+        {
             true => Err(error),
             false => self.again(error).await,
         }
     }
 
-    fn complete(&mut self, reading: &mut Reading<F::Decoder>) -> Result<Stage<F::Decoder>, ModelError> {
-        let Some(response) = reading.decoder.complete() else { return Err(reading.signed(ModelError::truncated())) };
+    fn complete(
+        &mut self,
+        reading: &mut Reading<F::Decoder>,
+    ) -> Result<Stage<F::Decoder>, ModelError> {
+        let Some(response) = reading.decoder.complete() else {
+            return Err(reading.signed(ModelError::truncated()));
+        };
         self.deltas.complete(response);
         Ok(Stage::Done)
     }
 }
 
 impl<D: Decode> Reading<D> {
-    async fn piece(&mut self, settings: &HttpSettings, deadline: Limit) -> Result<Option<Bytes>, ModelError> {
-        let limit = Limit::after(settings.get_idle_timeout(), TimeoutKind::Idle).or(self.linger).or(deadline);
+    async fn piece(
+        &mut self,
+        settings: &HttpSettings,
+        deadline: Limit,
+    ) -> Result<Option<Bytes>, ModelError> {
+        let limit = Limit::after(settings.get_idle_timeout(), TimeoutKind::Idle)
+            .or(self.linger)
+            .or(deadline);
         match limit.hold(self.response.chunk()).await {
             Ok(Ok(piece)) => Ok(piece),
-            Ok(Err(error)) => Err(self.signed(transport(error, &self.host, settings.get_connect_timeout()))),
+            Ok(Err(error)) => {
+                Err(self.signed(transport(error, &self.host, settings.get_connect_timeout())))
+            }
             Err(error) => Err(self.signed(error)),
         }
     }
 
-    fn take(&mut self, bytes: &[u8], most: u64, deltas: &mut Deltas) -> Result<SseFlow, ModelError> {
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        most: u64,
+        deltas: &mut Deltas,
+    ) -> Result<SseFlow, ModelError> {
         let Self { body, decoder, taken, .. } = self;
         *taken = taken.saturating_add(bytes.len() as u64);
         if *taken > most {
-            let problem =
-                format!("the answer is larger than {most} bytes, the limit `max_answer_bytes` of `HttpSettings`");
+            let problem = format!(
+                "the answer is larger than {most} bytes, the limit `max_answer_bytes` of `HttpSettings`"
+            );
             return Err(ModelError::new(ModelErrorKind::AnswerTooLarge, problem));
         }
         body.take(bytes, decoder, deltas)
@@ -345,10 +406,15 @@ async fn attempt<F: WireFormat>(
 ) -> Result<(Response, Option<Bytes>), ModelError> {
     let settings = adapter.settings();
     let broken = |error| transport(error, &host_of(outgoing), settings.get_connect_timeout());
-    let client = agentflow_http::client(&outgoing.url, settings.get_connect_timeout()).map_err(no_client)?;
-    let request =
-        client.post(outgoing.url.clone()).headers(outgoing.headers.clone()).body(outgoing.body.clone()).send();
-    let limit = Limit::after(settings.get_first_byte_timeout(), TimeoutKind::FirstByte).or(deadline);
+    let client =
+        agentflow_http::client(&outgoing.url, settings.get_connect_timeout()).map_err(no_client)?;
+    let request = client
+        .post(outgoing.url.clone())
+        .headers(outgoing.headers.clone())
+        .body(outgoing.body.clone())
+        .send();
+    let limit =
+        Limit::after(settings.get_first_byte_timeout(), TimeoutKind::FirstByte).or(deadline);
     let mut response = limit.hold(request).await?.map_err(broken)?;
     if !response.status().is_success() {
         return Err(refusal::<F>(settings, outgoing, response, deadline).await);
@@ -372,24 +438,30 @@ async fn refusal<F: WireFormat>(
             _ => break,
         }
     }
-    let body = redacted(String::from_utf8_lossy(sse::without_bom(&body)).into_owned(), &outgoing.hidden);
+    let body =
+        redacted(String::from_utf8_lossy(sse::without_bom(&body)).into_owned(), &outgoing.hidden);
     let (status, headers) = (response.status().as_u16(), response.headers());
     F::refused(&Refusal { status, headers, body: &body })
 }
 
 /// Determines the format of the body: by its content type, or else by the type of the request.
 fn body_of(response: &Response, stream: bool) -> Result<Body, ModelError> {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let events = match kind.as_str() {
         "text/event-stream" => true,
         json if json.ends_with("json") => false,
         "" | "text/plain" | "application/octet-stream" => stream,
         other => {
-            let message = format!("the server answered with `{other}`, which no model does; check the base URL");
-            return Err(
-                ModelError::new(ModelErrorKind::InvalidResponse, message).with_status(response.status().as_u16())
+            let message = format!(
+                "the server answered with `{other}`, which no model does; check the base URL"
             );
+            return Err(ModelError::new(ModelErrorKind::InvalidResponse, message)
+                .with_status(response.status().as_u16()));
         }
     };
     Ok(if events { Body::Events(SseReader::default()) } else { Body::Document(Vec::new()) })
@@ -405,7 +477,11 @@ fn host_of(outgoing: &EncodedRequest) -> Box<str> {
 
 /// Removes keys from an error and shortens its messages.
 fn sealed(error: ModelError, hidden: &[Secret]) -> ModelError {
-    map_error_texts(error, |text| redacted(text, hidden), |text| text::head(&text, MAX_ERROR_TEXT).to_owned())
+    map_error_texts(
+        error,
+        |text| redacted(text, hidden),
+        |text| text::head(&text, MAX_ERROR_TEXT).to_owned(),
+    )
 }
 
 fn redacted(mut text: String, hidden: &[Secret]) -> String {

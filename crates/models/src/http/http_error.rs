@@ -27,7 +27,8 @@ impl Refusal<'_> {
                 shown => format!("the server answered: {shown}"),
             }
         });
-        let mut error = ModelError::new(kind, message).with_status(self.status).with_body(self.body);
+        let mut error =
+            ModelError::new(kind, message).with_status(self.status).with_body(self.body);
         if let Some(id) = request_id(self.headers) {
             error = error.with_request_id(id);
         }
@@ -48,7 +49,11 @@ pub(super) fn request_id(headers: &HeaderMap) -> Option<&str> {
 
 /// Returns the error for a connection that failed or broke. It contains only the host and the port,
 /// because a URL may contain a key.
-pub(super) fn transport(error: reqwest::Error, host: &str, connect_timeout: Duration) -> ModelError {
+pub(super) fn transport(
+    error: reqwest::Error,
+    host: &str,
+    connect_timeout: Duration,
+) -> ModelError {
     let error = error.without_url();
     if error.is_timeout() {
         return timed_out(TimeoutKind::Connect, connect_timeout).with_source(error);

@@ -50,9 +50,12 @@ impl Server {
     /// # Errors
     /// Returns an error if the URL or a header is not valid.
     pub(crate) fn new(settings: ServerSettings) -> Result<Self, ModelError> {
-        let ServerSettings { provider, base_url, key, key_name, secrets, headers: given, http } = settings;
+        let ServerSettings { provider, base_url, key, key_name, secrets, headers: given, http } =
+            settings;
         let base_url = base_url
-            .or_else(|| std::env::var(provider.base_url_variable).ok().filter(|url| !url.trim().is_empty()))
+            .or_else(|| {
+                std::env::var(provider.base_url_variable).ok().filter(|url| !url.trim().is_empty())
+            })
             .unwrap_or_else(|| provider.base_url.to_owned());
         let url = address(base_url.trim(), provider)?;
         let mut headers = HeaderMap::new();
@@ -117,7 +120,9 @@ impl Server {
             hidden.push(key);
         }
         if self.url.scheme() == "http"
-            && (headers.contains_key(AUTHORIZATION) || headers.contains_key(name) || !keys_in(&self.url).is_empty())
+            && (headers.contains_key(AUTHORIZATION)
+                || headers.contains_key(name)
+                || !keys_in(&self.url).is_empty())
         {
             warn_of_plain_text(&self.url);
         }
@@ -149,7 +154,12 @@ impl Server {
             ModelErrorKind::Auth,
             format!(
                 "there is no key for {base_url}: set {}, or {base_url_variable} to another server",
-                names.iter().map(String::as_str).chain(tokens.iter().copied()).collect::<Vec<_>>().join(" or ")
+                names
+                    .iter()
+                    .map(String::as_str)
+                    .chain(tokens.iter().copied())
+                    .collect::<Vec<_>>()
+                    .join(" or ")
             ),
         ))
     }
@@ -162,7 +172,8 @@ fn warn_of_plain_text(url: &Url) {
     if is_this_machine(url) {
         return;
     }
-    let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default());
+    let (host, port) =
+        (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default());
     if WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{host}:{port}")) {
         tracing::warn!(
             server.address = host,
@@ -178,10 +189,16 @@ fn unusable(problem: String) -> ModelError {
 
 fn address(base_url: &str, provider: &Provider) -> Result<Url, ModelError> {
     let mut url = Url::parse(base_url).map_err(|error| {
-        unusable(format!("the base URL is not an address ({error}); give one like {}", provider.base_url))
+        unusable(format!(
+            "the base URL is not an address ({error}); give one like {}",
+            provider.base_url
+        ))
     })?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(unusable(format!("the base URL must begin with http:// or https://, not {}:", url.scheme())));
+        return Err(unusable(format!(
+            "the base URL must begin with http:// or https://, not {}:",
+            url.scheme()
+        )));
     }
     url.set_fragment(None);
     Ok(url)
@@ -197,17 +214,25 @@ fn keys_in(url: &Url) -> Vec<Secret> {
         keys.extend((password != written).then(|| written.to_owned()));
         keys.push(password);
     }
-    let written = url.query().into_iter().flat_map(|query| query.split('&')).filter_map(|pair| pair.split_once('='));
+    let written = url
+        .query()
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .filter_map(|pair| pair.split_once('='));
     let written = written.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let read = url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned()));
-    let values = written.chain(read).filter(|(name, _)| name != "api-version").map(|(_, value)| value);
+    let values =
+        written.chain(read).filter(|(name, _)| name != "api-version").map(|(_, value)| value);
     keys.into_iter().chain(values).map(Secret::new).collect()
 }
 
 /// Returns a header value that is marked as sensitive.
 fn secret_value(text: &str) -> Result<HeaderValue, ModelError> {
     let mut value = HeaderValue::from_str(text).map_err(|_| {
-        ModelError::new(ModelErrorKind::Auth, "the key or a header's value holds characters that no header can carry")
+        ModelError::new(
+            ModelErrorKind::Auth,
+            "the key or a header's value holds characters that no header can carry",
+        )
     })?;
     value.set_sensitive(true);
     Ok(value)
@@ -247,7 +272,9 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_below_the_base_url() {
-        let of = |base: &str| server(|server| server.base_url = Some(base.to_owned())).endpoint("a/b").to_string();
+        let of = |base: &str| {
+            server(|server| server.base_url = Some(base.to_owned())).endpoint("a/b").to_string()
+        };
         assert_eq!(of("http://h:1/v1"), "http://h:1/v1/a/b");
         assert_eq!(of("http://h:1/v1/"), "http://h:1/v1/a/b");
         assert_eq!(of("http://h:1"), "http://h:1/a/b");
@@ -261,10 +288,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_key_goes_where_the_provider_wants_it_unless_the_host_sends_one() {
-        let sent = server(|server| server.key = Some(Secret::new("k"))).headers().await.expect("a key");
-        assert_eq!((&sent.0["x-key"], &sent.0["x-version"]), (&"k".parse().unwrap(), &"7".parse().unwrap()));
+        let sent =
+            server(|server| server.key = Some(Secret::new("k"))).headers().await.expect("a key");
+        assert_eq!(
+            (&sent.0["x-key"], &sent.0["x-version"]),
+            (&"k".parse().unwrap(), &"7".parse().unwrap())
+        );
         assert_eq!(sent.1, [Secret::new("k")]);
-        let own = server(|server| server.headers.push(("Authorization".to_owned(), "Bearer o".to_owned())));
+        let own = server(|server| {
+            server.headers.push(("Authorization".to_owned(), "Bearer o".to_owned()));
+        });
         let sent = own.headers().await.expect("no key is asked for");
         assert!(!sent.0.contains_key("x-key"));
         assert_eq!(sent.1, [Secret::new("Bearer o")]);
@@ -291,10 +324,15 @@ mod tests {
                 server.key_name = name.map(str::to_owned);
             });
             let (headers, hidden) = server.headers().await.expect("headers");
-            let of = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+            let of = |name: &str| {
+                headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+            };
             (of("x-key"), of("authorization"), hidden)
         };
-        assert_eq!(sent(&[TOKEN], None).await, (None, Some("Bearer t".to_owned()), vec![Secret::new("t")]));
+        assert_eq!(
+            sent(&[TOKEN], None).await,
+            (None, Some("Bearer t".to_owned()), vec![Secret::new("t")])
+        );
         assert_eq!(sent(BOTH, None).await, (Some("k".to_owned()), None, vec![Secret::new("k")]));
         // A name from the host replaces the provider's names.
         assert_eq!(sent(&[TOKEN], Some("OTHER")).await, (None, None, vec![]));
@@ -303,7 +341,10 @@ mod tests {
     #[tokio::test]
     async fn keys_in_an_address_are_hidden() {
         let base_url = Some("http://user:p%40ss+@h/v1?api-version=2026-01-01&sig=a%2Bb".to_owned());
-        let sent = server(|server| server.base_url = base_url).headers().await.expect("no key is asked for");
+        let sent = server(|server| server.base_url = base_url)
+            .headers()
+            .await
+            .expect("no key is asked for");
         let expected = ["dXNlcjpwQHNzKw==", "p%40ss+", "p@ss+", "a%2Bb", "a+b"];
         assert_eq!(sent.1, expected.map(Secret::new));
     }

@@ -93,10 +93,13 @@ fn begin_of_tag(text: &str) -> usize {
 /// follow.
 pub(super) fn separated(mut response: ModelResponse) -> ModelResponse {
     let parts = response.message.parts();
-    let Some(at) = parts.iter().position(|part| !matches!(part, Part::Reasoning(_))) else { return response };
+    let Some(at) = parts.iter().position(|part| !matches!(part, Part::Reasoning(_))) else {
+        return response;
+    };
     let Part::Text { text } = &parts[at] else { return response };
     let Some(behind) = text.trim_start().strip_prefix(OPEN) else { return response };
-    let is_open = response.stop_reason == StopReason::Length || response.tool_calls().next().is_some();
+    let is_open =
+        response.stop_reason == StopReason::Length || response.tool_calls().next().is_some();
     let (thinking, answer) = match behind.split_once(CLOSE) {
         Some((thinking, answer)) => (thinking, answer.trim_start()),
         None if is_open => (behind, ""),

@@ -13,7 +13,9 @@ pub(crate) fn refused(refusal: &Refusal<'_>) -> ModelError {
     let (kind, permanent) = problem.class(Some(refusal.status));
     let message = match (problem.message.is_empty(), refusal.status) {
         (false, _) => Some(problem.message.clone()),
-        (true, 300..=399) => Some("the server answered with a redirect; set the base URL to where it leads".to_owned()),
+        (true, 300..=399) => Some(
+            "the server answered with a redirect; set the base URL to where it leads".to_owned(),
+        ),
         (true, _) => None,
     };
     problem.finish(refusal.error(kind, message), permanent)
@@ -71,14 +73,20 @@ impl Problem {
         };
         let message = |value: &Value| {
             let names = ["message", "detail", "title", "Message", "msg"];
-            names.into_iter().map(|name| text(value, name)).find(|text| !text.is_empty()).unwrap_or_default()
+            names
+                .into_iter()
+                .map(|name| text(value, name))
+                .find(|text| !text.is_empty())
+                .unwrap_or_default()
         };
         // Some servers write the fields next to the error object, which then contains other data.
-        let or_beside = |found: String, beside: String| if found.is_empty() { beside } else { found };
+        let or_beside =
+            |found: String, beside: String| if found.is_empty() { beside } else { found };
         let said = inner.as_str().map_or_else(|| message(inner), str::to_owned);
         let code = or_beside(text(inner, "code"), text(value, "code"));
         // The type of an event of the Responses API does not describe the error.
-        let kind = Some(text(inner, "type")).filter(|kind| kind != "error" && !kind.starts_with("response."));
+        let kind = Some(text(inner, "type"))
+            .filter(|kind| kind != "error" && !kind.starts_with("response."));
         Self {
             message: or_beside(said, message(value)),
             kind: kind.unwrap_or_default(),
@@ -90,7 +98,9 @@ impl Problem {
 
     /// Returns the kind of the error, and `true` if a retry cannot succeed regardless of the kind.
     fn class(&self, status: Option<u16>) -> (ModelErrorKind, bool) {
-        let says = |name: &str| self.code.eq_ignore_ascii_case(name) || self.kind.eq_ignore_ascii_case(name);
+        let says = |name: &str| {
+            self.code.eq_ignore_ascii_case(name) || self.kind.eq_ignore_ascii_case(name)
+        };
         let status = status.or(self.number);
         let without_money = [
             "insufficient_quota",
@@ -98,14 +108,17 @@ impl Problem {
             "insufficient_balance_error",
             "exceeded_current_quota_error",
         ];
-        if says("insufficient_quota") || without_money.into_iter().any(says) && matches!(status, None | Some(429)) {
+        if says("insufficient_quota")
+            || without_money.into_iter().any(says) && matches!(status, None | Some(429))
+        {
             return (ModelErrorKind::RateLimited, true);
         }
         // `exceed_context_size_error` is a type of llama.cpp. Other servers only describe the error
         // in the message.
         if says("context_length_exceeded")
             || says("exceed_context_size_error")
-            || matches!(status, None | Some(400 | 413 | 422)) && TOO_LONG.iter().any(|text| self.message.contains(text))
+            || matches!(status, None | Some(400 | 413 | 422))
+                && TOO_LONG.iter().any(|text| self.message.contains(text))
         {
             return (ModelErrorKind::ContextOverflow, false);
         }
@@ -125,17 +138,28 @@ impl Problem {
         }
         let kind = match (self.code.as_str(), self.kind.as_str()) {
             ("rate_limit_exceeded" | "too_many_requests", _)
-            | (_, "rate_limit_error" | "rate_limit_exceeded" | "too_many_requests" | "tokens" | "requests") => {
-                ModelErrorKind::RateLimited
-            }
-            (_, "overloaded_error" | "engine_overloaded" | "unavailable_error" | "service_unavailable") => {
-                ModelErrorKind::Overloaded
-            }
+            | (
+                _,
+                "rate_limit_error"
+                | "rate_limit_exceeded"
+                | "too_many_requests"
+                | "tokens"
+                | "requests",
+            ) => ModelErrorKind::RateLimited,
+            (
+                _,
+                "overloaded_error"
+                | "engine_overloaded"
+                | "unavailable_error"
+                | "service_unavailable",
+            ) => ModelErrorKind::Overloaded,
             ("server_is_overloaded" | "slow_down", _) => ModelErrorKind::Overloaded,
             ("invalid_api_key", _) | (_, "authentication_error") => ModelErrorKind::Auth,
             (_, "not_found_error") => ModelErrorKind::NotFound,
             (_, "permission_error") => ModelErrorKind::Permission,
-            ("invalid_prompt", _) | (_, "invalid_request_error" | "BadRequestError") => ModelErrorKind::BadRequest,
+            ("invalid_prompt", _) | (_, "invalid_request_error" | "BadRequestError") => {
+                ModelErrorKind::BadRequest
+            }
             _ => ModelErrorKind::Server,
         };
         (kind, false)
@@ -164,19 +188,29 @@ mod tests {
 
     #[test]
     fn the_known_shapes_are_read() {
-        let error =
-            of(401, r#"{"error":{"message":"Bad key","type":"invalid_request_error","code":"invalid_api_key"}}"#);
+        let error = of(
+            401,
+            r#"{"error":{"message":"Bad key","type":"invalid_request_error","code":"invalid_api_key"}}"#,
+        );
         assert_eq!(
             (error.kind(), error.message(), error.provider_code()),
             (ModelErrorKind::Auth, "Bad key", Some("invalid_api_key"))
         );
-        let error = of(400, r#"{"error":{"message":"x","type":"invalid_request_error","code":"model_not_found"}}"#);
+        let error = of(
+            400,
+            r#"{"error":{"message":"x","type":"invalid_request_error","code":"model_not_found"}}"#,
+        );
         assert_eq!(error.kind(), ModelErrorKind::NotFound);
         // llama.cpp: the code is a number.
-        let error = of(400, r#"{"error":{"code":400,"message":"no","type":"exceed_context_size_error"}}"#);
-        assert_eq!((error.kind(), error.provider_code()), (ModelErrorKind::ContextOverflow, Some("400")));
+        let error =
+            of(400, r#"{"error":{"code":400,"message":"no","type":"exceed_context_size_error"}}"#);
+        assert_eq!(
+            (error.kind(), error.provider_code()),
+            (ModelErrorKind::ContextOverflow, Some("400"))
+        );
         // vLLM: without an outer object.
-        let error = of(400, r#"{"object":"error","message":"the maximum context length is 9","code":400}"#);
+        let error =
+            of(400, r#"{"object":"error","message":"the maximum context length is 9","code":400}"#);
         assert_eq!(error.kind(), ModelErrorKind::ContextOverflow);
         // FastAPI, Ollama, Gemini.
         assert_eq!(of(404, r#"{"detail":"Not Found"}"#).message(), "Not Found");
@@ -189,9 +223,14 @@ mod tests {
 
     #[test]
     fn an_account_without_money_is_not_asked_again() {
-        let error = of(429, r#"{"error":{"message":"x","type":"insufficient_quota","code":"insufficient_quota"}}"#);
+        let error = of(
+            429,
+            r#"{"error":{"message":"x","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+        );
         assert_eq!((error.kind(), error.is_retryable()), (ModelErrorKind::RateLimited, false));
-        assert!(of(429, r#"{"error":{"message":"x","code":"rate_limit_exceeded"}}"#).is_retryable());
+        assert!(
+            of(429, r#"{"error":{"message":"x","code":"rate_limit_exceeded"}}"#).is_retryable()
+        );
     }
 
     #[test]
@@ -202,8 +241,14 @@ mod tests {
             (r#"{"type":"overloaded_error","message":"busy"}"#, ModelErrorKind::Overloaded),
             (r#"{"type":"server_error","message":"oops","code":null}"#, ModelErrorKind::Server),
             (r#"{"type":"invalid_request_error","message":"no"}"#, ModelErrorKind::BadRequest),
-            (r#"{"type":"error","code":"rate_limit_exceeded","message":"slow"}"#, ModelErrorKind::RateLimited),
-            (r#"{"type":"error","error":{"code":"server_is_overloaded","message":"x"}}"#, ModelErrorKind::Overloaded),
+            (
+                r#"{"type":"error","code":"rate_limit_exceeded","message":"slow"}"#,
+                ModelErrorKind::RateLimited,
+            ),
+            (
+                r#"{"type":"error","error":{"code":"server_is_overloaded","message":"x"}}"#,
+                ModelErrorKind::Overloaded,
+            ),
             (r#"{"code":"invalid_prompt","message":"no"}"#, ModelErrorKind::BadRequest),
             (r#"{"code":"model_not_found","message":"no"}"#, ModelErrorKind::NotFound),
             (r#""just a text""#, ModelErrorKind::Server),
@@ -211,6 +256,9 @@ mod tests {
             assert_eq!(in_answer(raw).kind(), kind, "{raw}");
         }
         assert_eq!(in_answer(r#""just a text""#).message(), "just a text");
-        assert_eq!(in_answer(r#"{"type":"error","code":null,"message":"x"}"#).provider_code(), None);
+        assert_eq!(
+            in_answer(r#"{"type":"error","code":null,"message":"x"}"#).provider_code(),
+            None
+        );
     }
 }

@@ -53,5 +53,6 @@ pub(crate) fn refuse_extra(extra: &Map<String, Value>, ours: &[&str]) -> Result<
 }
 
 pub(crate) fn write(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("texts, numbers and JSON values are written into memory without fail");
+    serde_json::to_writer(out, value)
+        .expect("texts, numbers and JSON values are written into memory without fail");
 }

@@ -70,7 +70,8 @@ const REFUSED: &[&str] = &[
 ];
 
 /// Text formats that strict mode supports.
-const FORMATS: &[&str] = &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
+const FORMATS: &[&str] =
+    &["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
 /// Converts a schema to strict mode.
 ///
@@ -82,7 +83,8 @@ pub(crate) fn strict(schema: &Value) -> Result<Strict, String> {
     let mut path = Vec::new();
     let mut definitions = Map::new();
     for group in ["$defs", "definitions"] {
-        for (name, definition) in schema.get(group).and_then(Value::as_object).into_iter().flatten() {
+        for (name, definition) in schema.get(group).and_then(Value::as_object).into_iter().flatten()
+        {
             path.push(name.clone());
             definitions.insert(name.clone(), walk.schema(definition, &mut path)?);
             path.pop();
@@ -96,7 +98,9 @@ pub(crate) fn strict(schema: &Value) -> Result<Strict, String> {
         root = definition.clone();
     }
     if root["type"] != "object" {
-        return Err("the answer as a whole must be an object; put it into a struct of its own".to_owned());
+        return Err(
+            "the answer as a whole must be an object; put it into a struct of its own".to_owned()
+        );
     }
     if !definitions.is_empty() {
         root["$defs"] = Value::Object(definitions);
@@ -121,8 +125,12 @@ impl Walk {
         };
         if let Some(keyword) = REFUSED.iter().find(|keyword| schema.contains_key(**keyword)) {
             return Err(match *keyword {
-                "patternProperties" | "propertyNames" | "minProperties" | "maxProperties" => open_map(path),
-                keyword => refused(path, &format!("uses `{keyword}`"), "use a type that needs none"),
+                "patternProperties" | "propertyNames" | "minProperties" | "maxProperties" => {
+                    open_map(path)
+                }
+                keyword => {
+                    refused(path, &format!("uses `{keyword}`"), "use a type that needs none")
+                }
             });
         }
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
@@ -130,7 +138,11 @@ impl Walk {
                 // Strict mode does not allow other keywords next to a reference.
                 Some(name) => Ok(json!({"$ref": format!("#/$defs/{name}")})),
                 None if reference == "#" => Ok(json!({"$ref": "#"})),
-                None => Err(refused(path, &format!("refers to `{reference}`"), "put the schema under `$defs`")),
+                None => Err(refused(
+                    path,
+                    &format!("refers to `{reference}`"),
+                    "put the schema under `$defs`",
+                )),
             };
         }
         if let Some(Value::Array(all)) = schema.get("allOf") {
@@ -145,11 +157,14 @@ impl Walk {
         values(schema, &mut out);
         format(schema, &mut out);
         for keyword in TOLD {
-            if let Some(value) = schema.get(*keyword).filter(|value| **value != Value::Bool(false)) {
+            if let Some(value) = schema.get(*keyword).filter(|value| **value != Value::Bool(false))
+            {
                 tell(&mut out, keyword, value);
             }
         }
-        if let Some(variants) = ["anyOf", "oneOf"].iter().find_map(|name| schema.get(*name)?.as_array()) {
+        if let Some(variants) =
+            ["anyOf", "oneOf"].iter().find_map(|name| schema.get(*name)?.as_array())
+        {
             return self.any_of(out, schema, variants, path);
         }
         let is = |name: &str| is_type(&out, name);
@@ -176,8 +191,13 @@ impl Walk {
             None if schema.get("additionalProperties") == Some(&Value::Bool(false)) => &none,
             _ => return Err(open_map(path)),
         };
-        let required: Vec<&str> =
-            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let mut all = Map::new();
         for (name, property) in properties {
             path.push(name.clone());
@@ -210,15 +230,23 @@ impl Walk {
         let tuple = schema.get("prefixItems").and_then(Value::as_array);
         let items = match (tuple, schema.get("items")) {
             // A tuple with equal item types is a list of fixed length.
-            (Some(tuple), None | Some(Value::Bool(false))) if tuple.windows(2).all(|two| two[0] == two[1]) => {
+            (Some(tuple), None | Some(Value::Bool(false)))
+                if tuple.windows(2).all(|two| two[0] == two[1]) =>
+            {
                 tuple.first()
             }
             (Some(_), _) => {
-                return Err(refused(path, "is a tuple of several types", "use a struct with a name for each"));
+                return Err(refused(
+                    path,
+                    "is a tuple of several types",
+                    "use a struct with a name for each",
+                ));
             }
             (None, items) => items,
         };
-        let Some(items) = items else { return Err(refused(path, "is a list of anything", "give its items a type")) };
+        let Some(items) = items else {
+            return Err(refused(path, "is a list of anything", "give its items a type"));
+        };
         if let Some(tuple) = tuple {
             out.insert("minItems".to_owned(), tuple.len().into());
             out.insert("maxItems".to_owned(), tuple.len().into());
@@ -238,27 +266,53 @@ impl Walk {
         path: &mut Path,
     ) -> Result<Value, String> {
         if schema.get("properties").is_some() {
-            return Err(refused(path, "has fields and variants at once", "give the variants a field of their own"));
+            return Err(refused(
+                path,
+                "has fields and variants at once",
+                "give the variants a field of their own",
+            ));
         }
         // The alternatives already have types.
         out.remove("type");
-        let variants = variants.iter().map(|variant| self.schema(variant, path)).collect::<Result<Vec<_>, _>>()?;
+        let variants = variants
+            .iter()
+            .map(|variant| self.schema(variant, path))
+            .collect::<Result<Vec<_>, _>>()?;
         out.insert("anyOf".to_owned(), variants.into());
         Ok(Value::Object(out))
     }
 
     /// Merges an `allOf` with a single schema into the enclosing schema. Strict mode cannot express
     /// several schemas.
-    fn all_of(&mut self, schema: &Map<String, Value>, all: &[Value], path: &mut Path) -> Result<Value, String> {
+    fn all_of(
+        &mut self,
+        schema: &Map<String, Value>,
+        all: &[Value],
+        path: &mut Path,
+    ) -> Result<Value, String> {
         let [Value::Object(only)] = all else {
-            return Err(refused(path, "must fit several schemas at once", "write their fields into one struct"));
+            return Err(refused(
+                path,
+                "must fit several schemas at once",
+                "write their fields into one struct",
+            ));
         };
         let mut merged = only.clone();
-        for (keyword, value) in schema.iter().filter(|(keyword, _)| *keyword != "allOf" && *keyword != "$defs") {
+        for (keyword, value) in
+            schema.iter().filter(|(keyword, _)| *keyword != "allOf" && *keyword != "$defs")
+        {
             // Merging two different constraints of one keyword is not possible.
             let known = HANDLED.contains(&keyword.as_str()) || KEPT.contains(&keyword.as_str());
-            if known && keyword != "description" && keyword != "title" && merged.contains_key(keyword) {
-                return Err(refused(path, &format!("says `{keyword}` twice"), "write it into one struct"));
+            if known
+                && keyword != "description"
+                && keyword != "title"
+                && merged.contains_key(keyword)
+            {
+                return Err(refused(
+                    path,
+                    &format!("says `{keyword}` twice"),
+                    "write it into one struct",
+                ));
             }
             merged.insert(keyword.clone(), value.clone());
         }
@@ -333,7 +387,10 @@ fn takes_null(schema: &Value) -> bool {
         Some(variants) => variants.iter().any(takes_null),
         None => {
             is_type(schema, "null")
-                && schema.get("enum").and_then(Value::as_array).is_none_or(|values| values.contains(&Value::Null))
+                && schema
+                    .get("enum")
+                    .and_then(Value::as_array)
+                    .is_none_or(|values| values.contains(&Value::Null))
         }
     }
 }
@@ -359,7 +416,11 @@ fn nullable(mut schema: Value) -> Value {
 }
 
 fn open_map(path: &Path) -> String {
-    refused(path, "is a map with free keys", "use a list of structs with a field for the key and one for the value")
+    refused(
+        path,
+        "is a map with free keys",
+        "use a list of structs with a field for the key and one for the value",
+    )
 }
 
 fn refused(path: &Path, problem: &str, instead: &str) -> String {
@@ -410,12 +471,17 @@ mod tests {
                 if let Some(properties) = map.get("properties").and_then(Value::as_object) {
                     assert_eq!(map["additionalProperties"], false, "{schema}");
                     let required = map["required"].as_array().expect("a list");
-                    assert!(properties.keys().all(|name| required.contains(&name.as_str().into())), "{schema}");
+                    assert!(
+                        properties.keys().all(|name| required.contains(&name.as_str().into())),
+                        "{schema}"
+                    );
                     assert_eq!(required.len(), properties.len(), "{schema}");
                     properties.values().for_each(check);
                 }
                 for keyword in ["oneOf", "allOf", "const", "default", "format"] {
-                    let known = map.get(keyword).is_some_and(|value| keyword != "format" || value != "date");
+                    let known = map
+                        .get(keyword)
+                        .is_some_and(|value| keyword != "format" || value != "date");
                     assert!(!known, "{schema}");
                 }
                 map.iter()
@@ -461,7 +527,10 @@ mod tests {
         assert!(!strict.nulled, "{}", strict.schema);
         check(&strict.schema);
         let properties = &strict.schema["properties"];
-        assert_eq!(properties["title"], json!({"type": "string", "description": "As on the cover."}));
+        assert_eq!(
+            properties["title"],
+            json!({"type": "string", "description": "As on the cover."})
+        );
         assert_eq!(properties["subtitle"], json!({"type": ["string", "null"]}));
         assert_eq!(properties["pages"], json!({"type": "integer", "minimum": 0}));
         // The default is not `null`, and a `u8` does not accept `null`.
@@ -510,15 +579,23 @@ mod tests {
     #[test]
     fn keywords_that_only_narrow_become_words_of_the_description() {
         assert_eq!(
-            property(json!({"type": "string", "minLength": 2, "maxLength": 5, "description": "A code."})),
+            property(
+                json!({"type": "string", "minLength": 2, "maxLength": 5, "description": "A code."})
+            ),
             json!({"type": "string", "description": "A code. (minLength: 2) (maxLength: 5)"})
         );
         assert_eq!(
             property(json!({"type": "string", "format": "uri"})),
             json!({"type": "string", "description": "format: uri"})
         );
-        assert_eq!(property(json!({"type": "string", "format": "date"})), json!({"type": "string", "format": "date"}));
-        assert_eq!(property(json!({"type": "integer", "format": "int64"})), json!({"type": "integer"}));
+        assert_eq!(
+            property(json!({"type": "string", "format": "date"})),
+            json!({"type": "string", "format": "date"})
+        );
+        assert_eq!(
+            property(json!({"type": "integer", "format": "int64"})),
+            json!({"type": "integer"})
+        );
         let list = json!({"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": true});
         assert_eq!(
             property(list),
@@ -529,9 +606,14 @@ mod tests {
     #[test]
     fn values_and_variants() {
         assert_eq!(property(json!({"const": 3})), json!({"type": "integer", "enum": [3]}));
-        assert_eq!(property(json!({"enum": ["a", null]})), json!({"type": ["string", "null"], "enum": ["a", null]}));
         assert_eq!(
-            property(json!({"oneOf": [{"type": "string"}, {"const": "b", "description": "B."}], "description": "D."})),
+            property(json!({"enum": ["a", null]})),
+            json!({"type": ["string", "null"], "enum": ["a", null]})
+        );
+        assert_eq!(
+            property(
+                json!({"oneOf": [{"type": "string"}, {"const": "b", "description": "B."}], "description": "D."})
+            ),
             json!({"anyOf": [{"type": "string"}, {"type": "string", "enum": ["b"], "description": "B."}], "description": "D."})
         );
         assert_eq!(
@@ -560,20 +642,34 @@ mod tests {
             (json!(true), "takes any JSON"),
             (json!({}), "takes any JSON"),
             (json!({"type": "object"}), "free keys"),
-            (json!({"type": "object", "properties": {}, "additionalProperties": true}), "free keys"),
-            (json!({"type": "object", "patternProperties": {}, "additionalProperties": false}), "free keys"),
+            (
+                json!({"type": "object", "properties": {}, "additionalProperties": true}),
+                "free keys",
+            ),
+            (
+                json!({"type": "object", "patternProperties": {}, "additionalProperties": false}),
+                "free keys",
+            ),
             (json!({"type": "array"}), "list of anything"),
-            (json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "null"}]}), "tuple"),
+            (
+                json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "null"}]}),
+                "tuple",
+            ),
             (json!({"not": {"type": "string"}}), "`not`"),
             (json!({"allOf": [{"type": "string"}, {"type": "null"}]}), "several schemas"),
-            (json!({"type": "object", "properties": {"x": {"type": "null"}}, "oneOf": []}), "fields and variants"),
+            (
+                json!({"type": "object", "properties": {"x": {"type": "null"}}, "oneOf": []}),
+                "fields and variants",
+            ),
             (json!({"$ref": "http://elsewhere"}), "refers to"),
         ] {
             let said = problem(schema.clone());
             assert!(said.starts_with("the field `a` ") && said.contains(part), "{schema}: {said}");
         }
         assert!(problem_of(json!({"type": "string"})).contains("must be an object"));
-        assert!(problem_of(json!({"type": "object"})).starts_with("the answer as a whole is a map"));
+        assert!(
+            problem_of(json!({"type": "object"})).starts_with("the answer as a whole is a map")
+        );
     }
 
     #[test]
@@ -586,9 +682,11 @@ mod tests {
         check(&tree);
         assert_eq!(tree["type"], "object");
         assert!(tree.to_string().contains("\"$ref\""), "{}", tree);
-        let reference =
-            json!({"$ref": "#/definitions/T", "definitions": {"T": object(json!({"$ref": "#/definitions/T"}))}});
+        let reference = json!({"$ref": "#/definitions/T", "definitions": {"T": object(json!({"$ref": "#/definitions/T"}))}});
         let root = strict(&reference).expect("expressible").schema;
-        assert_eq!((&root["type"], &root["properties"]["a"]["$ref"]), (&json!("object"), &json!("#/$defs/T")));
+        assert_eq!(
+            (&root["type"], &root["properties"]["a"]["$ref"]),
+            (&json!("object"), &json!("#/$defs/T"))
+        );
     }
 }

@@ -93,7 +93,9 @@ impl<'e> Evaluation<'e> {
             Some(left) => self.left = left,
             None => {
                 (self.left, self.is_over) = (0, true);
-                let problem = format!("the expression takes more than {STEPS} steps at byte {at}; look at fewer items");
+                let problem = format!(
+                    "the expression takes more than {STEPS} steps at byte {at}; look at fewer items"
+                );
                 return Err(ExpressionError::new(at, problem));
             }
         }
@@ -137,7 +139,8 @@ impl<'e> Evaluation<'e> {
                 return self.value(taken);
             }
             Kind::Call(function, arguments) => {
-                let values = arguments.iter().map(|of| self.value(of)).collect::<Result<Vec<_>, _>>()?;
+                let values =
+                    arguments.iter().map(|of| self.value(of)).collect::<Result<Vec<_>, _>>()?;
                 let values: Vec<&Value> = values.iter().map(AsRef::as_ref).collect();
                 self.spend(values.iter().map(|value| cost(value)).sum(), node.at)?;
                 function.apply(&values).map_err(|problem| wrong(node, &problem))?
@@ -155,21 +158,37 @@ impl<'e> Evaluation<'e> {
         loop {
             match &root.kind {
                 Kind::Field(of, field) => {
-                    steps.push(Step { at: root.at, name: Cow::Borrowed(field.as_str()), number: None });
+                    steps.push(Step {
+                        at: root.at,
+                        name: Cow::Borrowed(field.as_str()),
+                        number: None,
+                    });
                     root = of;
                 }
                 Kind::Index(of, index) => {
                     let value = self.value(index)?;
                     let step = match value.as_ref() {
-                        Value::String(field) => Step { at: root.at, name: Cow::Owned(field.clone()), number: None },
+                        Value::String(field) => {
+                            Step { at: root.at, name: Cow::Owned(field.clone()), number: None }
+                        }
                         Value::Number(number) => match whole(number) {
-                            Some(number) => {
-                                Step { at: root.at, name: Cow::Owned(number.to_string()), number: Some(number) }
+                            Some(number) => Step {
+                                at: root.at,
+                                name: Cow::Owned(number.to_string()),
+                                number: Some(number),
+                            },
+                            None => {
+                                return Err(wrong(
+                                    root,
+                                    &format!("`{number}` is not the number of an item"),
+                                ));
                             }
-                            None => return Err(wrong(root, &format!("`{number}` is not the number of an item"))),
                         },
                         other => {
-                            let problem = format!("{} is neither a field nor the number of an item", kind_of(other));
+                            let problem = format!(
+                                "{} is neither a field nor the number of an item",
+                                kind_of(other)
+                            );
                             return Err(wrong(root, &problem));
                         }
                     };
@@ -190,18 +209,20 @@ impl<'e> Evaluation<'e> {
                 Some(at) => &self.items[at].1,
                 None => match self.read.iter().position(|(read, _)| read == name) {
                     Some(at) => &self.read[at].1,
-                    None => match self.names.variable(name).map_err(|problem| wrong(root, &problem))? {
-                        Some(value) => {
-                            self.read.push((name, value));
-                            &self.read[self.read.len() - 1].1
+                    None => {
+                        match self.names.variable(name).map_err(|problem| wrong(root, &problem))? {
+                            Some(value) => {
+                                self.read.push((name, value));
+                                &self.read[self.read.len() - 1].1
+                            }
+                            None => {
+                                let at = self.behind(root, name, rest.first())?;
+                                let behind = &self.behind[at];
+                                rest = &rest[usize::from(behind.is_field)..];
+                                &behind.value
+                            }
                         }
-                        None => {
-                            let at = self.behind(root, name, rest.first())?;
-                            let behind = &self.behind[at];
-                            rest = &rest[usize::from(behind.is_field)..];
-                            &behind.value
-                        }
-                    },
+                    }
                 },
             },
             _ => {
@@ -219,7 +240,9 @@ impl<'e> Evaluation<'e> {
                         nearest(&step.name, fields.keys().map(String::as_str))
                     });
                     let remedy = match near {
-                        None if fields.is_some() => "; where it may be absent, test it with `has(..)` first".to_owned(),
+                        None if fields.is_some() => {
+                            "; where it may be absent, test it with `has(..)` first".to_owned()
+                        }
                         near => did_you_mean(near),
                     };
                     return Err(ExpressionError::new(step.at, format!("{problem}{remedy}")));
@@ -233,7 +256,12 @@ impl<'e> Evaluation<'e> {
     }
 
     /// Loads a value on demand, unless it is loaded already. Returns its index in `behind`.
-    fn behind(&mut self, root: &Node, name: &'e str, first: Option<&Step<'_>>) -> Result<usize, ExpressionError> {
+    fn behind(
+        &mut self,
+        root: &Node,
+        name: &'e str,
+        first: Option<&Step<'_>>,
+    ) -> Result<usize, ExpressionError> {
         let field = first.map(|step| &*step.name);
         let is_it = |known: &Behind<'_>| known.variable == name && known.field.as_deref() == field;
         if let Some(at) = self.behind.iter().position(is_it) {
@@ -242,12 +270,19 @@ impl<'e> Evaluation<'e> {
         let within = field.map(|field| self.names.within(name, field)).transpose();
         let within = within.map_err(|problem| wrong(root, &problem))?.flatten();
         let is_field = within.is_some();
-        let Some(value) = within.or_else(|| self.names.whole(name)) else { return Err(self.unknown(root, name)) };
+        let Some(value) = within.or_else(|| self.names.whole(name)) else {
+            return Err(self.unknown(root, name));
+        };
         if self.behind.len() == KEPT {
             self.spend(cost(&value), root.at)?;
             self.behind.pop();
         }
-        self.behind.push(Behind { variable: name, field: field.map(ToOwned::to_owned), is_field, value });
+        self.behind.push(Behind {
+            variable: name,
+            field: field.map(ToOwned::to_owned),
+            is_field,
+            value,
+        });
         Ok(self.behind.len() - 1)
     }
 
@@ -281,7 +316,12 @@ impl<'e> Evaluation<'e> {
 
     /// Evaluates `&&` and `||`. If one side decides the result, an error of the other side is
     /// ignored.
-    fn either(&mut self, one: &'e Node, other: &'e Node, decides: bool) -> Result<bool, ExpressionError> {
+    fn either(
+        &mut self,
+        one: &'e Node,
+        other: &'e Node,
+        decides: bool,
+    ) -> Result<bool, ExpressionError> {
         match self.bool(one) {
             Ok(holds) if holds == decides => Ok(decides),
             Ok(_) => self.bool(other),
@@ -305,8 +345,15 @@ impl<'e> Evaluation<'e> {
         let items = match self.value(list)?.into_owned() {
             Value::Array(items) => items,
             // As in CEL, macros over an object visit its keys.
-            Value::Object(fields) => fields.into_iter().map(|(name, _)| Value::String(name)).collect(),
-            other => return Err(wrong(node, &format!("{} has no items; name a list or an object", kind_of(&other)))),
+            Value::Object(fields) => {
+                fields.into_iter().map(|(name, _)| Value::String(name)).collect()
+            }
+            other => {
+                return Err(wrong(
+                    node,
+                    &format!("{} has no items; name a list or an object", kind_of(&other)),
+                ));
+            }
         };
         let (mut kept, mut count, mut failed) = (Vec::new(), 0_usize, None);
         for value in items {
@@ -320,7 +367,9 @@ impl<'e> Evaluation<'e> {
                 (Macro::All, Ok(None)) => return Ok(false.into()),
                 (Macro::Exists, Ok(Some(_))) => return Ok(true.into()),
                 // Another item may decide the result.
-                (Macro::All | Macro::Exists, Err(error)) if !self.is_over => failed = failed.or(Some(error)),
+                (Macro::All | Macro::Exists, Err(error)) if !self.is_over => {
+                    failed = failed.or(Some(error));
+                }
                 (_, Err(error)) => return Err(error),
                 (Macro::Filter, Ok(Some(_))) => kept.push(value),
                 (Macro::Map, Ok(Some(made))) => kept.push(made),
@@ -348,12 +397,17 @@ impl Step<'_> {
     fn of<'v>(&self, value: &'v Value) -> Result<&'v Value, String> {
         let (name, at) = (&*self.name, self.at);
         match (value, self.number) {
-            (Value::Object(fields), None) => fields.get(name).ok_or_else(|| format!("no field `{name}` at byte {at}")),
-            (Value::Array(items), Some(number)) => usize::try_from(number)
-                .ok()
-                .and_then(|number| items.get(number))
-                .ok_or_else(|| format!("no item {number} at byte {at}, the list has {}", items.len())),
-            (other, _) => Err(format!("{} has no field `{name}`, which is read at byte {at}", kind_of(other))),
+            (Value::Object(fields), None) => {
+                fields.get(name).ok_or_else(|| format!("no field `{name}` at byte {at}"))
+            }
+            (Value::Array(items), Some(number)) => {
+                usize::try_from(number).ok().and_then(|number| items.get(number)).ok_or_else(|| {
+                    format!("no item {number} at byte {at}, the list has {}", items.len())
+                })
+            }
+            (other, _) => {
+                Err(format!("{} has no field `{name}`, which is read at byte {at}", kind_of(other)))
+            }
         }
     }
 }
@@ -401,9 +455,10 @@ fn cost(value: &Value) -> usize {
 /// change its value.
 fn check_range(number: &Number) -> Result<(), String> {
     match number.as_i64().is_none() && number.as_u64().is_some() {
-        true => {
-            Err(format!("the integer {number} is beyond the range of expressions, whose largest one is {}", i64::MAX))
-        }
+        true => Err(format!(
+            "the integer {number} is beyond the range of expressions, whose largest one is {}",
+            i64::MAX
+        )),
         false => Ok(()),
     }
 }
@@ -420,7 +475,10 @@ pub(super) fn double(number: &Number) -> f64 {
 fn negative(value: &Value) -> Result<Value, String> {
     match value {
         Value::Number(number) => match whole(number) {
-            Some(whole) => whole.checked_neg().map(Value::from).ok_or_else(|| "the number is too large".to_owned()),
+            Some(whole) => whole
+                .checked_neg()
+                .map(Value::from)
+                .ok_or_else(|| "the number is too large".to_owned()),
             None => check_range(number).map(|()| (-double(number)).into()),
         },
         other => Err(format!("`-` cannot be applied to {}; it takes a number", kind_of(other))),
@@ -433,8 +491,12 @@ fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Strin
         Operator::Unequal => Ok((!is_equal(one, other)).into()),
         Operator::In => match other {
             Value::Array(items) => Ok(items.iter().any(|item| is_equal(item, one)).into()),
-            Value::Object(fields) => Ok(one.as_str().is_some_and(|name| fields.contains_key(name)).into()),
-            other => Err(format!("`in` cannot search {}; it takes a list or an object", kind_of(other))),
+            Value::Object(fields) => {
+                Ok(one.as_str().is_some_and(|name| fields.contains_key(name)).into())
+            }
+            other => {
+                Err(format!("`in` cannot search {}; it takes a list or an object", kind_of(other)))
+            }
         },
         Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
             // Only numbers and strings are ordered.
@@ -458,10 +520,14 @@ fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Strin
         }
         Operator::Plus => match (one, other) {
             (Value::String(one), Value::String(other)) => Ok(format!("{one}{other}").into()),
-            (Value::Array(one), Value::Array(other)) => Ok(one.iter().chain(other).cloned().collect()),
+            (Value::Array(one), Value::Array(other)) => {
+                Ok(one.iter().chain(other).cloned().collect())
+            }
             _ => computed(operator, one, other),
         },
-        Operator::Minus | Operator::Times | Operator::Divided | Operator::Rest => computed(operator, one, other),
+        Operator::Minus | Operator::Times | Operator::Divided | Operator::Rest => {
+            computed(operator, one, other)
+        }
     }
 }
 
@@ -470,10 +536,13 @@ fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => compared(one, other) == Some(Ordering::Equal),
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
         }
         (Value::Object(one), Value::Object(other)) => {
-            let is_in = |(name, value): (&String, &Value)| other.get(name).is_some_and(|other| is_equal(value, other));
+            let is_in = |(name, value): (&String, &Value)| {
+                other.get(name).is_some_and(|other| is_equal(value, other))
+            };
             one.len() == other.len() && one.iter().all(is_in)
         }
         _ => one == other,
@@ -481,7 +550,9 @@ fn is_equal(one: &Value, other: &Value) -> bool {
 }
 
 fn compared(one: &Number, other: &Number) -> Option<Ordering> {
-    let integer = |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    let integer = |number: &Number| {
+        number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
+    };
     match (integer(one), integer(other)) {
         (Some(one), Some(other)) => Some(one.cmp(&other)),
         _ => double(one).partial_cmp(&double(other)),
@@ -491,8 +562,16 @@ fn compared(one: &Number, other: &Number) -> Option<Ordering> {
 fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, String> {
     let sign = operator.sign();
     let (Value::Number(one), Value::Number(other)) = (one, other) else {
-        let what = if operator == Operator::Plus { "two numbers, two texts or two lists" } else { "two numbers" };
-        return Err(format!("`{sign}` cannot be applied to {} and {}; it takes {what}", kind_of(one), kind_of(other)));
+        let what = if operator == Operator::Plus {
+            "two numbers, two texts or two lists"
+        } else {
+            "two numbers"
+        };
+        return Err(format!(
+            "`{sign}` cannot be applied to {} and {}; it takes {what}",
+            kind_of(one),
+            kind_of(other)
+        ));
     };
     // Integer arithmetic is checked. It must not fall back to doubles, which would round large
     // results.
@@ -505,7 +584,9 @@ fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, Str
             Operator::Divided => one.checked_div(other),
             _ => one.checked_rem(other),
         };
-        return result.map(Value::from).ok_or_else(|| format!("the result of `{sign}` is too large for an integer"));
+        return result
+            .map(Value::from)
+            .ok_or_else(|| format!("the result of `{sign}` is too large for an integer"));
     }
     check_range(one)?;
     check_range(other)?;

@@ -149,13 +149,22 @@ impl Parser {
     }
 
     fn expect(&mut self, sign: &str) -> Result<(), ExpressionError> {
-        if self.takes(sign) { Ok(()) } else { Err(self.unexpected(&format!("`{sign}` should follow"))) }
+        if self.takes(sign) {
+            Ok(())
+        } else {
+            Err(self.unexpected(&format!("`{sign}` should follow")))
+        }
     }
 
     fn unexpected(&self, expected: &str) -> ExpressionError {
         let at = self.at();
         let found = match self.peek() {
-            Token::End => return ExpressionError::new(at, format!("the expression ends at byte {at}, and {expected}")),
+            Token::End => {
+                return ExpressionError::new(
+                    at,
+                    format!("the expression ends at byte {at}, and {expected}"),
+                );
+            }
             Token::Name(name) if name == "and" => "and` in place of `&&".to_owned(),
             Token::Name(name) if name == "or" => "or` in place of `||".to_owned(),
             Token::Name(name) => name.clone(),
@@ -174,7 +183,8 @@ impl Parser {
         self.depth += 1;
         if self.depth > DEEPEST {
             let at = self.at();
-            let problem = format!("the expression is nested more than {DEEPEST} levels deep at byte {at}");
+            let problem =
+                format!("the expression is nested more than {DEEPEST} levels deep at byte {at}");
             return Err(ExpressionError::new(at, problem));
         }
         let read = read(self);
@@ -233,7 +243,10 @@ impl Parser {
         match self.links > 4 * DEEPEST {
             true => {
                 let at = self.at();
-                Err(ExpressionError::new(at, format!("the expression has too many operators in a row at byte {at}")))
+                Err(ExpressionError::new(
+                    at,
+                    format!("the expression has too many operators in a row at byte {at}"),
+                ))
             }
             false => Ok(()),
         }
@@ -321,7 +334,9 @@ impl Parser {
         };
         // The first argument of a macro is the name of the loop variable, not an expression.
         let Token::Name(item) = self.peek().clone() else {
-            return Err(self.unexpected(&format!("a name for the item should follow, as in `{name}(item, ..)`")));
+            return Err(self.unexpected(&format!(
+                "a name for the item should follow, as in `{name}(item, ..)`"
+            )));
         };
         self.next += 1;
         self.expect(",")?;
@@ -329,7 +344,10 @@ impl Parser {
         let mut body = self.choice()?;
         if each == Macro::Map && self.takes(",") {
             // With three arguments, `map` has a condition that selects the items.
-            of = Node { at, kind: Kind::Each(Macro::Filter, Box::new(of), item.clone(), Box::new(body)) };
+            of = Node {
+                at,
+                kind: Kind::Each(Macro::Filter, Box::new(of), item.clone(), Box::new(body)),
+            };
             body = self.choice()?;
         }
         self.expect(")")?;
@@ -363,7 +381,9 @@ impl Parser {
                     Ok(number) => value(number.into()),
                     Err(_) => Err(ExpressionError::new(
                         at,
-                        format!("the number `{number}` at byte {at} is too large; write it as a double, with `.0`"),
+                        format!(
+                            "the number `{number}` at byte {at} is too large; write it as a double, with `.0`"
+                        ),
                     )),
                 }
             }
@@ -392,7 +412,8 @@ impl Parser {
             Token::Name(name) if name != "in" => {
                 self.next += 1;
                 if let Some(word) = python_word(&name) {
-                    let problem = format!("`{name}` at byte {at} is a word of Python; write `{word}`");
+                    let problem =
+                        format!("`{name}` at byte {at} is a word of Python; write `{word}`");
                     return Err(ExpressionError::new(at, problem));
                 }
                 // A name before `(` is a function. Keywords cannot be called.
@@ -412,11 +433,13 @@ impl Parser {
     fn call(&mut self, name: &str, at: usize) -> Parsed {
         let mut arguments = self.arguments(")")?;
         if name == "has" {
-            let field = arguments.pop().filter(|of| matches!(of.kind, Kind::Field(..) | Kind::Index(..)));
+            let field =
+                arguments.pop().filter(|of| matches!(of.kind, Kind::Field(..) | Kind::Index(..)));
             return match field.filter(|_| arguments.is_empty()) {
                 Some(field) => Ok(Node { at, kind: Kind::Has(Box::new(field)) }),
                 None => {
-                    let problem = format!("`has` at byte {at} takes one field, as in `has(page.title)`");
+                    let problem =
+                        format!("`has` at byte {at} takes one field, as in `has(page.title)`");
                     Err(ExpressionError::new(at, problem))
                 }
             };
@@ -471,10 +494,15 @@ impl Node {
         }
         match &self.kind {
             Kind::Value(_) | Kind::Name(_) => {}
-            Kind::List(all) | Kind::Call(_, all) => all.iter().for_each(|of| of.paths(items, may_miss, into)),
+            Kind::List(all) | Kind::Call(_, all) => {
+                all.iter().for_each(|of| of.paths(items, may_miss, into));
+            }
             Kind::Has(of) => of.paths(items, true, into),
             Kind::Field(of, _) | Kind::Not(of) | Kind::Minus(of) => of.paths(items, may_miss, into),
-            Kind::Index(one, other) | Kind::And(one, other) | Kind::Or(one, other) | Kind::Binary(_, one, other) => {
+            Kind::Index(one, other)
+            | Kind::And(one, other)
+            | Kind::Or(one, other)
+            | Kind::Binary(_, one, other) => {
                 one.paths(items, may_miss, into);
                 other.paths(items, may_miss, into);
             }

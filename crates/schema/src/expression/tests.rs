@@ -14,7 +14,8 @@ fn variables() -> Value {
 }
 
 fn value(text: &str) -> Result<Value, String> {
-    let expression: Expression = text.parse().map_err(|error: super::ExpressionError| error.to_string())?;
+    let expression: Expression =
+        text.parse().map_err(|error: super::ExpressionError| error.to_string())?;
     expression.evaluate(&variables()).map_err(|error| error.to_string())
 }
 
@@ -34,7 +35,10 @@ fn values_are_those_of_the_standard() {
         ("order['kind']", json!("b")),
         ("order.kind in ['a', 'b'] && !('x' in names)", json!(true)),
         ("'total' in order", json!(true)),
-        ("has(order.total) && !has(order.none) && !has(order.no) && !has(order.no.no) && !has(no.no)", json!(true)),
+        (
+            "has(order.total) && !has(order.none) && !has(order.no) && !has(order.no.no) && !has(no.no)",
+            json!(true),
+        ),
         ("order.total > 100 ? 'many' : 'few'", json!("many")),
         ("false && no.no || true", json!(true)),
         ("no.no || true", json!(true)),
@@ -99,8 +103,14 @@ fn what_is_wrong_is_named_with_its_place() {
         ("order.items[7]", "no item 7 at byte 11, the list has 2"),
         ("order.items['n']", "a list has no field `n`, which is read at byte 11"),
         ("order.items[1.5]", "`1.5` is not the number of an item"),
-        ("order.kind > 3", "`>` cannot compare a text with a number at byte 11; it takes two numbers or two texts"),
-        ("order.kind && true", "expected `true` or `false`, found a text at byte 6; compare it with a value"),
+        (
+            "order.kind > 3",
+            "`>` cannot compare a text with a number at byte 11; it takes two numbers or two texts",
+        ),
+        (
+            "order.kind && true",
+            "expected `true` or `false`, found a text at byte 6; compare it with a value",
+        ),
         ("1 / 0", "division by zero in `/` at byte 2"),
         ("big + 1", "the result of `+` is too large for an integer"),
         ("1e308 * 1e308", "not a number that JSON has"),
@@ -116,11 +126,16 @@ fn what_is_wrong_is_named_with_its_place() {
 #[test]
 fn integers_beyond_the_range_are_compared_and_not_computed_with() {
     let data = json!({"x": u64::MAX, "y": u64::MAX});
-    let evaluated = |text: &str| text.parse::<Expression>().unwrap().evaluate(&data).map_err(|error| error.to_string());
+    let evaluated = |text: &str| {
+        text.parse::<Expression>().unwrap().evaluate(&data).map_err(|error| error.to_string())
+    };
     assert_eq!(evaluated("x == y && x > 5"), Ok(json!(true)));
     for text in ["x - 1 == x", "1.5 * x", "-x", "x / 2"] {
         let error = evaluated(text).unwrap_err();
-        assert!(error.contains("the integer 18446744073709551615 is beyond the range"), "{text}: {error}");
+        assert!(
+            error.contains("the integer 18446744073709551615 is beyond the range"),
+            "{text}: {error}"
+        );
     }
 }
 
@@ -138,7 +153,8 @@ fn depth_length_and_steps_are_bounded() {
     ] {
         let error = value(&text).unwrap_err();
         assert!(
-            error.contains("nested more than 64 levels") || error.contains("too many operators in a row"),
+            error.contains("nested more than 64 levels")
+                || error.contains("too many operators in a row"),
             "{error}"
         );
     }
@@ -152,17 +168,26 @@ fn depth_length_and_steps_are_bounded() {
     let grown: Expression = "all.map(a, t + t)".parse().unwrap();
     assert!(grown.evaluate(&texts).unwrap_err().to_string().contains("steps"));
     // `has` must not hide an exceeded limit.
-    let hidden: Expression = "has(all.map(a, all.map(b, all.map(c, 1)))[0].x) || true".parse().unwrap();
+    let hidden: Expression =
+        "has(all.map(a, all.map(b, all.map(c, 1)))[0].x) || true".parse().unwrap();
     assert!(hidden.evaluate(&many).is_err());
 }
 
 #[test]
 fn paths_are_those_of_variables() {
     let expression: Expression =
-        "has(page.title) && rows[0].n > 2 && rows.all(r, r.x == page['a b'].c + r[k])".parse().unwrap();
+        "has(page.title) && rows[0].n > 2 && rows.all(r, r.x == page['a b'].c + r[k])"
+            .parse()
+            .unwrap();
     let paths: Vec<(String, bool)> =
         expression.paths().iter().map(|path| (path.parts.join("."), path.may_miss)).collect();
-    let expected = [("page.title", true), ("rows.0.n", false), ("rows", false), ("page.a b.c", false), ("k", false)];
+    let expected = [
+        ("page.title", true),
+        ("rows.0.n", false),
+        ("rows", false),
+        ("page.a b.c", false),
+        ("k", false),
+    ];
     assert_eq!(paths, expected.map(|(path, may_miss)| (path.to_owned(), may_miss)));
 }
 
@@ -187,19 +212,38 @@ fn types_are_checked_where_they_are_known() {
         let expression: Expression = text.parse().unwrap();
         expression.problems_of_condition(&Types).iter().map(ToString::to_string).collect()
     };
-    for right in
-        ["n > 3 && t == 'x'", "x", "b ? x : n", "l.all(i, i > 3)", "x + 1 > n", "n == null", "t + 'x' in l", "has(x.y)"]
-    {
+    for right in [
+        "n > 3 && t == 'x'",
+        "x",
+        "b ? x : n",
+        "l.all(i, i > 3)",
+        "x + 1 > n",
+        "n == null",
+        "t + 'x' in l",
+        "has(x.y)",
+    ] {
         assert_eq!(problems(right), Vec::<String>::new(), "{right}");
     }
     for (text, says) in [
         ("n", "expected `true` or `false`, found a number at byte 0; compare it with a value"),
-        ("n > 'x'", "`>` cannot be applied to a number and a text at byte 2; it takes two numbers or two texts"),
+        (
+            "n > 'x'",
+            "`>` cannot be applied to a number and a text at byte 2; it takes two numbers or two texts",
+        ),
         ("b && t", "expected `true` or `false`, found a text at byte 5; `&&` takes two conditions"),
         ("n == 'x'", "`==` compares a number with a text, which are never equal at byte 2"),
-        ("1 in n", "expected a list or an object, found a number at byte 5; `in` searches a list or an object"),
-        ("t * 2 > 1", "`*` cannot be applied to a text and a number at byte 2; it takes two numbers"),
-        ("n.contains('x')", "expected a text, found a number at byte 0; that is the argument of `contains`"),
+        (
+            "1 in n",
+            "expected a list or an object, found a number at byte 5; `in` searches a list or an object",
+        ),
+        (
+            "t * 2 > 1",
+            "`*` cannot be applied to a text and a number at byte 2; it takes two numbers",
+        ),
+        (
+            "n.contains('x')",
+            "expected a text, found a number at byte 0; that is the argument of `contains`",
+        ),
         ("size(b) > 1", "expected a text or a list or an object, found `true` or `false`"),
         ("n.all(i, true)", "expected a list or an object, found a number"),
         ("l.all(i, size(i))", "expected `true` or `false`, found a number"),

@@ -19,14 +19,15 @@ pub(super) enum Token {
 
 /// Longer signs come first, because the first match is taken.
 const SIGNS: [&str; 26] = [
-    "&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ".", ",", "?", ":",
-    "{", "}", "=", "&",
+    "&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]",
+    ".", ",", "?", ":", "{", "}", "=", "&",
 ];
 
 /// Returns the tokens with their positions. The last one is [`Token::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError> {
     if text.len() > LONGEST {
-        let problem = format!("an expression has at most {LONGEST} bytes, and this one has {}", text.len());
+        let problem =
+            format!("an expression has at most {LONGEST} bytes, and this one has {}", text.len());
         return Err(ExpressionError::new(0, problem));
     }
     let mut tokens = Vec::new();
@@ -61,7 +62,8 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError>
                     sign.len()
                 }
                 None => {
-                    let problem = format!("`{letter}` at byte {at} has no meaning in an expression");
+                    let problem =
+                        format!("`{letter}` at byte {at} has no meaning in an expression");
                     return Err(ExpressionError::new(at, problem));
                 }
             },
@@ -83,7 +85,11 @@ fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
     let is_raw = rest.starts_with(['r', 'R']);
     let begin = usize::from(is_raw);
     let quote = if rest[begin..].starts_with('"') { "\"" } else { "'" };
-    let quote = if rest[begin..].starts_with(&quote.repeat(3)) { quote.repeat(3) } else { quote.to_owned() };
+    let quote = if rest[begin..].starts_with(&quote.repeat(3)) {
+        quote.repeat(3)
+    } else {
+        quote.to_owned()
+    };
     let mut value = String::new();
     let mut place = begin + quote.len();
     while let Some(letter) = rest[place..].chars().next() {
@@ -106,7 +112,10 @@ fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
             }
         };
     }
-    Err(ExpressionError::new(at, format!("the text that begins at byte {at} has no `{quote}` at its end")))
+    Err(ExpressionError::new(
+        at,
+        format!("the text that begins at byte {at} has no `{quote}` at its end"),
+    ))
 }
 
 /// Returns the character of an escape sequence, and its length in bytes without the backslash.
@@ -144,22 +153,31 @@ fn escape(rest: &str, at: usize) -> Result<(char, usize), ExpressionError> {
 
 fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
     if let Some(hex) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
-        let end = hex.find(|letter: char| !(letter.is_alphanumeric() || letter == '_')).unwrap_or(hex.len());
+        let end = hex
+            .find(|letter: char| !(letter.is_alphanumeric() || letter == '_'))
+            .unwrap_or(hex.len());
         return match u64::from_str_radix(&hex[..end], 16) {
             Ok(value) => Ok((Token::Int(value), 2 + end)),
             Err(_) => {
-                let problem =
-                    format!("the number `{}` at byte {at} has no hexadecimal value of 64 bits", &rest[..2 + end]);
+                let problem = format!(
+                    "the number `{}` at byte {at} has no hexadecimal value of 64 bits",
+                    &rest[..2 + end]
+                );
                 Err(ExpressionError::new(at, problem))
             }
         };
     }
-    let digits =
-        |from: usize| rest[from..].find(|letter: char| !letter.is_ascii_digit()).map_or(rest.len(), |end| from + end);
+    let digits = |from: usize| {
+        rest[from..]
+            .find(|letter: char| !letter.is_ascii_digit())
+            .map_or(rest.len(), |end| from + end)
+    };
     let mut end = digits(0);
     let mut whole = true;
     // A dot without a digit is not a part of the number. It selects a field.
-    if rest[end..].starts_with('.') && rest[end + 1..].starts_with(|letter: char| letter.is_ascii_digit()) {
+    if rest[end..].starts_with('.')
+        && rest[end + 1..].starts_with(|letter: char| letter.is_ascii_digit())
+    {
         (end, whole) = (digits(end + 1), false);
     }
     if rest[end..].starts_with(['e', 'E']) {
@@ -169,12 +187,15 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
         }
     }
     let written = &rest[..end];
-    let wrong = |why: &str| ExpressionError::new(at, format!("the number `{written}` at byte {at} {why}"));
+    let wrong =
+        |why: &str| ExpressionError::new(at, format!("the number `{written}` at byte {at} {why}"));
     if rest[end..].starts_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
         return Err(wrong("has letters behind it; write it without them"));
     }
     let token = match whole {
-        true => Token::Int(written.parse().map_err(|_| wrong("is too large; write it as a double, with `.0`"))?),
+        true => Token::Int(
+            written.parse().map_err(|_| wrong("is too large; write it as a double, with `.0`"))?,
+        ),
         false => match written.parse::<f64>() {
             Ok(value) if value.is_finite() => Token::Double(value),
             _ => return Err(wrong("is too large")),

@@ -120,7 +120,9 @@ impl<'c> Check<'c> {
                 }
                 KnownKind::List
             }
-            Kind::Field(of, _) => self.expect(of, "only an object has fields", &[KnownKind::Object], KnownKind::Any),
+            Kind::Field(of, _) => {
+                self.expect(of, "only an object has fields", &[KnownKind::Object], KnownKind::Any)
+            }
             Kind::Index(of, index) => {
                 self.kind(index);
                 self.expect(
@@ -137,13 +139,22 @@ impl<'c> Check<'c> {
                 }
                 KnownKind::Bool
             }
-            Kind::Not(of) => self.expect(of, "`!` takes a condition", &[KnownKind::Bool], KnownKind::Bool),
-            Kind::Minus(of) => self.expect(of, "`-` takes a number", &[KnownKind::Number], KnownKind::Number),
+            Kind::Not(of) => {
+                self.expect(of, "`!` takes a condition", &[KnownKind::Bool], KnownKind::Bool)
+            }
+            Kind::Minus(of) => {
+                self.expect(of, "`-` takes a number", &[KnownKind::Number], KnownKind::Number)
+            }
             Kind::And(one, other) => self.both(one, other, "`&&` takes two conditions"),
             Kind::Or(one, other) => self.both(one, other, "`||` takes two conditions"),
             Kind::Binary(operator, one, other) => self.binary(node, *operator, one, other),
             Kind::Choice(condition, yes, no) => {
-                self.expect(condition, "`?` follows a condition", &[KnownKind::Bool], KnownKind::Any);
+                self.expect(
+                    condition,
+                    "`?` follows a condition",
+                    &[KnownKind::Bool],
+                    KnownKind::Any,
+                );
                 // Both results are checked, although only one of them is evaluated.
                 let (yes, no) = (self.kind(yes), self.kind(no));
                 if yes == no { yes } else { KnownKind::Any }
@@ -160,7 +171,12 @@ impl<'c> Check<'c> {
                 if *each == Macro::Map {
                     self.kind(body);
                 } else {
-                    self.expect(body, "the test of an item is a condition", &[KnownKind::Bool], KnownKind::Any);
+                    self.expect(
+                        body,
+                        "the test of an item is a condition",
+                        &[KnownKind::Bool],
+                        KnownKind::Any,
+                    );
                 }
                 self.items.pop();
                 match each {
@@ -185,11 +201,20 @@ impl<'c> Check<'c> {
 
     /// Checks that a part has one of several types, and records a problem otherwise. Returns
     /// `then`, the type of the enclosing expression.
-    fn expect(&mut self, of: &'c Node, what: &str, kinds: &[KnownKind], then: KnownKind) -> KnownKind {
+    fn expect(
+        &mut self,
+        of: &'c Node,
+        what: &str,
+        kinds: &[KnownKind],
+        then: KnownKind,
+    ) -> KnownKind {
         let kind = self.kind(of);
         if !kind.may_be(kinds) {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.words()).collect();
-            self.wrong(of, &format!("expected {}, found {}; {what}", kinds.join(" or "), kind.words()));
+            self.wrong(
+                of,
+                &format!("expected {}, found {}; {what}", kinds.join(" or "), kind.words()),
+            );
         }
         then
     }
@@ -199,7 +224,13 @@ impl<'c> Check<'c> {
         self.expect(other, what, &[KnownKind::Bool], KnownKind::Bool)
     }
 
-    fn binary(&mut self, node: &Node, operator: Operator, one: &'c Node, other: &'c Node) -> KnownKind {
+    fn binary(
+        &mut self,
+        node: &Node,
+        operator: Operator,
+        one: &'c Node,
+        other: &'c Node,
+    ) -> KnownKind {
         use KnownKind::{Any, Bool, List, Null, Number, Object, Text};
         let sign = operator.sign();
         match operator {
@@ -212,17 +243,26 @@ impl<'c> Check<'c> {
                 // Comparing with `null` tests for a missing value, so it is allowed for every type.
                 if one != other && ![Any, Null].contains(&one) && ![Any, Null].contains(&other) {
                     let (one, other) = (one.words(), other.words());
-                    self.wrong(node, &format!("`{sign}` compares {one} with {other}, which are never equal"));
+                    self.wrong(
+                        node,
+                        &format!("`{sign}` compares {one} with {other}, which are never equal"),
+                    );
                 }
                 Bool
             }
-            Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
+            Operator::Less
+            | Operator::LessOrEqual
+            | Operator::Greater
+            | Operator::GreaterOrEqual => {
                 self.same(node, "two numbers or two texts", &[Number, Text], (sign, one, other));
                 Bool
             }
-            Operator::Plus => {
-                self.same(node, "two numbers, two texts or two lists", &[Number, Text, List], (sign, one, other))
-            }
+            Operator::Plus => self.same(
+                node,
+                "two numbers, two texts or two lists",
+                &[Number, Text, List],
+                (sign, one, other),
+            ),
             Operator::Minus | Operator::Times | Operator::Divided | Operator::Rest => {
                 self.same(node, "two numbers", &[Number], (sign, one, other));
                 Number
@@ -242,7 +282,10 @@ impl<'c> Check<'c> {
         let differ = one != other && one != KnownKind::Any && other != KnownKind::Any;
         if differ || !one.may_be(kinds) || !other.may_be(kinds) {
             let (one, other) = (one.words(), other.words());
-            self.wrong(node, &format!("`{sign}` cannot be applied to {one} and {other}; it takes {what}"));
+            self.wrong(
+                node,
+                &format!("`{sign}` cannot be applied to {one} and {other}; it takes {what}"),
+            );
         }
         if one == KnownKind::Any { other } else { one }
     }

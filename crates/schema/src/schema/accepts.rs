@@ -58,7 +58,8 @@ impl Validator {
         let keywords = at.keywords()?;
         let understood = at.is_supported().then_some(true);
         let inner = |schema: At<'_>, value: &Value| self.fits(schema, value, depth - 1);
-        let each = keywords.iter().map(|(keyword, of)| keyword_fits(at, keyword, of, value, &inner));
+        let each =
+            keywords.iter().map(|(keyword, of)| keyword_fits(at, keyword, of, value, &inner));
         all(std::iter::once(understood).chain(each))
     }
 }
@@ -155,7 +156,12 @@ fn list_fits(
         "minItems" => Some(length >= at.count(keyword)?),
         "maxItems" => Some(length <= at.count(keyword)?),
         "uniqueItems" => {
-            let twice = || items.iter().enumerate().any(|(at, one)| items[..at].iter().any(|other| equal(one, other)));
+            let twice = || {
+                items
+                    .iter()
+                    .enumerate()
+                    .any(|(at, one)| items[..at].iter().any(|other| equal(one, other)))
+            };
             Some(*of != Value::Bool(true) || !twice())
         }
         "prefixItems" => all(at.list(keyword)?.zip(items).map(|(of, item)| inner(of, item))),
@@ -176,7 +182,9 @@ fn object_fits(
         "required" => Some(at.required().all(|name| fields.contains_key(name))),
         "minProperties" => Some(fields.len() as u64 >= at.count(keyword)?),
         "maxProperties" => Some(fields.len() as u64 <= at.count(keyword)?),
-        "properties" => all(at.properties().filter_map(|(name, of)| Some(inner(of, fields.get(name)?)))),
+        "properties" => {
+            all(at.properties().filter_map(|(name, of)| Some(inner(of, fields.get(name)?))))
+        }
         "additionalProperties" => {
             let others = fields.iter().filter(|(name, _)| at.property(name).is_none());
             all(others.map(|(_, value)| match at.has_patterns() {
@@ -185,7 +193,9 @@ fn object_fits(
             }))
         }
         "patternProperties" => (!at.has_patterns() || fields.is_empty()).then_some(true),
-        "propertyNames" => all(fields.keys().map(|name| inner(at.of(of), &Value::String(name.clone())))),
+        "propertyNames" => {
+            all(fields.keys().map(|name| inner(at.of(of), &Value::String(name.clone()))))
+        }
         "dependentRequired" | "dependentSchemas" => fields.is_empty().then_some(true),
         _ => Some(true),
     }

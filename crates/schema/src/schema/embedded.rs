@@ -52,15 +52,17 @@ impl Definitions {
 
     fn write(&mut self, part: &Value, source: &Source<'_>) -> Value {
         let reached = source.reached(part);
-        let shared: Vec<BTreeSet<&Key>> = self.brought.iter().map(|before| before.shared(&reached, source)).collect();
+        let shared: Vec<BTreeSet<&Key>> =
+            self.brought.iter().map(|before| before.shared(&reached, source)).collect();
         let mut names: BTreeMap<Key, String> = BTreeMap::new();
         let mut new = Vec::new();
         for key in &reached {
             let same = self.brought.iter().zip(&shared).find(|(_, shared)| shared.contains(key));
-            let name = same.and_then(|(before, _)| before.names.get(key).cloned()).unwrap_or_else(|| {
-                new.push(key);
-                self.free_name(&source.name(key), &names)
-            });
+            let name =
+                same.and_then(|(before, _)| before.names.get(key).cloned()).unwrap_or_else(|| {
+                    new.push(key);
+                    self.free_name(&source.name(key), &names)
+                });
             names.insert(key.clone(), name);
         }
         for key in &new {
@@ -69,14 +71,19 @@ impl Definitions {
         }
         let written = source.renamed(part, &names);
         if !new.is_empty() {
-            let definitions = reached.iter().filter_map(|key| Some((key.clone(), source.at(key)?.clone()))).collect();
+            let definitions = reached
+                .iter()
+                .filter_map(|key| Some((key.clone(), source.at(key)?.clone())))
+                .collect();
             self.brought.push(Brought { definitions, names });
         }
         written
     }
 
     fn free_name(&self, name: &str, given: &BTreeMap<Key, String>) -> String {
-        let is_free = |name: &String| !self.all.contains_key(name) && given.values().all(|given| given != name);
+        let is_free = |name: &String| {
+            !self.all.contains_key(name) && given.values().all(|given| given != name)
+        };
         let numbered = (2_u32..).map(|number| format!("{name}{number}"));
         std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
     }
@@ -86,7 +93,8 @@ impl Brought {
     /// Returns the definitions of a schema that this part already has: equal definitions, all of
     /// whose references lead to equal definitions.
     fn shared<'k>(&self, reached: &'k BTreeSet<Key>, source: &Source<'_>) -> BTreeSet<&'k Key> {
-        let is_here = |key: &&Key| self.definitions.get(*key).is_some_and(|of| source.at(key) == Some(of));
+        let is_here =
+            |key: &&Key| self.definitions.get(*key).is_some_and(|of| source.at(key) == Some(of));
         let mut shared: BTreeSet<&Key> = reached.iter().filter(is_here).collect();
         if shared.len() == reached.len() {
             return shared;
@@ -95,7 +103,8 @@ impl Brought {
         // backwards along the references.
         let mut referrers: BTreeMap<Key, Vec<&Key>> = BTreeMap::new();
         for key in &shared {
-            let targets = source.at(key).map(|definition| source.targets(definition)).unwrap_or_default();
+            let targets =
+                source.at(key).map(|definition| source.targets(definition)).unwrap_or_default();
             targets.into_iter().for_each(|target| referrers.entry(target).or_default().push(key));
         }
         let mut differ: Vec<&Key> = reached.iter().filter(|key| !shared.contains(key)).collect();
@@ -171,13 +180,16 @@ impl<'s> Source<'s> {
     /// Returns the definitions to which a part refers directly.
     fn targets(&self, part: &Value) -> Vec<Key> {
         let mut found = Vec::new();
-        each_reference(part, &mut |reference| found.extend(self.target(reference).map(|(key, _)| key)));
+        each_reference(part, &mut |reference| {
+            found.extend(self.target(reference).map(|(key, _)| key));
+        });
         found
     }
 
     /// Returns the definition to which a reference points, and the rest of the pointer within it.
     fn target<'r>(&self, reference: &'r str) -> Option<(Key, &'r str)> {
-        let id = self.whole.get("$id").and_then(Value::as_str).unwrap_or_default().trim_end_matches('#');
+        let id =
+            self.whole.get("$id").and_then(Value::as_str).unwrap_or_default().trim_end_matches('#');
         let pointer = reference.strip_prefix(id).unwrap_or(reference).strip_prefix('#')?;
         let mut parts = pointer.splitn(4, '/');
         if let (Some(""), Some(group), Some(name)) = (parts.next(), parts.next(), parts.next())
@@ -228,7 +240,9 @@ fn decoded(reference: &str) -> String {
     let mut bytes = Vec::with_capacity(reference.len());
     let mut rest = reference.as_bytes();
     while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
+        let code = after
+            .get(..2)
+            .and_then(|code| u8::from_str_radix(std::str::from_utf8(code).ok()?, 16).ok());
         let (byte, after) = match (first, code) {
             (b'%', Some(code)) => (code, &after[2..]),
             _ => (*first, after),
@@ -242,7 +256,8 @@ fn decoded(reference: &str) -> String {
 /// Keywords that contain plain values instead of schemas.
 const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
 /// Keywords that contain an object of named schemas.
-const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+const NAMED: [&str; 5] =
+    ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
 /// Returns true if a schema has an `$id`, so that its references start at its own root.
 fn has_own_root(keywords: &Map<String, Value>) -> bool {

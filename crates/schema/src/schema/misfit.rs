@@ -64,7 +64,8 @@ impl<'s> MismatchCollector<'s> {
             Step::Field(name) => format!("{path}.{name}"),
         });
         // Several items of one list count as one place.
-        let known = self.places.iter().any(|other| other.path == path && other.expected == expected);
+        let known =
+            self.places.iter().any(|other| other.path == path && other.expected == expected);
         if !known && self.places.len() < MOST {
             self.places.push(SchemaMismatch { path, expected, given, example: whole.clone() });
         }
@@ -76,7 +77,13 @@ pub(super) fn misfits(to: At<'_>, value: &Value, into: &mut MismatchCollector<'_
     note(to, value, value, &mut Vec::new(), into);
 }
 
-fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &mut MismatchCollector<'_>) {
+fn note(
+    to: At<'_>,
+    whole: &Value,
+    value: &Value,
+    path: &mut Vec<Step>,
+    into: &mut MismatchCollector<'_>,
+) {
     if into.validator.accepts(to, value) != Some(false) {
         return;
     }
@@ -85,7 +92,8 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
     {
         return note(referred, whole, value, path, into);
     }
-    let is_of_type = Type::declared_by(to).is_none_or(|types| types.into_iter().any(|of| of.has(value)));
+    let is_of_type =
+        Type::declared_by(to).is_none_or(|types| types.into_iter().any(|of| of.has(value)));
     if !is_of_type || to.keywords().is_none() {
         return into.add(whole, path, Why::Type, words(to));
     }
@@ -107,13 +115,21 @@ fn note(to: At<'_>, whole: &Value, value: &Value, path: &mut Vec<Step>, into: &m
         }
     }
     // The mismatches within `allOf` are already recorded above.
-    let mut found =
-        to.list("allOf").into_iter().flatten().any(|part| into.validator.accepts(part, value) == Some(false));
+    let mut found = to
+        .list("allOf")
+        .into_iter()
+        .flatten()
+        .any(|part| into.validator.accepts(part, value) == Some(false));
     match value {
         Value::Object(fields) => {
             for name in to.required().filter(|name| !fields.contains_key(*name)) {
                 path.push(Step::Field(name.to_owned()));
-                into.add(whole, path, Why::Missing, to.property(name).map_or_else(|| "a value".to_owned(), words));
+                into.add(
+                    whole,
+                    path,
+                    Why::Missing,
+                    to.property(name).map_or_else(|| "a value".to_owned(), words),
+                );
                 path.pop();
                 found = true;
             }
@@ -187,7 +203,9 @@ fn reached<'s>(from: At<'s>, path: &[Step]) -> Vec<At<'s>> {
         for of in at.into_iter().flat_map(parts) {
             match step {
                 Step::Field(name) => {
-                    next.extend(of.property(name).or_else(|| Some(of.of(of.get("additionalProperties")?))));
+                    next.extend(
+                        of.property(name).or_else(|| Some(of.of(of.get("additionalProperties")?))),
+                    );
                 }
                 Step::Item(place) => {
                     if of.get("items").is_some() || of.get("prefixItems").is_some() {
@@ -207,7 +225,10 @@ fn parts(at: At<'_>) -> Vec<At<'_>> {
     let mut all = vec![at];
     let mut next = 0;
     while let Some(at) = all.get(next).copied() {
-        let branches = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|keyword| at.list(keyword)).flatten();
+        let branches = ["allOf", "anyOf", "oneOf"]
+            .into_iter()
+            .filter_map(|keyword| at.list(keyword))
+            .flatten();
         for part in at.referred().into_iter().chain(branches) {
             if !all.iter().any(|known| std::ptr::eq(known.schema, part.schema)) {
                 all.push(part);
@@ -259,10 +280,17 @@ fn described(at: At<'_>, depth: u32) -> String {
             Type::Integer | Type::Number => {
                 format!("{}{}", if of == Type::Integer { "integer" } else { "number" }, limits(at))
             }
-            Type::String => format!("string{}", lengths(at, "minLength", "maxLength", "characters")),
+            Type::String => {
+                format!("string{}", lengths(at, "minLength", "maxLength", "characters"))
+            }
             Type::Array => {
-                let of = at.get("items").map(|of| format!(" of {}", described(at.of(of), depth - 1)));
-                format!("list{}{}", of.unwrap_or_default(), lengths(at, "minItems", "maxItems", "items"))
+                let of =
+                    at.get("items").map(|of| format!(" of {}", described(at.of(of), depth - 1)));
+                format!(
+                    "list{}{}",
+                    of.unwrap_or_default(),
+                    lengths(at, "minItems", "maxItems", "items")
+                )
             }
             Type::Object => "object".to_owned(),
         };
@@ -270,7 +298,8 @@ fn described(at: At<'_>, depth: u32) -> String {
     }
     for keyword in ["anyOf", "oneOf"] {
         if let Some(branches) = at.list(keyword) {
-            let mut all: Vec<String> = branches.take(5).map(|of| described(of, depth - 1)).collect();
+            let mut all: Vec<String> =
+                branches.take(5).map(|of| described(of, depth - 1)).collect();
             all.dedup();
             return all.join(" or ");
         }

@@ -126,7 +126,9 @@ pub fn accepts(schema: &Value, value: &Value) -> Option<bool> {
 /// Returns a line for each mismatch.
 pub fn refuse_misfits(value: &Value, schema: &Value) -> Result<(), String> {
     match is_assignable(&serde_json::json!({"const": value}), schema) {
-        Assignable::No(places) => Err(places.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+        Assignable::No(places) => {
+            Err(places.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        }
         _ => Ok(()),
     }
 }
@@ -145,7 +147,9 @@ fn compare(from: &Value, to: &Value, as_stated: bool) -> Assignable {
     let validator = Validator::default();
     let mut found = MismatchCollector::new(from, as_stated);
     for sample in SampleGenerator::new(to).values_for(from) {
-        if validator.accepts(from, &sample) == Some(true) && validator.accepts(to, &sample) == Some(false) {
+        if validator.accepts(from, &sample) == Some(true)
+            && validator.accepts(to, &sample) == Some(false)
+        {
             misfits(to, &sample, &mut found);
             if found.places.len() >= MOST {
                 break;
@@ -171,9 +175,11 @@ mod tests {
             "additionalProperties": false,
         });
         assert_eq!(refuse_misfits(&json!({"cents": 5}), &schema), Ok(()));
-        for (value, place) in
-            [(json!({"cents": "all"}), "cents"), (json!({}), "cents"), (json!({"cents": 5, "to": 1}), "to")]
-        {
+        for (value, place) in [
+            (json!({"cents": "all"}), "cents"),
+            (json!({}), "cents"),
+            (json!({"cents": 5, "to": 1}), "to"),
+        ] {
             let problem = refuse_misfits(&value, &schema).expect_err("it does not fit");
             assert!(problem.contains(&format!("`{place}`")), "{problem}");
         }

@@ -60,16 +60,23 @@ impl NarrowedSchema {
         let names: Vec<String> = pointer_names(at).collect();
         let Some((name, rest)) = names.split_first() else { return false };
         let Some(keywords) = self.schema.as_object() else { return false };
-        let is_plain = |keyword: &String| !["anyOf", "oneOf", "const", "enum"].contains(&keyword.as_str());
-        if keywords.get("type").and_then(Value::as_str) != Some("object") || !keywords.keys().all(is_plain) {
+        let is_plain =
+            |keyword: &String| !["anyOf", "oneOf", "const", "enum"].contains(&keyword.as_str());
+        if keywords.get("type").and_then(Value::as_str) != Some("object")
+            || !keywords.keys().all(is_plain)
+        {
             return false;
         }
         let narrowing = SchemaNarrowing::new(&self.schema, fact);
         // The visit of the object itself counts too.
         narrowing.left.set(LOOKS - 1);
-        let Some(of) = field(keywords, name, |of| narrowing.narrow(of, rest, DEPTH - 1)) else { return true };
+        let Some(of) = field(keywords, name, |of| narrowing.narrow(of, rest, DEPTH - 1)) else {
+            return true;
+        };
         let is_possible = of != Value::Bool(false);
-        if let (true, Some(keywords)) = (is_possible, Arc::make_mut(&mut self.schema).as_object_mut()) {
+        if let (true, Some(keywords)) =
+            (is_possible, Arc::make_mut(&mut self.schema).as_object_mut())
+        {
             require_field(keywords, name, of);
         } else {
             self.schema = Arc::new(Value::Bool(false));
@@ -86,9 +93,9 @@ impl NarrowedSchema {
 /// Returns true if a schema contains a reference or definitions.
 fn refers(schema: &Value) -> bool {
     match schema {
-        Value::Object(fields) => {
-            fields.iter().any(|(key, value)| key.starts_with('$') || key == "definitions" || refers(value))
-        }
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(key, value)| key.starts_with('$') || key == "definitions" || refers(value)),
         Value::Array(items) => items.iter().any(refers),
         _ => false,
     }
@@ -123,7 +130,9 @@ impl<'s> SchemaNarrowing<'s> {
         }
         let left = self.left.get();
         // Without budget the schema stays as it is: it may allow more values, but never fewer.
-        let (Some(keywords), true) = (of.as_object(), depth > 0 && left > 0) else { return of.clone() };
+        let (Some(keywords), true) = (of.as_object(), depth > 0 && left > 0) else {
+            return of.clone();
+        };
         self.left.set(left - 1);
         // References and alternatives are followed only if no other keyword restricts the value.
         let others = |own: &str| keywords.keys().any(|keyword| keyword != own && !is_note(keyword));
@@ -134,8 +143,11 @@ impl<'s> SchemaNarrowing<'s> {
             };
         }
         for keyword in ["anyOf", "oneOf"] {
-            if let Some(branches) = keywords.get(keyword).and_then(Value::as_array).filter(|_| !others(keyword)) {
-                let mut branches: Vec<Value> = branches.iter().map(|of| self.narrow(of, names, depth - 1)).collect();
+            if let Some(branches) =
+                keywords.get(keyword).and_then(Value::as_array).filter(|_| !others(keyword))
+            {
+                let mut branches: Vec<Value> =
+                    branches.iter().map(|of| self.narrow(of, names, depth - 1)).collect();
                 branches.retain(|branch| *branch != Value::Bool(false));
                 return match branches.len() {
                     0 => Value::Bool(false),
@@ -157,7 +169,9 @@ impl<'s> SchemaNarrowing<'s> {
         }
         let types: Vec<String> = match keywords.get("type") {
             Some(Value::String(one)) => vec![one.clone()],
-            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect(),
+            Some(Value::Array(all)) => {
+                all.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+            }
             _ => return of.clone(),
         };
         // Only objects and lists have parts.
@@ -210,7 +224,11 @@ fn holds(value: &Value, names: &[String]) -> bool {
 
 /// Returns the narrowed schema of a field: `false` if the field cannot exist, and `None` if its
 /// schema is unknown.
-fn field(keywords: &Map<String, Value>, name: &str, inner: impl Fn(&Value) -> Value) -> Option<Value> {
+fn field(
+    keywords: &Map<String, Value>,
+    name: &str,
+    inner: impl Fn(&Value) -> Value,
+) -> Option<Value> {
     let any = Value::Bool(true);
     let own = keywords.get("properties").and_then(|properties| properties.get(name));
     let of = match own {
@@ -225,16 +243,23 @@ fn field(keywords: &Map<String, Value>, name: &str, inner: impl Fn(&Value) -> Va
 /// Marks a field as required and sets its schema.
 fn require_field(keywords: &mut Map<String, Value>, name: &str, of: Value) {
     let required = keywords.entry("required").or_insert_with(|| json!([]));
-    if let Some(names) = required.as_array_mut().filter(|names| !names.iter().any(|of| of == name)) {
+    if let Some(names) = required.as_array_mut().filter(|names| !names.iter().any(|of| of == name))
+    {
         names.push(name.into());
     }
-    if let Some(properties) = keywords.entry("properties").or_insert_with(|| json!({})).as_object_mut() {
+    if let Some(properties) =
+        keywords.entry("properties").or_insert_with(|| json!({})).as_object_mut()
+    {
         properties.insert(name.to_owned(), of);
     }
 }
 
 /// Marks an item of a list as existing. Returns false if the list cannot have it.
-fn has_item(keywords: &mut Map<String, Value>, name: &str, inner: impl Fn(&Value) -> Value) -> bool {
+fn has_item(
+    keywords: &mut Map<String, Value>,
+    name: &str,
+    inner: impl Fn(&Value) -> Value,
+) -> bool {
     let Ok(at) = name.parse::<usize>() else { return false };
     let is_closed = keywords.get("items") == Some(&Value::Bool(false));
     let prefix = keywords.get_mut("prefixItems").and_then(Value::as_array_mut);
@@ -263,8 +288,16 @@ mod tests {
             assert_eq!(narrowed(&schema, at, &Fact::Present), says, "{schema} at {at}");
         };
         is(json!({"type": ["string", "null"]}), "", json!({"type": "string"}));
-        is(json!({"anyOf": [{"type": "integer"}, {"type": "null"}], "title": "n"}), "", json!({"type": "integer"}));
-        is(json!({"enum": ["a", null], "type": ["string", "null"]}), "", json!({"enum": ["a"], "type": "string"}));
+        is(
+            json!({"anyOf": [{"type": "integer"}, {"type": "null"}], "title": "n"}),
+            "",
+            json!({"type": "integer"}),
+        );
+        is(
+            json!({"enum": ["a", null], "type": ["string", "null"]}),
+            "",
+            json!({"enum": ["a"], "type": "string"}),
+        );
         is(json!({"type": "null"}), "", json!(false));
         is(json!(true), "", json!(true));
         is(
@@ -272,16 +305,23 @@ mod tests {
             "/a",
             json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
         );
-        is(json!({"type": "object", "properties": {}, "additionalProperties": false}), "/a", json!(false));
-        is(json!({"type": "array", "items": {}}), "/2", json!({"type": "array", "items": {}, "minItems": 3}));
+        is(
+            json!({"type": "object", "properties": {}, "additionalProperties": false}),
+            "/a",
+            json!(false),
+        );
+        is(
+            json!({"type": "array", "items": {}}),
+            "/2",
+            json!({"type": "array", "items": {}, "minItems": 3}),
+        );
     }
 
     #[test]
     fn a_type_that_contains_itself_stays_so_within() {
         let next = json!({"anyOf": [{"$ref": "#"}, {"type": "null"}]});
         let chain = json!({"title": "Chain", "type": "object", "properties": {"next": next}});
-        let of_next =
-            |to: Value| json!({"title": "Chain", "type": "object", "properties": {"next": to}, "required": ["next"]});
+        let of_next = |to: Value| json!({"title": "Chain", "type": "object", "properties": {"next": to}, "required": ["next"]});
         let within = json!({"anyOf": [{"$ref": "#/$defs/Chain"}, {"type": "null"}]});
         let plain = json!({"title": "Chain", "type": "object", "properties": {"next": within}});
         let mut expected = of_next(plain.clone());

@@ -16,12 +16,16 @@ pub fn without_nulls(schema: &Value, mut value: Value) -> Value {
 }
 
 fn remove(schema: &Value, root: &Value, value: &mut Value, depth: usize) {
-    let (Some(properties), Value::Object(fields)) = (schema["properties"].as_object(), value) else { return };
+    let (Some(properties), Value::Object(fields)) = (schema["properties"].as_object(), value)
+    else {
+        return;
+    };
     if depth > MOST_DEPTH {
         return;
     }
     let required = schema["required"].as_array();
-    let is_required = |name: &str| required.is_some_and(|required| required.iter().any(|field| field == name));
+    let is_required =
+        |name: &str| required.is_some_and(|required| required.iter().any(|field| field == name));
     fields.retain(|name, value| {
         let is_absent = value.is_null() && !is_required(name);
         !is_absent || properties.get(name).is_none_or(|schema| allows_null(schema, root, 0))
@@ -49,7 +53,9 @@ fn allows_null(schema: &Value, root: &Value, steps: usize) -> bool {
         ("const", value) => value.is_null(),
         ("anyOf" | "oneOf", Value::Array(all)) => all.iter().any(allows),
         ("allOf", Value::Array(all)) => all.iter().all(allows),
-        ("$ref", Value::String(to)) => to.strip_prefix('#').and_then(|to| root.pointer(to)).is_none_or(allows),
+        ("$ref", Value::String(to)) => {
+            to.strip_prefix('#').and_then(|to| root.pointer(to)).is_none_or(allows)
+        }
         _ => true,
     })
 }

@@ -63,7 +63,8 @@ pub fn part_at(whole: &Value, at: &str) -> Value {
         return part_of(only, whole);
     }
     let mut definitions = Definitions::default();
-    let branches: Vec<Value> = places.into_iter().map(|part| definitions.embed_part(part, whole)).collect();
+    let branches: Vec<Value> =
+        places.into_iter().map(|part| definitions.embed_part(part, whole)).collect();
     let mut one = json!({"anyOf": branches});
     definitions.add_to(&mut one);
     one
@@ -132,7 +133,8 @@ enum Form<'s> {
 fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> PartStep<'s> {
     let mut forms = Vec::new();
     places.iter().for_each(|of| forms_of(whole, of, DEPTH, &mut forms));
-    let mut reached = PartStep { parts: Vec::new(), never: None, sometimes: None, is_unknown: false };
+    let mut reached =
+        PartStep { parts: Vec::new(), never: None, sometimes: None, is_unknown: false };
     let (mut lack, mut null, mut is_missing) = (None, None, false);
     for form in forms {
         let Form::Plain(keywords, of) = form else {
@@ -140,7 +142,9 @@ fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> PartStep<'s> 
             continue;
         };
         match of {
-            "null" => null = Some(format!("`{name}` is looked for in a value that has no parts: null")),
+            "null" => {
+                null = Some(format!("`{name}` is looked for in a value that has no parts: null"));
+            }
             "object" => match field(keywords, name) {
                 Ok((part, is_required)) => {
                     is_missing |= !is_required;
@@ -159,7 +163,9 @@ fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> PartStep<'s> 
             _ => {
                 let schema = json!({"type": of});
                 let words = words(&schema, &schema);
-                lack = lack.or_else(|| Some(format!("`{name}` is looked for in a value that has no parts: {words}")));
+                lack = lack.or_else(|| {
+                    Some(format!("`{name}` is looked for in a value that has no parts: {words}"))
+                });
             }
         }
     }
@@ -193,29 +199,43 @@ fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<For
         };
     }
     for keyword in ["anyOf", "oneOf"] {
-        if let Some(branches) = keywords.get(keyword).and_then(Value::as_array).filter(|_| !others(keyword)) {
+        if let Some(branches) =
+            keywords.get(keyword).and_then(Value::as_array).filter(|_| !others(keyword))
+        {
             return branches.iter().for_each(|of| forms_of(whole, of, depth - 1, forms));
         }
     }
     // These keywords combine with the others in ways that this module does not compute.
-    let choices = ["anyOf", "oneOf", "allOf", "if", "not", "patternProperties", "unevaluatedProperties"];
+    let choices =
+        ["anyOf", "oneOf", "allOf", "if", "not", "patternProperties", "unevaluatedProperties"];
     match keywords.get("type") {
-        _ if choices.iter().any(|choice| keywords.contains_key(*choice)) => forms.push(Form::Unknown),
+        _ if choices.iter().any(|choice| keywords.contains_key(*choice)) => {
+            forms.push(Form::Unknown);
+        }
         Some(Value::String(of)) => forms.push(Form::Plain(keywords, of)),
         Some(Value::Array(all)) => {
-            forms.extend(all.iter().map(|of| of.as_str().map_or(Form::Unknown, |of| Form::Plain(keywords, of))));
+            forms.extend(
+                all.iter()
+                    .map(|of| of.as_str().map_or(Form::Unknown, |of| Form::Plain(keywords, of))),
+            );
         }
         _ => forms.push(Form::Unknown),
     }
 }
 
 /// Returns the schema of a field, if it is known, and `true` if every value has the field.
-fn field<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<(Option<&'s Value>, bool), String> {
+fn field<'s>(
+    keywords: &'s Map<String, Value>,
+    name: &str,
+) -> Result<(Option<&'s Value>, bool), String> {
     let no_fields = Map::new();
     let properties = keywords.get("properties").and_then(Value::as_object);
     if let Some(of) = properties.and_then(|all| all.get(name)) {
         let required = keywords.get("required").and_then(Value::as_array);
-        return Ok((Some(of), required.is_some_and(|names| names.iter().any(|required| required == name))));
+        return Ok((
+            Some(of),
+            required.is_some_and(|names| names.iter().any(|required| required == name)),
+        ));
     }
     match (keywords.get("additionalProperties"), properties) {
         (Some(Value::Bool(false)), properties) => {
@@ -224,7 +244,8 @@ fn field<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<(Option<&'s
                 Some(near) => format!("it has no `{name}`; did you mean `{near}`?"),
                 None if properties.is_empty() => "it has no fields".to_owned(),
                 None => {
-                    let all: Vec<String> = properties.keys().map(|name| format!("`{name}`")).collect();
+                    let all: Vec<String> =
+                        properties.keys().map(|name| format!("`{name}`")).collect();
                     format!("it has no `{name}`; it has {}", all.join(", "))
                 }
             })
@@ -237,12 +258,18 @@ fn field<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<(Option<&'s
 /// Returns the schema of an item, if it is known.
 fn item<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<Option<&'s Value>, String> {
     let Ok(place) = name.parse::<u64>() else {
-        return Err(format!("it is a list, whose items are at numbers from `0`, and not at `{name}`"));
+        return Err(format!(
+            "it is a list, whose items are at numbers from `0`, and not at `{name}`"
+        ));
     };
-    let prefix = keywords.get("prefixItems").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let prefix =
+        keywords.get("prefixItems").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let items = keywords.get("items");
     let is_closed = items == Some(&Value::Bool(false));
-    let most = keywords.get("maxItems").and_then(Value::as_u64).or(is_closed.then_some(prefix.len() as u64));
+    let most = keywords
+        .get("maxItems")
+        .and_then(Value::as_u64)
+        .or(is_closed.then_some(prefix.len() as u64));
     match most.filter(|most| place >= *most) {
         Some(most) => Err(format!("it is a list of at most {most} items")),
         None => Ok(usize::try_from(place).ok().and_then(|place| prefix.get(place)).or(items)),
@@ -256,7 +283,9 @@ mod tests {
     fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<String> {
         super::lacks(whole, at, may_miss).map(|lack| match lack {
             Lack::Never(why) => why,
-            Lack::Sometimes(why) => format!("{why}; say what is read then with `or`, or ask first with `exists`"),
+            Lack::Sometimes(why) => {
+                format!("{why}; say what is read then with `or`, or ask first with `exists`")
+            }
         })
     }
 
@@ -264,12 +293,18 @@ mod tests {
     fn a_part_below_null_may_be_missing() {
         let node = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"], "additionalProperties": false});
         let whole = json!({"type": "object", "properties": {"left": {"anyOf": [node, {"type": "null"}]}}, "required": ["left"]});
-        let why = "`left` may be `null`; say what is read then with `or`, or ask first with `exists`";
+        let why =
+            "`left` may be `null`; say what is read then with `or`, or ask first with `exists`";
         assert_eq!(lacks(&whole, "/left/name", false).unwrap(), why);
         assert_eq!(lacks(&whole, "/left/name", true), None);
-        assert_eq!(lacks(&whole, "/left/nam", true).unwrap(), "it has no `nam`; did you mean `name`?");
+        assert_eq!(
+            lacks(&whole, "/left/nam", true).unwrap(),
+            "it has no `nam`; did you mean `name`?"
+        );
         assert_eq!(part_at(&whole, "/left/name"), json!({"type": "string"}));
-        assert!(lacks(&json!({"type": "null"}), "/x", true).unwrap().ends_with("has no parts: null"));
+        assert!(
+            lacks(&json!({"type": "null"}), "/x", true).unwrap().ends_with("has no parts: null")
+        );
     }
 
     #[test]
@@ -284,7 +319,10 @@ mod tests {
         assert_eq!(lacks(&whole, "/zzzzzz", true).unwrap(), "it has no `zzzzzz`; it has `a`");
         assert_eq!(part_at(&whole, "/b"), json!({"type": "integer"}));
         let both = json!({"oneOf": [form("a", "string"), form("a", "integer")]});
-        assert_eq!(part_at(&both, "/a"), json!({"anyOf": [{"type": "string"}, {"type": "integer"}]}));
+        assert_eq!(
+            part_at(&both, "/a"),
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}]})
+        );
         // Returns no reason for an unknown form.
         assert_eq!(lacks(&json!({"anyOf": [{}, {"type": "string"}]}), "/a/b", true), None);
         assert_eq!(part_at(&json!({"anyOf": [{}, form("a", "string")]}), "/a"), json!(true));

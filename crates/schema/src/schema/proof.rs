@@ -58,7 +58,9 @@ fn facts_of(at: At<'_>) -> Facts<'_> {
 
 fn has_reference(schema: &Value) -> bool {
     match schema {
-        Value::Object(keywords) => keywords.contains_key("$ref") || keywords.values().any(has_reference),
+        Value::Object(keywords) => {
+            keywords.contains_key("$ref") || keywords.values().any(has_reference)
+        }
         Value::Array(all) => all.iter().any(has_reference),
         _ => false,
     }
@@ -99,7 +101,9 @@ impl AssignabilityProof {
         }
         // The same pair at the same depth would be a circular argument. Only a smaller value may
         // use the assumption.
-        if let Some((_, _, depth)) = self.open.iter().rev().find(|(from, to, _)| (*from, *to) == pair) {
+        if let Some((_, _, depth)) =
+            self.open.iter().rev().find(|(from, to, _)| (*from, *to) == pair)
+        {
             return *depth < self.depth;
         }
         self.open.push((pair.0, pair.1, self.depth));
@@ -116,7 +120,8 @@ impl AssignabilityProof {
     fn split_once<'s>(&mut self, mut facts: Facts<'s>, to: At<'s>) -> bool {
         let same = |known: &Known<'_>| {
             std::ptr::eq(known.at.schema, to.schema)
-                || (known.at.schema == to.schema && (known.at.root == to.root || !has_reference(to.schema)))
+                || (known.at.schema == to.schema
+                    && (known.at.root == to.root || !has_reference(to.schema)))
         };
         if facts.iter().any(same) {
             return true;
@@ -179,7 +184,9 @@ impl AssignabilityProof {
 
     fn each_value(&mut self, facts: &Facts<'_>, values: &[Value], to: At<'_>) -> bool {
         values.iter().all(|value| {
-            let is_one = || !facts.iter().any(|known| self.validator.accepts(known.at, value) == Some(false));
+            let is_one = || {
+                !facts.iter().any(|known| self.validator.accepts(known.at, value) == Some(false))
+            };
             self.validator.accepts(to, value) == Some(true) || !is_one()
         })
     }
@@ -190,24 +197,41 @@ impl AssignabilityProof {
             return false;
         }
         let Some(keywords) = to.keywords() else { return *to.schema == Value::Bool(true) };
-        self.nested(|proof| keywords.iter().all(|(keyword, value)| proof.keyword(facts, of, to, keyword, value)))
+        self.nested(|proof| {
+            keywords.iter().all(|(keyword, value)| proof.keyword(facts, of, to, keyword, value))
+        })
     }
 
-    fn keyword<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>, keyword: &str, value: &'s Value) -> bool {
+    fn keyword<'s>(
+        &mut self,
+        facts: &Facts<'s>,
+        of: Type,
+        to: At<'s>,
+        keyword: &str,
+        value: &'s Value,
+    ) -> bool {
         match keyword {
             "$ref" => match to.referred() {
                 // A reference that leads to itself uses up the steps and ends the proof.
                 Some(to) => self.of_type(facts, of, to),
                 None => false,
             },
-            "type" => Type::declared_by(to).is_some_and(|types| types.into_iter().any(|to| of.is_within(to))),
+            "type" => Type::declared_by(to)
+                .is_some_and(|types| types.into_iter().any(|to| of.is_within(to))),
             "enum" | "const" => false,
-            "allOf" => to.list(keyword).is_some_and(|mut all| all.all(|to| self.of_type(facts, of, to))),
-            "anyOf" => to.list(keyword).is_some_and(|mut all| all.any(|to| self.of_type(facts, of, to))),
+            "allOf" => {
+                to.list(keyword).is_some_and(|mut all| all.all(|to| self.of_type(facts, of, to)))
+            }
+            "anyOf" => {
+                to.list(keyword).is_some_and(|mut all| all.any(|to| self.of_type(facts, of, to)))
+            }
             "oneOf" => to.list(keyword).is_some_and(|all| {
                 all.clone().enumerate().any(|(at, one)| {
                     self.of_type(facts, of, one)
-                        && all.clone().enumerate().all(|(other, to)| other == at || self.is_apart(facts, of, to))
+                        && all
+                            .clone()
+                            .enumerate()
+                            .all(|(other, to)| other == at || self.is_apart(facts, of, to))
                 })
             }),
             "not" => self.is_apart(facts, of, to.of(value)),
@@ -237,54 +261,77 @@ impl AssignabilityProof {
         let most = most(facts, "maxItems").into_iter().chain(closed_lists(facts)).min();
         let can_have = |at: usize| most.is_none_or(|most| (at as u64) < most);
         match keyword {
-            "minItems" => to.count(keyword).is_some_and(|least_of| least(facts, keyword) >= least_of),
+            "minItems" => {
+                to.count(keyword).is_some_and(|least_of| least(facts, keyword) >= least_of)
+            }
             "maxItems" => to.count(keyword).is_some_and(|of| most.is_some_and(|most| most <= of)),
             "uniqueItems" => {
                 *value != Value::Bool(true)
                     || most.is_some_and(|most| most <= 1)
                     || facts.iter().any(|known| known.at.get(keyword) == Some(&Value::Bool(true)))
             }
-            "prefixItems" => {
-                to.prefix().iter().enumerate().all(|(at, of)| !can_have(at) || self.within(items(facts, at), to.of(of)))
-            }
+            "prefixItems" => to
+                .prefix()
+                .iter()
+                .enumerate()
+                .all(|(at, of)| !can_have(at) || self.within(items(facts, at), to.of(of))),
             "items" => {
                 let own = facts.iter().map(|known| known.at.prefix().len()).max().unwrap_or(0);
                 let first = to.prefix().len();
                 // One comparison for each position with a separate schema, and one for all other
                 // positions.
-                (first..own.max(first) + 1).all(|at| !can_have(at) || self.within(items(facts, at), to.of(value)))
+                (first..own.max(first) + 1)
+                    .all(|at| !can_have(at) || self.within(items(facts, at), to.of(value)))
             }
             "contains" | "minContains" | "maxContains" | "additionalItems" => false,
             _ => true,
         }
     }
 
-    fn object<'s>(&mut self, facts: &Facts<'s>, to: At<'s>, keyword: &str, value: &'s Value) -> bool {
-        let identical = || facts.iter().any(|known| known.at.get(keyword) == Some(value) && !has_reference(value));
+    fn object<'s>(
+        &mut self,
+        facts: &Facts<'s>,
+        to: At<'s>,
+        keyword: &str,
+        value: &'s Value,
+    ) -> bool {
+        let identical = || {
+            facts.iter().any(|known| known.at.get(keyword) == Some(value) && !has_reference(value))
+        };
         match keyword {
             "required" => to.required().all(|name| is_required(facts, name)),
             "minProperties" => {
                 // Each required field counts as a property.
-                let mut names: Vec<&str> = facts.iter().flat_map(|known| known.at.required()).collect();
+                let mut names: Vec<&str> =
+                    facts.iter().flat_map(|known| known.at.required()).collect();
                 names.sort_unstable();
                 names.dedup();
-                to.count(keyword).is_some_and(|of| least(facts, keyword).max(names.len() as u64) >= of)
+                to.count(keyword)
+                    .is_some_and(|of| least(facts, keyword).max(names.len() as u64) >= of)
             }
-            "maxProperties" => to.count(keyword).is_some_and(|of| most(facts, keyword).is_some_and(|most| most <= of)),
+            "maxProperties" => to
+                .count(keyword)
+                .is_some_and(|of| most(facts, keyword).is_some_and(|most| most <= of)),
             "properties" => to.properties().all(|(name, to)| self.within(field(facts, name), to)),
             "additionalProperties" => {
                 // The keyword applies to fields that `to` does not name: fields that the facts
                 // name, and fields that no schema names.
                 let to_others = to.of(value);
-                let named = facts.iter().flat_map(|known| known.at.properties()).map(|(name, _)| name);
-                named.filter(|name| to.property(name).is_none()).all(|name| self.within(field(facts, name), to_others))
+                let named =
+                    facts.iter().flat_map(|known| known.at.properties()).map(|(name, _)| name);
+                named
+                    .filter(|name| to.property(name).is_none())
+                    .all(|name| self.within(field(facts, name), to_others))
                     && self.within(other_fields(facts), to_others)
             }
             "patternProperties" => {
                 identical()
                     || value.as_object().is_some_and(|patterns| {
                         patterns.values().all(|of| {
-                            let named = facts.iter().flat_map(|known| known.at.properties()).map(|(name, _)| name);
+                            let named = facts
+                                .iter()
+                                .flat_map(|known| known.at.properties())
+                                .map(|(name, _)| name);
                             named.into_iter().all(|name| self.within(field(facts, name), to.of(of)))
                                 && self.within(other_fields(facts), to.of(of))
                         })
@@ -320,7 +367,8 @@ impl AssignabilityProof {
 
     /// Returns true if a value certainly contradicts the facts.
     fn is_refused(&self, facts: &Facts<'_>, of: Type, value: &Value) -> bool {
-        facts.iter().any(|known| self.validator.accepts(known.at, value) == Some(false)) || !of.has(value)
+        facts.iter().any(|known| self.validator.accepts(known.at, value) == Some(false))
+            || !of.has(value)
     }
 
     /// Returns true if `to` excludes a field that these values always have, or the value of such a
@@ -332,7 +380,9 @@ impl AssignabilityProof {
                 is_required(facts, name) && {
                     let facts = field(facts, name);
                     match finite(&facts) {
-                        Some(values) => values.iter().all(|value| self.validator.accepts(to, value) == Some(false)),
+                        Some(values) => values
+                            .iter()
+                            .all(|value| self.validator.accepts(to, value) == Some(false)),
                         None => {
                             let types = types(&facts);
                             types.into_iter().all(|of| self.is_apart(&facts, of, to))
@@ -347,7 +397,9 @@ impl AssignabilityProof {
 fn finite<'s>(facts: &Facts<'s>) -> Option<Cow<'s, [Value]>> {
     facts.iter().find_map(|known| {
         let one = known.at.get("const").map(|value| Cow::Owned(vec![value.clone()]));
-        one.or_else(|| known.at.get("enum")?.as_array().map(|values| Cow::Borrowed(values.as_slice())))
+        one.or_else(|| {
+            known.at.get("enum")?.as_array().map(|values| Cow::Borrowed(values.as_slice()))
+        })
     })
 }
 
@@ -424,7 +476,9 @@ fn is_impossible(facts: &Facts<'_>) -> bool {
 }
 
 fn number(facts: &Facts<'_>, of: Type, keyword: &str, value: &Value) -> bool {
-    let limits = |keyword: &'static str| facts.iter().filter_map(move |known| known.at.get(keyword)?.as_number());
+    let limits = |keyword: &'static str| {
+        facts.iter().filter_map(move |known| known.at.get(keyword)?.as_number())
+    };
     let any = |keyword: &'static str, within: &dyn Fn(Ordering) -> bool| {
         let Some(limit) = value.as_number() else { return false };
         limits(keyword).any(|own: &Number| compare(own, limit).is_some_and(within))
@@ -432,11 +486,17 @@ fn number(facts: &Facts<'_>, of: Type, keyword: &str, value: &Value) -> bool {
     match keyword {
         "minimum" => any("minimum", &Ordering::is_ge) || any("exclusiveMinimum", &Ordering::is_ge),
         "maximum" => any("maximum", &Ordering::is_le) || any("exclusiveMaximum", &Ordering::is_le),
-        "exclusiveMinimum" => any("minimum", &Ordering::is_gt) || any("exclusiveMinimum", &Ordering::is_ge),
-        "exclusiveMaximum" => any("maximum", &Ordering::is_lt) || any("exclusiveMaximum", &Ordering::is_le),
+        "exclusiveMinimum" => {
+            any("minimum", &Ordering::is_gt) || any("exclusiveMinimum", &Ordering::is_ge)
+        }
+        "exclusiveMaximum" => {
+            any("maximum", &Ordering::is_lt) || any("exclusiveMaximum", &Ordering::is_le)
+        }
         "multipleOf" => {
             let Some(to) = value.as_i64().filter(|to| *to > 0) else {
-                return facts.iter().any(|known| known.at.get(keyword).is_some_and(|own| equal(own, value)));
+                return facts
+                    .iter()
+                    .any(|known| known.at.get(keyword).is_some_and(|own| equal(own, value)));
             };
             let is_multiple = |own: &Number| own.as_i64().is_some_and(|own| own % to == 0);
             (to == 1 && of == Type::Integer) || limits("multipleOf").any(is_multiple)
@@ -448,9 +508,13 @@ fn number(facts: &Facts<'_>, of: Type, keyword: &str, value: &Value) -> bool {
 fn text(facts: &Facts<'_>, to: At<'_>, keyword: &str, value: &Value) -> bool {
     match keyword {
         "minLength" => to.count(keyword).is_some_and(|of| least(facts, keyword) >= of),
-        "maxLength" => to.count(keyword).is_some_and(|of| most(facts, keyword).is_some_and(|most| most <= of)),
+        "maxLength" => {
+            to.count(keyword).is_some_and(|of| most(facts, keyword).is_some_and(|most| most <= of))
+        }
         "pattern" => facts.iter().any(|known| known.at.get(keyword) == Some(value)),
-        "format" if is_checked_format(value) => facts.iter().any(|known| known.at.get(keyword) == Some(value)),
+        "format" if is_checked_format(value) => {
+            facts.iter().any(|known| known.at.get(keyword) == Some(value))
+        }
         _ => true,
     }
 }

@@ -43,23 +43,36 @@ impl SampleGenerator {
                 for (keyword, value) in keywords {
                     match keyword.as_str() {
                         "const" => self.values.push(value.clone()),
-                        "enum" => self.values.extend(value.as_array().into_iter().flatten().cloned()),
-                        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+                        "enum" => {
+                            self.values.extend(value.as_array().into_iter().flatten().cloned());
+                        }
+                        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum"
+                        | "multipleOf" => {
                             self.numbers.extend(around(value));
                         }
-                        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
-                            let length = value.as_u64().and_then(|length| usize::try_from(length).ok());
+                        "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
+                        | "maxProperties" => {
+                            let length =
+                                value.as_u64().and_then(|length| usize::try_from(length).ok());
                             // Longer samples are not created.
                             let length = length.filter(|length| *length < 1000);
-                            self.lengths.extend(length.into_iter().flat_map(|at| [at.saturating_sub(1), at, at + 1]));
+                            self.lengths.extend(
+                                length
+                                    .into_iter()
+                                    .flat_map(|at| [at.saturating_sub(1), at, at + 1]),
+                            );
                         }
                         "properties" => {
                             let properties = value.as_object();
                             self.names.extend(properties.into_iter().flat_map(Map::keys).cloned());
-                            properties.into_iter().flat_map(Map::values).for_each(|schema| self.collect(schema));
+                            properties
+                                .into_iter()
+                                .flat_map(Map::values)
+                                .for_each(|schema| self.collect(schema));
                         }
                         "required" => {
-                            let names = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+                            let names =
+                                value.as_array().into_iter().flatten().filter_map(Value::as_str);
                             self.names.extend(names.map(ToOwned::to_owned));
                         }
                         _ => self.collect(value),
@@ -85,7 +98,10 @@ impl SampleGenerator {
         all.sort_by_cached_key(|value| self.validator.accepts(at, value) != Some(true));
         let mut seen: Vec<Value> = Vec::new();
         for value in all {
-            if seen.len() < MOST && !seen.contains(&value) && self.validator.accepts(at, &value) != Some(false) {
+            if seen.len() < MOST
+                && !seen.contains(&value)
+                && self.validator.accepts(at, &value) != Some(false)
+            {
                 seen.push(value);
             }
         }
@@ -103,8 +119,12 @@ impl SampleGenerator {
             return values.clone();
         }
         let referred = at.referred().into_iter().flat_map(|to| self.make(to, depth - 1));
-        let branches = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|keyword| at.list(keyword)).flatten();
-        let mut parts: Vec<Vec<Value>> = branches.map(|branch| self.make(branch, depth - 1)).collect();
+        let branches = ["anyOf", "oneOf", "allOf"]
+            .into_iter()
+            .filter_map(|keyword| at.list(keyword))
+            .flatten();
+        let mut parts: Vec<Vec<Value>> =
+            branches.map(|branch| self.make(branch, depth - 1)).collect();
         parts.push(referred.collect());
         parts.retain(|part| !part.is_empty());
         let has_parts = !parts.is_empty();
@@ -131,7 +151,10 @@ impl SampleGenerator {
         if parts.len() > 2 {
             let mut firsts = parts.iter().filter_map(|part| part.first());
             let first = firsts.next().cloned();
-            all.extend(first.and_then(|first| firsts.try_fold(first, |whole, part| together(&whole, part))));
+            all.extend(
+                first
+                    .and_then(|first| firsts.try_fold(first, |whole, part| together(&whole, part))),
+            );
         }
         all.extend(parts.into_iter().flatten());
         all
@@ -159,33 +182,42 @@ impl SampleGenerator {
 
     fn texts(&self, at: At<'_>) -> Vec<Value> {
         let own = ["minLength", "maxLength"].into_iter().filter_map(|limit| at.count(limit));
-        let own = own.filter_map(|length| usize::try_from(length).ok()).filter(|length| *length < 1000);
-        let lengths = own.chain(self.lengths.iter().copied()).map(|length| Value::from("x".repeat(length)));
+        let own =
+            own.filter_map(|length| usize::try_from(length).ok()).filter(|length| *length < 1000);
+        let lengths =
+            own.chain(self.lengths.iter().copied()).map(|length| Value::from("x".repeat(length)));
         let values = self.values.iter().filter(|value| value.is_string()).cloned();
         ["x", "", "some text"].map(Value::from).into_iter().chain(lengths).chain(values).collect()
     }
 
     fn lists(&self, at: At<'_>, depth: u32) -> Vec<Value> {
-        let prefix: Vec<Vec<Value>> = at.prefix().iter().map(|of| self.make(at.of(of), depth - 1)).collect();
+        let prefix: Vec<Vec<Value>> =
+            at.prefix().iter().map(|of| self.make(at.of(of), depth - 1)).collect();
         let rest = self.make(at.item(prefix.len()), depth - 1);
         let first = |place: usize| prefix.get(place).unwrap_or(&rest).first().cloned();
         let of_length = |length: usize| (0..length).map(first).collect::<Option<Vec<Value>>>();
-        let own = ["minItems", "maxItems"].into_iter().filter_map(|limit| at.count(limit)?.try_into().ok());
-        let mut lengths: Vec<usize> =
-            own.chain(self.lengths.iter().copied()).chain([0, 1, 2, prefix.len(), prefix.len() + 1]).collect();
+        let own = ["minItems", "maxItems"]
+            .into_iter()
+            .filter_map(|limit| at.count(limit)?.try_into().ok());
+        let mut lengths: Vec<usize> = own
+            .chain(self.lengths.iter().copied())
+            .chain([0, 1, 2, prefix.len(), prefix.len() + 1])
+            .collect();
         lengths.retain(|length| *length < 40);
         lengths.sort_unstable();
         lengths.dedup();
-        let mut all: Vec<Value> = lengths.iter().filter_map(|length| of_length(*length)).map(Value::from).collect();
+        let mut all: Vec<Value> =
+            lengths.iter().filter_map(|length| of_length(*length)).map(Value::from).collect();
         // Each item position gets each sample once, in the shortest list that has this position.
         for place in 0..=prefix.len() {
             for value in prefix.get(place).unwrap_or(&rest).iter().take(30) {
-                let shortest = lengths.iter().filter(|length| **length > place).find_map(|length| {
-                    let mut list = of_length(*length)?;
-                    list[place] = value.clone();
-                    let list = Value::from(list);
-                    (self.validator.accepts(at, &list) != Some(false)).then_some(list)
-                });
+                let shortest =
+                    lengths.iter().filter(|length| **length > place).find_map(|length| {
+                        let mut list = of_length(*length)?;
+                        list[place] = value.clone();
+                        let list = Value::from(list);
+                        (self.validator.accepts(at, &list) != Some(false)).then_some(list)
+                    });
                 all.extend(shortest);
             }
         }
@@ -205,7 +237,8 @@ impl SampleGenerator {
         // both show mismatches in optional fields.
         let mut least = Map::new();
         for name in at.required() {
-            let of_name = fields.iter().find(|(of, _)| *of == name).map_or(&others, |(_, values)| values);
+            let of_name =
+                fields.iter().find(|(of, _)| *of == name).map_or(&others, |(_, values)| values);
             let Some(value) = of_name.first() else { return Vec::new() };
             least.insert(name.to_owned(), value.clone());
         }

@@ -81,18 +81,31 @@ impl<'s> At<'s> {
                 draft.contains("2020-12") || draft.contains("2019-09") || draft.contains("draft-0")
             })
         };
-        let elsewhere = ["$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "id", "dependencies"]
-            .into_iter()
-            .any(has);
+        let elsewhere = [
+            "$id",
+            "$anchor",
+            "$dynamicRef",
+            "$dynamicAnchor",
+            "$recursiveRef",
+            "id",
+            "dependencies",
+        ]
+        .into_iter()
+        .any(has);
         // In earlier drafts, keywords next to a reference are ignored.
-        let is_earlier = || self.root.get("$schema").is_some_and(|draft| !draft.to_string().contains("2020-12"));
+        let is_earlier =
+            || self.root.get("$schema").is_some_and(|draft| !draft.to_string().contains("2020-12"));
         let reference = !has("$ref") || (self.referred().is_some() && !is_earlier());
         let is_list = keywords.get("items").is_some_and(Value::is_array);
         reference && !elsewhere && !is_list && keywords.get("$schema").is_none_or(of_draft)
     }
 
     pub(super) fn required(self) -> impl Iterator<Item = &'s str> {
-        self.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+        self.get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
     }
 
     pub(super) fn properties(self) -> impl Iterator<Item = (&'s String, At<'s>)> {
@@ -105,7 +118,9 @@ impl<'s> At<'s> {
     }
 
     pub(super) fn has_patterns(self) -> bool {
-        self.get("patternProperties").and_then(Value::as_object).is_some_and(|patterns| !patterns.is_empty())
+        self.get("patternProperties")
+            .and_then(Value::as_object)
+            .is_some_and(|patterns| !patterns.is_empty())
     }
 
     pub(super) fn prefix(self) -> &'s [Value] {
@@ -119,9 +134,12 @@ impl<'s> At<'s> {
 
     pub(super) fn count(self, keyword: &str) -> Option<u64> {
         let count = self.get(keyword)?;
-        count
-            .as_u64()
-            .or_else(|| count.as_f64().filter(|count| count.fract() == 0.0 && *count >= 0.0).map(|count| count as u64))
+        count.as_u64().or_else(|| {
+            count
+                .as_f64()
+                .filter(|count| count.fract() == 0.0 && *count >= 0.0)
+                .map(|count| count as u64)
+        })
     }
 }
 
@@ -159,7 +177,9 @@ impl Type {
     pub(super) fn declared_by(at: At<'_>) -> Option<Vec<Self>> {
         match at.get("type")? {
             Value::String(name) => Some(Self::named(name).into_iter().collect()),
-            Value::Array(names) => Some(names.iter().filter_map(|name| Self::named(name.as_str()?)).collect()),
+            Value::Array(names) => {
+                Some(names.iter().filter_map(|name| Self::named(name.as_str()?)).collect())
+            }
             _ => Some(Vec::new()),
         }
     }
@@ -189,7 +209,9 @@ impl Type {
 }
 
 pub(super) fn is_integer(number: &Number) -> bool {
-    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
+    number.is_i64()
+        || number.is_u64()
+        || number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
 /// Compares two numbers. The comparison is exact for 64-bit integers.
@@ -213,7 +235,9 @@ pub(super) fn equal(one: &Value, other: &Value) -> bool {
         }
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len()
-                && one.iter().all(|(name, value)| other.get(name).is_some_and(|other| equal(value, other)))
+                && one
+                    .iter()
+                    .all(|(name, value)| other.get(name).is_some_and(|other| equal(value, other)))
         }
         _ => one == other,
     }

@@ -18,7 +18,8 @@ const SCHEMA: [&str; 10] = [
 /// Keywords that contain a list of schemas.
 const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /// Keywords that contain an object of schemas.
-const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+const NAMED: [&str; 5] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 /// Returns true if a schema contains, at any depth, a keyword that deserialization into a Rust type
 /// does not enforce, such as `maxLength`. The range of an integer type and the length of a tuple do
@@ -42,13 +43,13 @@ pub fn has_limits(schema: &Value) -> bool {
 
 fn is_limit(fields: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
     match keyword {
-        "minLength" | "maxLength" | "pattern" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf"
-        | "uniqueItems" | "minContains" | "maxContains" | "minProperties" | "maxProperties" | "dependentRequired" => {
-            true
-        }
+        "minLength" | "maxLength" | "pattern" | "exclusiveMinimum" | "exclusiveMaximum"
+        | "multipleOf" | "uniqueItems" | "minContains" | "maxContains" | "minProperties"
+        | "maxProperties" | "dependentRequired" => true,
         "minimum" | "maximum" => {
             let bounds = fields.get("format").and_then(Value::as_str).and_then(bounds_of);
-            let native = bounds.map(|(least, most)| if keyword == "minimum" { least } else { most });
+            let native =
+                bounds.map(|(least, most)| if keyword == "minimum" { least } else { most });
             native.is_none() || value.as_i64() != native
         }
         "minItems" | "maxItems" => {
@@ -134,7 +135,9 @@ mod tests {
                 assert!(has_limits(&schema), "{schema}");
             }
         }
-        for none in [json!(true), json!({"default": {"maxLength": 3}}), json!({"enum": [{"maximum": 1}]})] {
+        for none in
+            [json!(true), json!({"default": {"maxLength": 3}}), json!({"enum": [{"maximum": 1}]})]
+        {
             assert!(!has_limits(&none), "{none}");
         }
     }

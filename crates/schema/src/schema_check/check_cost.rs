@@ -35,7 +35,10 @@ impl CheckCost {
     }
 
     fn most(self, other: Self) -> Self {
-        Self { verdict: self.verdict.max(other.verdict), explanation: self.explanation.max(other.explanation) }
+        Self {
+            verdict: self.verdict.max(other.verdict),
+            explanation: self.explanation.max(other.explanation),
+        }
     }
 }
 
@@ -53,7 +56,12 @@ impl SchemaGraph {
         {
             return Ok(CheckCost { verdict: steps, explanation: steps });
         }
-        let mut counter = Counter { graph: self, known: HashMap::new(), sizes: HashMap::new(), left: MOST_COUNTED };
+        let mut counter = Counter {
+            graph: self,
+            known: HashMap::new(),
+            sizes: HashMap::new(),
+            left: MOST_COUNTED,
+        };
         counter.measure(value);
         let cost = counter.cost(0, value, 0)?;
         if cost.verdict > MOST_STEPS { Err(LimitError::CheckSteps) } else { Ok(cost) }
@@ -80,7 +88,9 @@ fn shallow_size(value: &Value, most: u64) -> u64 {
 fn own_size(value: &Value) -> u64 {
     match value {
         Value::String(text) => 1 + text.len() as u64 / 64,
-        Value::Object(fields) => 1 + fields.keys().map(|name| 1 + name.len() as u64 / 64).sum::<u64>(),
+        Value::Object(fields) => {
+            1 + fields.keys().map(|name| 1 + name.len() as u64 / 64).sum::<u64>()
+        }
         _ => 1,
     }
 }
@@ -117,7 +127,12 @@ impl Counter<'_> {
         Ok(())
     }
 
-    fn cost(&mut self, id: SchemaNodeId, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
+    fn cost(
+        &mut self,
+        id: SchemaNodeId,
+        value: &Value,
+        depth: usize,
+    ) -> Result<CheckCost, LimitError> {
         if depth > MOST_NESTED {
             return Err(LimitError::CheckDepth);
         }
@@ -132,8 +147,11 @@ impl Counter<'_> {
         }
         self.spend(1 + part.edges.len() as u64 / 8)?;
         let size = self.size(value);
-        let text = value.as_str().map_or(0, |text| part.text_steps.saturating_mul(1 + text.len() as u64 / 64));
-        let steps = part.steps.saturating_add(text).saturating_add(part.deep_steps.saturating_mul(size));
+        let text = value
+            .as_str()
+            .map_or(0, |text| part.text_steps.saturating_mul(1 + text.len() as u64 / 64));
+        let steps =
+            part.steps.saturating_add(text).saturating_add(part.deep_steps.saturating_mul(size));
         // An explanation may copy the value.
         let mut cost = CheckCost { verdict: steps, explanation: steps.saturating_add(size) };
         for edge in &part.edges {
@@ -159,7 +177,12 @@ impl Counter<'_> {
         Ok(cost)
     }
 
-    fn in_place(&mut self, edge: &Edge, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
+    fn in_place(
+        &mut self,
+        edge: &Edge,
+        value: &Value,
+        depth: usize,
+    ) -> Result<CheckCost, LimitError> {
         let mut cost = CheckCost::default();
         match edge {
             Edge::IfField(name, _) if value.get(name).is_none() => {}
@@ -168,7 +191,10 @@ impl Counter<'_> {
                 for part in parts {
                     let inner = self.cost(*part, value, depth + 1)?;
                     // The branches are checked before their mismatches are collected.
-                    cost.add(CheckCost { explanation: inner.verdict.saturating_add(inner.explanation), ..inner });
+                    cost.add(CheckCost {
+                        explanation: inner.verdict.saturating_add(inner.explanation),
+                        ..inner
+                    });
                     most = most.most(inner);
                 }
                 // The validator selects one branch by the tag, so only the most expensive branch
@@ -191,7 +217,13 @@ impl Counter<'_> {
         Ok(cost)
     }
 
-    fn within(&mut self, edge: &Edge, id: SchemaNodeId, value: &Value, depth: usize) -> Result<CheckCost, LimitError> {
+    fn within(
+        &mut self,
+        edge: &Edge,
+        id: SchemaNodeId,
+        value: &Value,
+        depth: usize,
+    ) -> Result<CheckCost, LimitError> {
         let mut cost = CheckCost::default();
         let graph = self.graph;
         match (edge, value) {
@@ -249,7 +281,8 @@ impl SchemaGraph {
     /// Returns true if a schema has a subschema for a field with this name.
     fn has_field(&self, id: SchemaNodeId, name: &str) -> bool {
         let Some(part) = self.parts.get(id) else { return false };
-        part.fields.contains(name) || part.patterns.iter().any(|pattern| self.patterns.matches(*pattern, name))
+        part.fields.contains(name)
+            || part.patterns.iter().any(|pattern| self.patterns.matches(*pattern, name))
     }
 }
 

@@ -16,10 +16,14 @@ pub(super) enum LimitError {
     Unfolded,
     #[error("more than {MOST_NESTED} schemas apply to one value, one within another; nest fewer")]
     NestedSchemas,
-    #[error("a `$ref` applies a schema to the value that it applies to already; refer to it below a field or an item")]
+    #[error(
+        "a `$ref` applies a schema to the value that it applies to already; refer to it below a field or an item"
+    )]
     EndlessReference,
     /// Contains the shortened reference.
-    #[error("the reference `{0}` leads to no schema within the schema; nothing is fetched, so put it in")]
+    #[error(
+        "the reference `{0}` leads to no schema within the schema; nothing is fetched, so put it in"
+    )]
     ReferenceWithoutTarget(String),
     /// Contains the length of the pattern in bytes.
     #[error("a pattern has {0} bytes, and at most {MOST_TEXT} are read; shorten it")]
@@ -30,14 +34,18 @@ pub(super) enum LimitError {
          it, or repeat less in it"
     )]
     UnusablePattern(String),
-    #[error("the patterns have more than {MOST_PATTERNS} bytes when they are compiled; use fewer patterns")]
+    #[error(
+        "the patterns have more than {MOST_PATTERNS} bytes when they are compiled; use fewer patterns"
+    )]
     PatternSizes,
     #[error(
         "a check of this value by its schema may take more than {MOST_STEPS} steps; give a smaller or a flatter value, or \
          use fewer alternatives in the schema"
     )]
     CheckSteps,
-    #[error("a check of this value by its schema is nested more than {MOST_NESTED} levels deep; give a flatter value")]
+    #[error(
+        "a check of this value by its schema is nested more than {MOST_NESTED} levels deep; give a flatter value"
+    )]
     CheckDepth,
     /// The value does not conform, but finding the mismatches is too expensive.
     #[error(

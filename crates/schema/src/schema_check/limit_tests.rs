@@ -35,7 +35,10 @@ fn nested(levels: usize, leaf: Value, around: impl Fn(Value) -> Value) -> Value 
 fn a_schema_that_unfolds_too_far_is_refused() {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let problem = quick(keyword, || SchemaCheck::new(&doubled(keyword, 40)).unwrap_err());
-        assert!(problem.contains("unfolds to more than 50000 schemas; refer to fewer"), "{problem}");
+        assert!(
+            problem.contains("unfolds to more than 50000 schemas; refer to fewer"),
+            "{problem}"
+        );
         // A few levels are allowed.
         let check = SchemaCheck::new(&doubled(keyword, 8)).unwrap();
         assert_eq!(check.check(&json!("x")).is_ok(), keyword != "oneOf");
@@ -54,7 +57,10 @@ fn a_schema_that_applies_itself_is_refused() {
         json!({"$anchor": "x", "allOf": [{"$ref": "#x"}]}),
     ] {
         let problem = SchemaCheck::new(&schema).unwrap_err();
-        assert!(problem.contains("applies a schema to the value that it applies to already"), "{schema}: {problem}");
+        assert!(
+            problem.contains("applies a schema to the value that it applies to already"),
+            "{schema}: {problem}"
+        );
     }
     // Recursion through a field or an item is allowed.
     let tree = json!({"type": "object", "properties": {"of": {"$ref": "#"}, "all": {"items": {"$ref": "#"}}}});
@@ -70,14 +76,18 @@ fn a_recursive_schema_with_a_nested_value_ends() {
     let check = SchemaCheck::new(&schema).unwrap();
     let deep = nested(60, json!([]), |value| json!([value]));
     let problem = quick("a deep value", || check.check(&deep).unwrap_err());
-    assert!(problem.contains("may take more than 2000000 steps; give a smaller or a flatter value"), "{problem}");
+    assert!(
+        problem.contains("may take more than 2000000 steps; give a smaller or a flatter value"),
+        "{problem}"
+    );
     check.check(&nested(8, json!([]), |value| json!([value]))).unwrap();
     // A mismatch is explained if the explanation is short.
     let check = SchemaCheck::new(&json!({"anyOf": [
         {"type": "array", "items": {"$ref": "#"}}, {"type": ["string", "array"], "items": {"$ref": "#"}}
     ]}))
     .unwrap();
-    let wrong = |levels| check.check(&nested(levels, json!(1), |value| json!([value]))).unwrap_err();
+    let wrong =
+        |levels| check.check(&nested(levels, json!(1), |value| json!([value]))).unwrap_err();
     assert!(wrong(4).ends_with("seen: 1"), "{}", wrong(4));
     let problem = quick("a deep mistake", || wrong(16));
     assert!(problem.contains("finding the place may take more than 200000 steps"), "{problem}");
@@ -100,7 +110,11 @@ fn wide_values_and_tagged_objects_fit() {
     let tagged = json!({"$ref": "#/$defs/expr", "$defs": {"expr": {"anyOf": [{"type": "number"}, {"oneOf": forms}]}}});
     let check = SchemaCheck::new(&tagged).unwrap();
     let deep = |leaf: Value| {
-        nested(20, json!({"op": "not", "args": [leaf]}), |value| json!({"op": "and", "args": [value, 2]}))
+        nested(
+            20,
+            json!({"op": "not", "args": [leaf]}),
+            |value| json!({"op": "and", "args": [value, 2]}),
+        )
     };
     quick("a deep expression", || check.check(&deep(json!(1))).unwrap());
     quick("a deep mistake", || check.check(&deep(json!("x"))).unwrap_err());
@@ -115,13 +129,15 @@ fn wide_values_and_tagged_objects_fit() {
     let wrong = check.check(&json!(many)).unwrap_err();
     assert!(wrong.starts_with("`[2999].id`: "), "{wrong}");
     // A long text with a pattern.
-    let check = SchemaCheck::new(&json!({"type": "string", "pattern": "^[A-Za-z0-9+/]*={0,2}$"})).unwrap();
+    let check =
+        SchemaCheck::new(&json!({"type": "string", "pattern": "^[A-Za-z0-9+/]*={0,2}$"})).unwrap();
     check.check(&json!("QUJD".repeat(1 << 20))).unwrap();
 }
 
 #[test]
 fn unevaluated_fields_are_counted_for_each_level() {
-    let level = |inner: Value| json!({"allOf": [inner], "unevaluatedProperties": {"type": "integer"}});
+    let level =
+        |inner: Value| json!({"allOf": [inner], "unevaluatedProperties": {"type": "integer"}});
     let check = SchemaCheck::new(&nested(4, json!({"properties": {"a": true}}), level)).unwrap();
     check.check(&json!({"a": 1, "b": 2})).unwrap();
     assert!(check.check(&json!({"a": 1, "b": "x"})).is_err());
@@ -136,19 +152,28 @@ fn unevaluated_fields_are_counted_for_each_level() {
 #[test]
 fn patterns_have_a_largest_size() {
     let many: Map<String, Value> = (0..400)
-        .map(|at| (format!("p{at}"), json!({"type": "string", "pattern": format!("(a{{900}}){{9}}{at}")})))
+        .map(|at| {
+            (format!("p{at}"), json!({"type": "string", "pattern": format!("(a{{900}}){{9}}{at}")}))
+        })
         .collect();
-    let problem = quick("many patterns", || SchemaCheck::new(&json!({"properties": many})).unwrap_err());
-    assert!(problem.contains("the patterns have more than 16777216 bytes when they are compiled"), "{problem}");
-    for pattern in ["((a{100}){100}){100}", &"\\pL".repeat(6_000), "(((((a{90}){90}){90}){90}){90}){90}"] {
+    let problem =
+        quick("many patterns", || SchemaCheck::new(&json!({"properties": many})).unwrap_err());
+    assert!(
+        problem.contains("the patterns have more than 16777216 bytes when they are compiled"),
+        "{problem}"
+    );
+    for pattern in
+        ["((a{100}){100}){100}", &"\\pL".repeat(6_000), "(((((a{90}){90}){90}){90}){90}){90}"]
+    {
         for schema in [json!({"pattern": pattern}), json!({"patternProperties": {pattern: true}})] {
             let problem = quick("a pattern", || SchemaCheck::new(&schema).unwrap_err());
             assert!(problem.contains("pattern") && problem.contains("bytes"), "{problem}");
         }
     }
     // Four hundred small patterns are allowed, and also a pattern of usual size on a long text.
-    let many: Map<String, Value> =
-        (0..400).map(|at| (format!("p{at}"), json!({"pattern": format!("^[A-Za-z0-9.-]{{1,64}}x{at}$")}))).collect();
+    let many: Map<String, Value> = (0..400)
+        .map(|at| (format!("p{at}"), json!({"pattern": format!("^[A-Za-z0-9.-]{{1,64}}x{at}$")})))
+        .collect();
     SchemaCheck::new(&json!({"properties": many})).unwrap();
     // The cost of a match is the product of the sizes of the pattern and the text.
     let check = SchemaCheck::new(&json!({"pattern": "(x+x+)+y(a|b)*a(a|b){300}c"})).unwrap();
@@ -182,8 +207,10 @@ fn a_check_needs_little_stack() {
 /// Each reference may lead to each of the schemas with the same `$id`.
 #[test]
 fn ambiguous_references_are_limited_before_the_graph_is_built() {
-    let many: Vec<Value> = (0..3_000).map(|_| json!({"$id": "same", "not": {"$ref": "same"}})).collect();
-    let problem = quick("references", || SchemaCheck::new(&json!({"prefixItems": many})).unwrap_err());
+    let many: Vec<Value> =
+        (0..3_000).map(|_| json!({"$id": "same", "not": {"$ref": "same"}})).collect();
+    let problem =
+        quick("references", || SchemaCheck::new(&json!({"prefixItems": many})).unwrap_err());
     assert!(problem.contains("unfolds to more than 50000 schemas"), "{problem}");
 }
 
@@ -200,11 +227,14 @@ fn an_ambiguous_reference_has_all_possible_targets() {
     });
     let check = SchemaCheck::new(&schema).unwrap();
     check.check(&json!({"one": "x", "two": null, "three": 1, "four": {"type": "string"}})).unwrap();
-    for wrong in [json!({"one": 1}), json!({"two": 1}), json!({"three": "x"}), json!({"four": {"type": 1}})] {
+    for wrong in
+        [json!({"one": 1}), json!({"two": 1}), json!({"three": "x"}), json!({"four": {"type": 1}})]
+    {
         assert!(check.check(&wrong).is_err(), "{wrong}");
     }
     for reference in ["#/$defs/none", "#none", "https://a.test/none", "other.json", ".."] {
-        let problem = SchemaCheck::new(&json!({"$defs": {"a": {}}, "$ref": reference})).unwrap_err();
+        let problem =
+            SchemaCheck::new(&json!({"$defs": {"a": {}}, "$ref": reference})).unwrap_err();
         assert!(problem.contains("leads to no schema within the schema"), "{reference}: {problem}");
     }
 }

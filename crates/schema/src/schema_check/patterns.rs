@@ -65,7 +65,9 @@ impl Patterns {
     }
 
     pub(super) fn matches(&self, pattern: usize, name: &str) -> bool {
-        self.all.get(pattern).is_none_or(|pattern| pattern.validator.is_valid(&Value::String(name.to_owned())))
+        self.all
+            .get(pattern)
+            .is_none_or(|pattern| pattern.validator.is_valid(&Value::String(name.to_owned())))
     }
 
     /// Returns the number of steps for each 64 bytes of text. The worst case of a match is the
@@ -85,6 +87,7 @@ impl Patterns {
 
 fn compiled(schema: &Value, size: u64) -> Option<Validator> {
     let limit = usize::try_from(size).ok()?;
-    let options = jsonschema::options().with_pattern_options(PatternOptions::regex().size_limit(limit));
+    let options =
+        jsonschema::options().with_pattern_options(PatternOptions::regex().size_limit(limit));
     options.build(schema).ok()
 }

@@ -44,12 +44,19 @@ impl<'s> References<'s> {
         Ok(references)
     }
 
-    fn index(&mut self, value: &'s Value, around: &[&'s Value], depth: usize) -> Result<(), LimitError> {
+    fn index(
+        &mut self,
+        value: &'s Value,
+        around: &[&'s Value],
+        depth: usize,
+    ) -> Result<(), LimitError> {
         if depth > MOST_DEPTH {
             return Err(LimitError::SchemaDepth);
         }
         match value {
-            Value::Array(items) => items.iter().try_for_each(|item| self.index(item, around, depth + 1)),
+            Value::Array(items) => {
+                items.iter().try_for_each(|item| self.index(item, around, depth + 1))
+            }
             Value::Object(keywords) => {
                 let mut inner = around.to_vec();
                 for name in ["$id", "id"] {
@@ -59,7 +66,10 @@ impl<'s> References<'s> {
                             self.anchors.entry(id[1..].to_owned()).or_default().push(value);
                         }
                         Some(id) => {
-                            self.resources.entry(last_segment(id).to_owned()).or_default().push(value);
+                            self.resources
+                                .entry(last_segment(id).to_owned())
+                                .or_default()
+                                .push(value);
                             inner.push(value);
                         }
                         None => {}
@@ -138,7 +148,8 @@ impl<'s> References<'s> {
         if branches.len() < TAGGED_BRANCHES {
             return false;
         }
-        let tags: Vec<HashMap<&str, &str>> = branches.iter().map(|branch| self.tags(branch, TAG_STEPS)).collect();
+        let tags: Vec<HashMap<&str, &str>> =
+            branches.iter().map(|branch| self.tags(branch, TAG_STEPS)).collect();
         let Some((first, others)) = tags.split_first() else { return false };
         first.keys().any(|field| {
             let mut values = HashSet::from([first[field]]);
@@ -159,10 +170,11 @@ impl<'s> References<'s> {
         for field in required.into_iter().flatten().filter_map(Value::as_str) {
             let schema = branch.get("properties").and_then(|properties| properties.get(field));
             let options = schema.and_then(|schema| schema.get("enum")).and_then(Value::as_array);
-            let value = match (schema.and_then(|schema| schema.get("const")), options.map(Vec::as_slice)) {
-                (Some(Value::String(value)), _) | (None, Some([Value::String(value)])) => value,
-                _ => continue,
-            };
+            let value =
+                match (schema.and_then(|schema| schema.get("const")), options.map(Vec::as_slice)) {
+                    (Some(Value::String(value)), _) | (None, Some([Value::String(value)])) => value,
+                    _ => continue,
+                };
             tags.insert(field, value.as_str());
         }
         tags
@@ -182,7 +194,11 @@ pub fn decoded(fragment: &str) -> Option<String> {
     let mut bytes = pieces.next()?.as_bytes().to_vec();
     for piece in pieces {
         let (hex, rest) = (piece.get(..2)?, piece.get(2..)?);
-        bytes.push(u8::from_str_radix(hex, 16).ok().filter(|_| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))?);
+        bytes.push(
+            u8::from_str_radix(hex, 16)
+                .ok()
+                .filter(|_| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))?,
+        );
         bytes.extend_from_slice(rest.as_bytes());
     }
     String::from_utf8(bytes).ok()

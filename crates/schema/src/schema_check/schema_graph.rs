@@ -90,7 +90,9 @@ impl Edge {
 
     fn within(&self) -> Option<SchemaNodeId> {
         match self {
-            Self::Field(_, part) | Self::FieldsLike(_, part) | Self::OtherFields(part) => Some(*part),
+            Self::Field(_, part) | Self::FieldsLike(_, part) | Self::OtherFields(part) => {
+                Some(*part)
+            }
             Self::FieldNames(part) | Self::Item(_, part) | Self::Items(_, part) => Some(*part),
             _ => None,
         }
@@ -137,12 +139,18 @@ impl SchemaGraph {
         if total > MOST_UNFOLDED {
             return Err(LimitError::Unfolded);
         }
-        self.flat_steps = self.expanded_steps(0, 0, &mut vec![ExpandedSteps::Unknown; self.parts.len()]);
+        self.flat_steps =
+            self.expanded_steps(0, 0, &mut vec![ExpandedSteps::Unknown; self.parts.len()]);
         Ok(())
     }
 
     /// Measures a node together with all schemas that apply to the same value.
-    fn in_place(&self, id: SchemaNodeId, depth: usize, sizes: &mut [PartSize]) -> Result<InPlaceSize, LimitError> {
+    fn in_place(
+        &self,
+        id: SchemaNodeId,
+        depth: usize,
+        sizes: &mut [PartSize],
+    ) -> Result<InPlaceSize, LimitError> {
         match sizes[id] {
             PartSize::Known(size) => return Ok(size),
             PartSize::Open => return Err(LimitError::EndlessReference),
@@ -150,7 +158,8 @@ impl SchemaGraph {
             PartSize::Unknown => sizes[id] = PartSize::Open,
         }
         let part = &self.parts[id];
-        let mut size = InPlaceSize { parts: 1, height: 0, steps: part.steps.saturating_add(part.text_steps) };
+        let mut size =
+            InPlaceSize { parts: 1, height: 0, steps: part.steps.saturating_add(part.text_steps) };
         for inner in part.edges.iter().flat_map(Edge::in_place) {
             let inner = self.in_place(*inner, depth + 1, sizes)?;
             size.parts = size.parts.saturating_add(inner.parts);
@@ -163,7 +172,12 @@ impl SchemaGraph {
 
     /// Returns the steps for one value by a node and all schemas that it applies, or `None` for a
     /// recursive schema.
-    fn expanded_steps(&self, id: SchemaNodeId, depth: usize, known: &mut [ExpandedSteps]) -> Option<u64> {
+    fn expanded_steps(
+        &self,
+        id: SchemaNodeId,
+        depth: usize,
+        known: &mut [ExpandedSteps],
+    ) -> Option<u64> {
         match known[id] {
             ExpandedSteps::Known(steps) => return Some(steps),
             ExpandedSteps::Open => return None,
@@ -241,23 +255,30 @@ impl<'s> GraphBuilder<'s> {
         for (keyword, value) in keywords {
             part.steps = part.steps.saturating_add(1);
             match keyword.as_str() {
-                "$ref" | "$dynamicRef" | "$recursiveRef" => self.reference(&mut part, schema, keyword, value)?,
+                "$ref" | "$dynamicRef" | "$recursiveRef" => {
+                    self.reference(&mut part, schema, keyword, value)?;
+                }
                 "allOf" => {
                     let all = self.ids(value);
                     part.edges.extend(all.into_iter().map(Edge::Same));
                 }
                 "anyOf" | "oneOf" => {
-                    let is_tagged = self.references.are_tagged(value.as_array().map_or(&[], Vec::as_slice));
+                    let is_tagged =
+                        self.references.are_tagged(value.as_array().map_or(&[], Vec::as_slice));
                     part.edges.push(Edge::Branches { parts: self.ids(value), is_tagged });
                 }
-                "not" | "if" => part.edges.push(Edge::Branches { parts: vec![self.id(value)], is_tagged: false }),
+                "not" | "if" => part
+                    .edges
+                    .push(Edge::Branches { parts: vec![self.id(value)], is_tagged: false }),
                 "then" => {
                     let both = [Some(value), keywords.get("else")];
                     let both = both.into_iter().flatten().map(|schema| self.id(schema)).collect();
                     part.edges.push(Edge::Choice(both));
                 }
                 // With `then`, the arm above has already added both.
-                "else" if !keywords.contains_key("then") => part.edges.push(Edge::Choice(vec![self.id(value)])),
+                "else" if !keywords.contains_key("then") => {
+                    part.edges.push(Edge::Choice(vec![self.id(value)]));
+                }
                 _ => {
                     self.fields(&mut part, keyword, value)?;
                     self.items(&mut part, keywords, keyword, value);
@@ -275,7 +296,9 @@ impl<'s> GraphBuilder<'s> {
         keyword: &str,
         value: &Value,
     ) -> Result<(), LimitError> {
-        let Some(reference) = value.as_str().filter(|reference| !reference.is_empty()) else { return Ok(()) };
+        let Some(reference) = value.as_str().filter(|reference| !reference.is_empty()) else {
+            return Ok(());
+        };
         if References::is_meta_schema(reference) {
             part.deep_steps = part.deep_steps.saturating_add(META_SCHEMA_STEPS);
             return Ok(());
@@ -294,7 +317,12 @@ impl<'s> GraphBuilder<'s> {
         Ok(())
     }
 
-    fn fields(&mut self, part: &mut Part, keyword: &str, value: &'s Value) -> Result<(), LimitError> {
+    fn fields(
+        &mut self,
+        part: &mut Part,
+        keyword: &str,
+        value: &'s Value,
+    ) -> Result<(), LimitError> {
         let named = |value: &'s Value| value.as_object().into_iter().flatten();
         match keyword {
             "properties" => {
@@ -327,16 +355,25 @@ impl<'s> GraphBuilder<'s> {
         Ok(())
     }
 
-    fn items(&mut self, part: &mut Part, keywords: &Map<String, Value>, keyword: &str, value: &'s Value) {
-        let first = |keyword: &str| keywords.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
+    fn items(
+        &mut self,
+        part: &mut Part,
+        keywords: &Map<String, Value>,
+        keyword: &str,
+        value: &'s Value,
+    ) {
+        let first =
+            |keyword: &str| keywords.get(keyword).and_then(Value::as_array).map_or(0, Vec::len);
         match keyword {
             "prefixItems" => {
                 let all = self.ids(value);
-                part.edges.extend(all.into_iter().enumerate().map(|(at, part)| Edge::Item(at, part)));
+                part.edges
+                    .extend(all.into_iter().enumerate().map(|(at, part)| Edge::Item(at, part)));
             }
             "items" if value.is_array() => {
                 let all = self.ids(value);
-                part.edges.extend(all.into_iter().enumerate().map(|(at, part)| Edge::Item(at, part)));
+                part.edges
+                    .extend(all.into_iter().enumerate().map(|(at, part)| Edge::Item(at, part)));
             }
             "items" => part.edges.push(Edge::Items(first("prefixItems"), self.id(value))),
             "additionalItems" => part.edges.push(Edge::Items(first("items"), self.id(value))),
@@ -350,7 +387,12 @@ impl<'s> GraphBuilder<'s> {
         }
     }
 
-    fn assertion(&mut self, part: &mut Part, keyword: &str, value: &Value) -> Result<(), LimitError> {
+    fn assertion(
+        &mut self,
+        part: &mut Part,
+        keyword: &str,
+        value: &Value,
+    ) -> Result<(), LimitError> {
         let (steps, text) = match keyword {
             "enum" | "const" => (values(value), 1),
             "properties" | "patternProperties" | "required" | "dependentRequired" => {

@@ -71,19 +71,33 @@ impl<'s> UncheckedParts<'s> {
     }
 
     /// Returns the value of a keyword, or `None` if the keyword is removed.
-    fn keyword(&mut self, schema: &'s Value, keyword: &str, value: &'s Value, at: &str, depth: usize) -> Option<Value> {
+    fn keyword(
+        &mut self,
+        schema: &'s Value,
+        keyword: &str,
+        value: &'s Value,
+        at: &str,
+        depth: usize,
+    ) -> Option<Value> {
         match value {
-            Value::String(pattern) if keyword == "pattern" => self.is_readable(pattern, at).then(|| value.clone()),
+            Value::String(pattern) if keyword == "pattern" => {
+                self.is_readable(pattern, at).then(|| value.clone())
+            }
             Value::String(to) if keyword == "$ref" || keyword == "$dynamicRef" => {
                 let leads = References::is_meta_schema(to)
                     || to.is_empty()
                     || self.references.targets(schema, to, keyword != "$ref").is_ok();
                 if !leads {
-                    self.unchecked.push(format!("`{at}`: `{}` leads to no schema within the schema", head(to, SHOWN)));
+                    self.unchecked.push(format!(
+                        "`{at}`: `{}` leads to no schema within the schema",
+                        head(to, SHOWN)
+                    ));
                 }
                 leads.then(|| value.clone())
             }
-            Value::Object(named) if BY_NAME.contains(&keyword) || keyword == "patternProperties" => {
+            Value::Object(named)
+                if BY_NAME.contains(&keyword) || keyword == "patternProperties" =>
+            {
                 let mut kept = Map::new();
                 for (name, value) in named {
                     let place = format!("{at}/{name}");
@@ -100,7 +114,8 @@ impl<'s> UncheckedParts<'s> {
                 let kept = self.without(value, at, depth + 1);
                 // A reference may lead to a schema from which a part was removed, so it is treated
                 // like a removed part.
-                let is_removed = INVERTING.contains(&keyword) && (self.unchecked.len() > before || refers(value, 0));
+                let is_removed = INVERTING.contains(&keyword)
+                    && (self.unchecked.len() > before || refers(value, 0));
                 (!is_removed).then_some(kept)
             }
         }
@@ -167,9 +182,17 @@ mod tests {
         });
         assert!(SchemaCheck::new(&schema).is_err());
         let (check, unchecked) = tolerant(&schema);
-        assert!(unchecked[0].starts_with("`/properties/to/pattern`: ") && unchecked.len() == 1, "{unchecked:?}");
+        assert!(
+            unchecked[0].starts_with("`/properties/to/pattern`: ") && unchecked.len() == 1,
+            "{unchecked:?}"
+        );
         check.check(&json!({"to": "noreply@x", "pattern": 3})).unwrap();
-        for wrong in [json!({"to": 3}), json!({"to": "x".repeat(30)}), json!({"to": "a", "pattern": "a"}), json!({})] {
+        for wrong in [
+            json!({"to": 3}),
+            json!({"to": "x".repeat(30)}),
+            json!({"to": "a", "pattern": "a"}),
+            json!({}),
+        ] {
             assert!(check.check(&wrong).is_err(), "{wrong}");
         }
         let whole = json!({"type": "object", "properties": {"to": {"pattern": "^a$"}}});
@@ -186,11 +209,17 @@ mod tests {
             (json!({"oneOf": [unreadable, {"type": "string", "maxLength": 4}]}), json!("abc")),
             (json!({"if": unreadable, "then": {"maxLength": 2}}), json!("noreply@x")),
             (json!({"contains": unreadable, "maxContains": 1}), json!(["a@b", "c"])),
-            (json!({"patternProperties": {LOOKAHEAD: {}}, "additionalProperties": false}), json!({"a@b": 1})),
+            (
+                json!({"patternProperties": {LOOKAHEAD: {}}, "additionalProperties": false}),
+                json!({"a@b": 1}),
+            ),
             (json!({"not": {"$ref": "#/$defs/a"}, "$defs": {"a": unreadable}}), json!("noreply@x")),
             (json!({"$ref": "#/nowhere", "unevaluatedProperties": false}), json!({"a": 1})),
             (json!({"$ref": "https://example.com/schema.json"}), json!(1)),
-            (json!({"enum": [{"pattern": LOOKAHEAD}], "pattern": LOOKAHEAD}), json!({"pattern": LOOKAHEAD})),
+            (
+                json!({"enum": [{"pattern": LOOKAHEAD}], "pattern": LOOKAHEAD}),
+                json!({"pattern": LOOKAHEAD}),
+            ),
         ] {
             let (check, unchecked) = tolerant(&schema);
             assert!(!unchecked.is_empty(), "{schema}");

@@ -18,7 +18,9 @@ pub fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
             Some((name, or_else)) => (name, Some(or_else.to_owned())),
             None => (name, None),
         };
-        let value = variable(name).or(or_else).ok_or_else(|| format!("the variable `{name}` is not set"))?;
+        let value = variable(name)
+            .or(or_else)
+            .ok_or_else(|| format!("the variable `{name}` is not set"))?;
         out.push_str(before);
         out.push_str(&value);
         rest = after;
@@ -30,7 +32,9 @@ pub fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
 /// Returns the names of the variables in a string, in order.
 pub fn names_in(text: &str) -> impl Iterator<Item = &str> {
     let after = text.split("${").skip(1);
-    after.filter_map(|part| part.split_once('}')).map(|(name, _)| name.split(":-").next().unwrap_or(name))
+    after
+        .filter_map(|part| part.split_once('}'))
+        .map(|(name, _)| name.split(":-").next().unwrap_or(name))
 }
 
 #[cfg(test)]

@@ -78,7 +78,8 @@ impl Misread {
 
     /// Returns the message with the number of the line in `text`.
     pub fn in_line(self, text: &str) -> String {
-        let line = text.as_bytes().iter().take(self.at.start).filter(|byte| **byte == b'\n').count() + 1;
+        let line =
+            text.as_bytes().iter().take(self.at.start).filter(|byte| **byte == b'\n').count() + 1;
         format!("line {line}: {}", self.message)
     }
 }
@@ -103,7 +104,10 @@ impl Tree {
         let one = |at: Range<usize>, message: String| Err(vec![Misread { at, message }]);
         if text.len() > MOST_BYTES {
             let size = text.len();
-            return one(0..0, format!("the document has {size} bytes, and at most {MOST_BYTES} are read"));
+            return one(
+                0..0,
+                format!("the document has {size} bytes, and at most {MOST_BYTES} are read"),
+            );
         }
         // The YAML parser refuses surrogate pairs, which are valid in JSON.
         let json = surrogates_as_yaml(text);
@@ -166,7 +170,9 @@ impl Tree {
     fn within(&self) -> Vec<(Option<&Field>, &Tree)> {
         match &self.datum {
             Datum::List(items) => items.iter().map(|item| (None, item)).collect(),
-            Datum::Object(fields) => fields.iter().map(|field| (Some(field), &field.value)).collect(),
+            Datum::Object(fields) => {
+                fields.iter().map(|field| (Some(field), &field.value)).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -206,9 +212,9 @@ impl Tree {
             Datum::Number(number) => Value::Number(number.clone()),
             Datum::Text(text) => Value::String(text.clone()),
             Datum::List(items) => Value::Array(items.iter().map(Self::to_json).collect()),
-            Datum::Object(fields) => {
-                Value::Object(Map::from_iter(fields.iter().map(|field| (field.name.clone(), field.value.to_json()))))
-            }
+            Datum::Object(fields) => Value::Object(Map::from_iter(
+                fields.iter().map(|field| (field.name.clone(), field.value.to_json())),
+            )),
         }
     }
 }
@@ -226,7 +232,8 @@ fn surrogates_as_yaml(text: &str) -> Option<(String, Vec<usize>)> {
         let digits: String = letters.get(at..at + 6)?.iter().collect();
         u32::from_str_radix(digits.strip_prefix("\\u")?, 16).ok()
     };
-    let (mut out, mut moved, mut at, mut written) = (String::with_capacity(text.len()), Vec::new(), 0, 0);
+    let (mut out, mut moved, mut at, mut written) =
+        (String::with_capacity(text.len()), Vec::new(), 0, 0);
     while let Some(letter) = letters.get(at) {
         let pair = (*letter == '\\').then(|| unit(at).zip(unit(at + 6))).flatten();
         match pair {
@@ -306,7 +313,8 @@ impl<'t> Reader<'t> {
     }
 
     fn not_yaml(&self, error: &ScanError) -> Misread {
-        let (at, problem) = not_yaml::sentence(self.text, self.places.byte(error.marker().index()), error.info());
+        let (at, problem) =
+            not_yaml::sentence(self.text, self.places.byte(error.marker().index()), error.info());
         Misread::new(at, problem)
     }
 
@@ -329,7 +337,8 @@ impl<'t> Reader<'t> {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(()),
                 (Event::DocumentStart(_), span) => {
-                    let problem = "a second document begins here; give each document a file of its own";
+                    let problem =
+                        "a second document begins here; give each document a file of its own";
                     return Err(Misread::new(self.places.range(span), problem));
                 }
                 _ => {}
@@ -340,21 +349,31 @@ impl<'t> Reader<'t> {
     fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Tree, Misread> {
         let at = self.places.range(span);
         if depth > MOST_DEPTH {
-            return Err(Misread::new(at, format!("values stand in each other more than {MOST_DEPTH} deep here")));
+            return Err(Misread::new(
+                at,
+                format!("values stand in each other more than {MOST_DEPTH} deep here"),
+            ));
         }
         let before = self.size;
         let text = if let Event::Scalar(text, ..) = &event { text.len() } else { 0 };
         self.size.add(Size { values: 1, text }, &at)?;
         let (anchor, tag) = match &event {
             Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),
-            Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag.is_some()),
+            Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => {
+                (*anchor, tag.is_some())
+            }
             _ => (0, false),
         };
         if tag {
-            self.problems.push(Misread::new(at.clone(), "tags such as `!!str` are not read; write the value alone"));
+            self.problems.push(Misread::new(
+                at.clone(),
+                "tags such as `!!str` are not read; write the value alone",
+            ));
         }
         let tree = match event {
-            Event::Scalar(text, ScalarStyle::Plain, ..) => Tree { datum: self.plain(&text, &at), at },
+            Event::Scalar(text, ScalarStyle::Plain, ..) => {
+                Tree { datum: self.plain(&text, &at), at }
+            }
             Event::Scalar(text, ..) => Tree { datum: Datum::Text(text.into_owned()), at },
             Event::SequenceStart(..) => self.list(at, depth)?,
             Event::MappingStart(..) => self.object(at, depth)?,
@@ -364,7 +383,12 @@ impl<'t> Reader<'t> {
                     // Errors in a repeated value are already reported at the anchor.
                     return Ok(anchored.tree.clone());
                 }
-                None => return Err(Misread::new(at, "this stands for a value that is not complete here")),
+                None => {
+                    return Err(Misread::new(
+                        at,
+                        "this stands for a value that is not complete here",
+                    ));
+                }
             },
             _ => return Err(Misread::new(at, "a value is expected here")),
         };
@@ -413,7 +437,8 @@ impl<'t> Reader<'t> {
                 Datum::Number(number) => number.to_string(),
                 Datum::Bool(value) => value.to_string(),
                 Datum::Null | Datum::List(_) | Datum::Object(_) => {
-                    let problem = format!("the name of a field is a text, and this is {}", key.what());
+                    let problem =
+                        format!("the name of a field is a text, and this is {}", key.what());
                     self.problems.push(Misread::new(key.at, problem));
                     continue;
                 }
@@ -436,7 +461,8 @@ impl<'t> Reader<'t> {
             _ => {}
         }
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-        let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_digits =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         // The core schema has decimal, hexadecimal and octal integers. Only decimal ones may have a
         // sign.
         let whole = if is_digits(unsigned) {
@@ -458,11 +484,14 @@ impl<'t> Reader<'t> {
             return number.map_or_else(|| self.report_invalid_number(text, at), Datum::Number);
         }
         match unsigned {
-            ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return self.report_invalid_number(text, at),
+            ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => {
+                return self.report_invalid_number(text, at);
+            }
             _ if is_decimal(unsigned) => {}
             _ => return Datum::Text(text.to_owned()),
         }
-        let number = text.strip_prefix('+').unwrap_or(text).parse::<f64>().ok().and_then(Number::from_f64);
+        let number =
+            text.strip_prefix('+').unwrap_or(text).parse::<f64>().ok().and_then(Number::from_f64);
         number.map_or_else(|| self.report_invalid_number(text, at), Datum::Number)
     }
 

@@ -31,7 +31,9 @@ pub(super) fn sentence(text: &str, at: usize, said: &str) -> (Range<usize>, Stri
 /// Returns the error of a string that is probably meant as JSON.
 fn json_error(text: &str) -> Option<(Range<usize>, String)> {
     let within = text.trim_start().strip_prefix(['{', '['])?.trim_start();
-    let error = serde_json::from_str::<IgnoredAny>(text).err().filter(|_| within.starts_with(['"', '{', '[']))?;
+    let error = serde_json::from_str::<IgnoredAny>(text)
+        .err()
+        .filter(|_| within.starts_with(['"', '{', '[']))?;
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     let at = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
     let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -42,9 +44,11 @@ fn json_error(text: &str) -> Option<(Range<usize>, String)> {
 
 /// Returns the name of an anchor or an alias at the start of a string.
 fn anchor(text: &str) -> &str {
-    text.split(|letter: char| letter.is_whitespace() || matches!(letter, ',' | '[' | ']' | '{' | '}'))
-        .next()
-        .unwrap_or_default()
+    text.split(|letter: char| {
+        letter.is_whitespace() || matches!(letter, ',' | '[' | ']' | '{' | '}')
+    })
+    .next()
+    .unwrap_or_default()
 }
 
 /// Finds a field name without a `:` on the line before a position.
@@ -52,9 +56,11 @@ fn name_without_colon(text: &str, at: usize) -> Option<(Range<usize>, String)> {
     let before = text[..at].trim_end();
     let begin = before.rfind('\n').map_or(0, |line| line + 1);
     let name = before[begin..].trim_start_matches([' ', '-']);
-    let is_name = !name.is_empty() && !name.contains([':', '#', '"', '\'', '{', '}', '[', ']', '|', '>']);
+    let is_name =
+        !name.is_empty() && !name.contains([':', '#', '"', '\'', '{', '}', '[', ']', '|', '>']);
     let start = before.len() - name.len();
-    is_name.then(|| (start..before.len(), format!("expected `:` after `{}`", head(name, MOST_SHOWN))))
+    is_name
+        .then(|| (start..before.len(), format!("expected `:` after `{}`", head(name, MOST_SHOWN))))
 }
 
 /// Finds an escape that YAML does not know, in the double-quoted text at a position.
@@ -82,7 +88,9 @@ fn unknown_escape(text: &str, at: usize, said: &str) -> Option<(Range<usize>, St
             }
             _ => continue,
         };
-        let is_number = text[begin + 2..].chars().take(digits).filter(char::is_ascii_hexdigit).count() == digits;
+        let is_number =
+            text[begin + 2..].chars().take(digits).filter(char::is_ascii_hexdigit).count()
+                == digits;
         if !is_unknown && !is_number {
             let problem = format!(
                 "`\\{escaped}` needs {digits} hexadecimal digits in double quotes; use single quotes or `\\\\{escaped}`"
@@ -99,7 +107,8 @@ fn text_behind_bracket(text: &str, begin: usize, at: usize) -> Option<(Range<usi
     if rest.is_empty() || rest.starts_with(['\n', '\r', ',', '}', ']', ':', '#']) {
         return None;
     }
-    let (open, close) = [('{', '}'), ('[', ']')].into_iter().find(|(_, close)| before.ends_with(*close))?;
+    let (open, close) =
+        [('{', '}'), ('[', ']')].into_iter().find(|(_, close)| before.ends_with(*close))?;
     let mut depth = 0_usize;
     for (place, letter) in before.char_indices().rev() {
         if letter == close {
@@ -107,7 +116,9 @@ fn text_behind_bracket(text: &str, begin: usize, at: usize) -> Option<(Range<usi
         } else if letter == open {
             depth = depth.saturating_sub(1);
             if depth == 0 {
-                let problem = format!("the text continues behind `{close}`; quote a text that begins with `{open}`");
+                let problem = format!(
+                    "the text continues behind `{close}`; quote a text that begins with `{open}`"
+                );
                 return Some((begin + place..begin + before.len(), problem));
             }
         }
@@ -122,29 +133,52 @@ fn yaml_error(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String
     // A string may continue on the next line, where the tab is.
     let tab = line[..indent].find('\t').map(|tab| begin + tab).or_else(|| {
         let tab = at + text[at..].find('\t').filter(|_| said.contains("tab"))?;
-        text[begin..tab].rsplit('\n').next().is_some_and(|before| before.trim().is_empty()).then_some(tab)
+        text[begin..tab]
+            .rsplit('\n')
+            .next()
+            .is_some_and(|before| before.trim().is_empty())
+            .then_some(tab)
     });
     if let Some(tab) = tab {
-        let problem = "this line is indented with a tab, and YAML is indented with spaces; write spaces";
+        let problem =
+            "this line is indented with a tab, and YAML is indented with spaces; write spaces";
         return Some((tab..tab + 1, problem.to_owned()));
     }
     let (before, rest) = (&text[begin..at], &text[at..]);
     let written = said.contains("simple key").then(|| name_without_colon(text, at)).flatten();
-    let written =
-        written.or_else(|| if said.contains("quoted scalar") { unknown_escape(text, at, said) } else { None });
-    let written =
-        written.or_else(|| if said.contains("find expected") { text_behind_bracket(text, begin, at) } else { None });
+    let written = written.or_else(|| {
+        if said.contains("quoted scalar") { unknown_escape(text, at, said) } else { None }
+    });
+    let written = written.or_else(|| {
+        if said.contains("find expected") { text_behind_bracket(text, begin, at) } else { None }
+    });
     if written.is_some() {
         return written;
     }
-    if let Some(alias) = rest.strip_prefix('*').filter(|_| said.contains("unknown anchor")).map(anchor) {
-        let near = nearest(alias, text[..at].split('&').skip(1).map(anchor).filter(|name| !name.is_empty()));
-        let hint = if near.is_some() { did_you_mean(near) } else { "; put a text in quotes".to_owned() };
-        return Some((at..at + 1 + alias.len(), format!("no value above has the anchor `&{alias}`{hint}")));
+    if let Some(alias) =
+        rest.strip_prefix('*').filter(|_| said.contains("unknown anchor")).map(anchor)
+    {
+        let near = nearest(
+            alias,
+            text[..at].split('&').skip(1).map(anchor).filter(|name| !name.is_empty()),
+        );
+        let hint =
+            if near.is_some() { did_you_mean(near) } else { "; put a text in quotes".to_owned() };
+        return Some((
+            at..at + 1 + alias.len(),
+            format!("no value above has the anchor `&{alias}`{hint}"),
+        ));
     }
-    let tab = if before.ends_with('\t') { Some(at - 1) } else { rest.starts_with(":\t").then_some(at + 1) };
+    let tab = if before.ends_with('\t') {
+        Some(at - 1)
+    } else {
+        rest.starts_with(":\t").then_some(at + 1)
+    };
     if let Some(tab) = tab {
-        return Some((tab..tab + 1, "a tab stands here, where YAML has a space; write a space".to_owned()));
+        return Some((
+            tab..tab + 1,
+            "a tab stands here, where YAML has a space; write a space".to_owned(),
+        ));
     }
     if rest.starts_with(':') {
         let problem = match before.contains(": ") {
@@ -162,11 +196,16 @@ fn yaml_error(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String
     if said.contains("quoted scalar") {
         return Some((
             at..at,
-            "a text in quotes begins here and does not end; close it with the same quote".to_owned(),
+            "a text in quotes begins here and does not end; close it with the same quote"
+                .to_owned(),
         ));
     }
     let is_block = said.contains("block") || said.contains("indent") || said.contains("simple key");
-    if is_block && matches!(before.trim_start(), "" | "- ") && !rest.is_empty() && indent < line.len() {
+    if is_block
+        && matches!(before.trim_start(), "" | "- ")
+        && !rest.is_empty()
+        && indent < line.len()
+    {
         let problem = format!(
             "this line does not belong to the list or the object above it, since it is indented by {indent} spaces or is not \
              of its kind; indent it like their other lines"

@@ -15,7 +15,9 @@ pub(super) fn large_whole(text: &str) -> Option<Number> {
 /// Returns true if a string is a number with a fraction or an exponent.
 pub(super) fn is_decimal(text: &str) -> bool {
     let (base, exponent) = match text.split_once(['e', 'E']) {
-        Some((base, exponent)) => (base, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),
+        Some((base, exponent)) => {
+            (base, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
+        }
         None => (text, None),
     };
     let (whole, part) = base.split_once('.').unwrap_or((base, ""));
@@ -42,6 +44,9 @@ mod tests {
         ] {
             assert_eq!(large_whole(text).and_then(|number| number.as_f64()), number, "{text}");
         }
-        assert!(large_whole(&"9".repeat(400)).is_none(), "JSON has no number beyond its largest one");
+        assert!(
+            large_whole(&"9".repeat(400)).is_none(),
+            "JSON has no number beyond its largest one"
+        );
     }
 }

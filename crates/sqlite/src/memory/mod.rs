@@ -117,7 +117,10 @@ impl SqliteMemory {
     /// `locked`, `damaged` or `io`.
     pub async fn delete_before(&self, time: Timestamp) -> Result<u64, StoreError> {
         let app = Arc::clone(&self.app);
-        self.write(move |tables| remove(tables, "app = ?1 AND time < ?2", params![app, millis(time)])).await
+        self.write(move |tables| {
+            remove(tables, "app = ?1 AND time < ?2", params![app, millis(time)])
+        })
+        .await
     }
 
     async fn write<T: Send + 'static>(
@@ -128,7 +131,8 @@ impl SqliteMemory {
         blocking(move || {
             let mut connection = file.connection.lock().unwrap_or_else(PoisonError::into_inner);
             let done = (|| {
-                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                let transaction =
+                    connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
                 let done = act(&transaction)?;
                 transaction.commit()?;
                 Ok(done)
@@ -171,7 +175,9 @@ impl File {
         {
             // One transaction for the check and the creation: another process may be creating the
             // tables.
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
+            let transaction = connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(sql)?;
             if self.is_empty(&transaction)? {
                 transaction.execute_batch(include_str!("schema.sql")).map_err(sql)?;
                 transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(sql)?;
@@ -205,10 +211,13 @@ impl File {
     /// Returns an error if the file is not a memory file, or if a newer release wrote it.
     fn is_empty(&self, connection: &Connection) -> Result<bool, StoreError> {
         let sql = |error| self.errors.sql(error);
-        let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(sql);
+        let number = |pragma| {
+            connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(sql)
+        };
         let (id, version) = (number("application_id")?, number("user_version")?);
-        let tables: i64 =
-            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
+        let tables: i64 = connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .map_err(sql)?;
         match (id, version) {
             (APPLICATION_ID, VERSION) => Ok(false),
             (APPLICATION_ID, version) => Err(self.errors.newer_or_damaged(version, VERSION, "the table layout")),
@@ -233,7 +242,9 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(error) => Err(StoreError::new(StoreErrorKind::Io, format!("the memory was not asked: {error}"))),
+        Err(error) => {
+            Err(StoreError::new(StoreErrorKind::Io, format!("the memory was not asked: {error}")))
+        }
     }
 }
 
@@ -249,7 +260,11 @@ fn owner(app: &str, user: &str) -> String {
 }
 
 /// Removes the entries that match a condition, and their words in the index.
-fn remove(tables: &Connection, condition: &str, of: &[&dyn rusqlite::ToSql]) -> Result<u64, Failed> {
+fn remove(
+    tables: &Connection,
+    condition: &str,
+    of: &[&dyn rusqlite::ToSql],
+) -> Result<u64, Failed> {
     let rows = format!("SELECT number FROM memories WHERE {condition}");
     tables.execute(&format!("DELETE FROM memory_words WHERE rowid IN ({rows})"), of)?;
     Ok(tables.execute(&format!("DELETE FROM memories WHERE {condition}"), of)? as u64)
@@ -257,8 +272,9 @@ fn remove(tables: &Connection, condition: &str, of: &[&dyn rusqlite::ToSql]) -> 
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<MemoryEntry> {
     let tags: String = row.get("tags")?;
-    let tags = serde_json::from_str(&tags)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into()))?;
+    let tags = serde_json::from_str(&tags).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
+    })?;
     let id: String = row.get("id")?;
     let time = Timestamp::from_millis(row.get::<_, i64>("time")?.try_into().unwrap_or_default());
     let mut entry = MemoryEntry::new(id, row.get::<_, String>("text")?, time);
@@ -305,7 +321,11 @@ impl Memory for SqliteMemory {
         .await
     }
 
-    async fn search(&self, user: &str, query: &MemoryQuery) -> Result<Vec<MemoryEntry>, StoreError> {
+    async fn search(
+        &self,
+        user: &str,
+        query: &MemoryQuery,
+    ) -> Result<Vec<MemoryEntry>, StoreError> {
         let (app, user, query) = (Arc::clone(&self.app), user.to_owned(), query.clone());
         let file = Arc::clone(&self.file);
         blocking(move || {
@@ -345,9 +365,11 @@ impl Memory for SqliteMemory {
 
     async fn delete(&self, user: &str, id: &str) -> Result<bool, StoreError> {
         let (app, user, id) = (Arc::clone(&self.app), user.to_owned(), id.to_owned());
-        self.write(move |tables| remove(tables, "app = ?1 AND user = ?2 AND id = ?3", params![app, user, id]))
-            .await
-            .map(|removed| removed > 0)
+        self.write(move |tables| {
+            remove(tables, "app = ?1 AND user = ?2 AND id = ?3", params![app, user, id])
+        })
+        .await
+        .map(|removed| removed > 0)
     }
 
     async fn delete_user(&self, user: &str) -> Result<u64, StoreError> {

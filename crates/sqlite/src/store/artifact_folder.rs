@@ -35,7 +35,9 @@ impl FileHash {
 /// Returns true if a string is the id of a writer, which is a file name in `new/`: the id of the
 /// process and a number.
 fn is_writer(text: &str) -> bool {
-    !text.is_empty() && text.len() < 100 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    !text.is_empty()
+        && text.len() < 100
+        && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 #[derive(Clone, Debug)]
@@ -96,11 +98,15 @@ impl ArtifactFolder {
         };
         let length = file.metadata().map_err(|error| failed(&path, "be read", error))?.len();
         if length != size {
-            return Ok(Found::Damaged(damaged(&format!("has {length} bytes in the place of {size}"))));
+            return Ok(Found::Damaged(damaged(&format!(
+                "has {length} bytes in the place of {size}"
+            ))));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
         // The file may grow while it is read.
-        file.take(size + 1).read_to_end(&mut bytes).map_err(|error| failed(&path, "be read", error))?;
+        file.take(size + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| failed(&path, "be read", error))?;
         match sha256(&bytes) == hash.as_str() {
             true => Ok(Found::Bytes(bytes)),
             false => Ok(Found::Damaged(damaged("is not as it was saved"))),
@@ -115,7 +121,8 @@ impl ArtifactFolder {
     /// Returns true if a file of this size exists. This only reads the folder entry and not the
     /// content.
     pub(super) fn has_entry(&self, hash: &FileHash, size: u64) -> bool {
-        fs::symlink_metadata(self.file(hash)).is_ok_and(|entry| entry.is_file() && entry.len() == size)
+        fs::symlink_metadata(self.file(hash))
+            .is_ok_and(|entry| entry.is_file() && entry.len() == size)
     }
 
     /// Returns true if any file or folder exists at the path of a hash.
@@ -124,7 +131,12 @@ impl ArtifactFolder {
     }
 
     /// Writes bytes to a new file that belongs to one writer, and waits until the disk has them.
-    pub(super) fn write(&self, writer: &str, hash: &FileHash, bytes: &[u8]) -> Result<NewFile, StoreError> {
+    pub(super) fn write(
+        &self,
+        writer: &str,
+        hash: &FileHash,
+        bytes: &[u8],
+    ) -> Result<NewFile, StoreError> {
         let new = self.path.join(NEW);
         let place = self.file(hash);
         for folder in [&*self.path, &new, place.parent().unwrap_or(&self.path)] {
@@ -143,12 +155,18 @@ impl ArtifactFolder {
 
     /// Renames a written file to its hash, and waits until the disk has the new name. Repeating the
     /// call changes nothing.
-    pub(super) fn keep(&self, file: &NewFile, hash: &FileHash, size: u64) -> Result<(), StoreError> {
+    pub(super) fn keep(
+        &self,
+        file: &NewFile,
+        hash: &FileHash,
+        size: u64,
+    ) -> Result<(), StoreError> {
         let place = self.file(hash);
         match fs::rename(&file.0, &place) {
             Ok(()) => {}
             // A retried transaction has already renamed the file.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.has_entry(hash, size) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.has_entry(hash, size) => {
+            }
             Err(error) => return Err(failed(&place, "be made", error)),
         }
         let folder = place.parent().unwrap_or(&self.path);
@@ -185,7 +203,11 @@ impl ArtifactFolder {
             if folder == NEW {
                 writers.extend(names(&path)?.into_iter().filter(|name| is_writer(name)));
             } else if folder.len() == 2 && is_folder(&path) {
-                hashes.extend(names(&path)?.iter().filter_map(|name| FileHash::parse(&format!("{folder}{name}"))));
+                hashes.extend(
+                    names(&path)?
+                        .iter()
+                        .filter_map(|name| FileHash::parse(&format!("{folder}{name}"))),
+                );
             }
         }
         Ok((hashes, writers))
@@ -214,7 +236,9 @@ fn failed(path: &Path, what: &str, error: io::Error) -> StoreError {
 
 fn remove(path: &Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path, "be removed", error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed(path, "be removed", error))
+        }
         _ => Ok(()),
     }
 }

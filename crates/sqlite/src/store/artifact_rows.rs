@@ -56,7 +56,8 @@ impl SqliteStore {
         bytes: Arc<[u8]>,
     ) -> Result<(), StoreError> {
         let (id, announced) = (run.clone(), hash.clone());
-        let writer = self.on_writer(move |tables| tables.announce_file(&id, epoch, &announced)).await?;
+        let writer =
+            self.on_writer(move |tables| tables.announce_file(&id, epoch, &announced)).await?;
         let kept = self.write_and_commit_file(run, epoch, &hash, &writer, bytes).await;
         if kept.is_err() {
             // The file may have been renamed before the transaction failed.
@@ -76,7 +77,8 @@ impl SqliteStore {
         let size = bytes.len() as u64;
         let mut may_be_there = true;
         loop {
-            let (bytes, hash, writer, look) = (Arc::clone(&bytes), hash.clone(), Arc::clone(writer), may_be_there);
+            let (bytes, hash, writer, look) =
+                (Arc::clone(&bytes), hash.clone(), Arc::clone(writer), may_be_there);
             // The file is written on a reading thread, so that the writer does not wait for the
             // disk.
             let (at, name) = (hash.clone(), Arc::clone(&writer));
@@ -90,7 +92,9 @@ impl SqliteStore {
                 })
                 .await?;
             let id = run.clone();
-            let kept = move |tables: &mut Tables| tables.keep_file(&id, epoch, &hash, &writer, size, &brought);
+            let kept = move |tables: &mut Tables| {
+                tables.keep_file(&id, epoch, &hash, &writer, size, &brought)
+            };
             if self.on_writer(kept).await? {
                 return Ok(());
             }
@@ -133,7 +137,8 @@ impl SqliteStore {
         let folder = ArtifactFolder::for_store(self.path());
         let (found, writers) = self.read_with(move |_, _| folder.list()).await?;
         let mut check = self.read_with(verify).await?;
-        check.removed = self.on_writer(move |tables| tables.remove_unknown(&found, &writers)).await?;
+        check.removed =
+            self.on_writer(move |tables| tables.remove_unknown(&found, &writers)).await?;
         Ok(check)
     }
 }
@@ -141,9 +146,13 @@ impl SqliteStore {
 fn verify(connection: &Connection, errors: &StoreErrors) -> Result<ArtifactCheck, StoreError> {
     let sql = |error| errors.sql(error);
     let folder = ArtifactFolder::for_store(errors.path());
-    let mut select = connection.prepare_cached("SELECT DISTINCT sha256, size FROM artifact_files").map_err(sql)?;
-    let files: Vec<(String, i64)> =
-        select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).and_then(Iterator::collect).map_err(sql)?;
+    let mut select = connection
+        .prepare_cached("SELECT DISTINCT sha256, size FROM artifact_files")
+        .map_err(sql)?;
+    let files: Vec<(String, i64)> = select
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .and_then(Iterator::collect)
+        .map_err(sql)?;
     let mut check = ArtifactCheck::default();
     for (hash, size) in files {
         let hash = hash_in(&hash, errors)?;
@@ -188,7 +197,8 @@ pub(super) fn artifact(
         .map_err(|error| errors.sql(error))?;
     match found {
         Some(bytes) if sha256(&bytes) != hash => {
-            Err(errors.damaged(format_args!("an artifact of the run `{run}` is not as it was saved")))
+            Err(errors
+                .damaged(format_args!("an artifact of the run `{run}` is not as it was saved")))
         }
         None => in_file(connection, errors, run, hash),
         found => Ok(found.map(Arc::from)),
@@ -205,7 +215,9 @@ fn in_file(
         let of_run = "SELECT size FROM artifact_files JOIN runs ON runs.key = artifact_files.run \
                       WHERE sha256 = ?2 AND runs.run_id = ?1";
         let select = connection.prepare_cached(of_run);
-        let size = select.and_then(|mut select| select.query_row([run.as_str(), hash], |row| row.get(0)).optional());
+        let size = select.and_then(|mut select| {
+            select.query_row([run.as_str(), hash], |row| row.get(0)).optional()
+        });
         size.map(|size| size.map(i64::unsigned_abs)).map_err(|error| errors.sql(error))
     };
     let Some(saved) = size()? else { return Ok(None) };
@@ -219,7 +231,13 @@ fn in_file(
 
 impl Tables {
     /// Stores bytes in the tables.
-    pub(super) fn put_artifact(&mut self, run: &RunId, epoch: Epoch, hash: &str, bytes: &[u8]) -> Result<(), Failed> {
+    pub(super) fn put_artifact(
+        &mut self,
+        run: &RunId,
+        epoch: Epoch,
+        hash: &str,
+        bytes: &[u8],
+    ) -> Result<(), Failed> {
         let key = self.writable_key(run, epoch)?;
         self.connection()
             .prepare_cached("INSERT INTO artifacts (run, sha256, bytes) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?
@@ -228,7 +246,12 @@ impl Tables {
     }
 
     /// Records that a writer is about to add a file. Returns the id of the writer.
-    fn announce_file(&mut self, run: &RunId, epoch: Epoch, hash: &FileHash) -> Result<Arc<str>, Failed> {
+    fn announce_file(
+        &mut self,
+        run: &RunId,
+        epoch: Epoch,
+        hash: &FileHash,
+    ) -> Result<Arc<str>, Failed> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         self.writable_key(run, epoch)?;
         let owner = self.owner()?;
@@ -274,7 +297,9 @@ impl Tables {
     fn mark_file_loose(&mut self, hash: &FileHash, writer: &str) -> Result<(), Failed> {
         self.delete_loose_row(hash.as_str(), writer)?;
         self.connection()
-            .prepare_cached("INSERT INTO loose_files (sha256, writer) VALUES (?1, '') ON CONFLICT DO NOTHING")?
+            .prepare_cached(
+                "INSERT INTO loose_files (sha256, writer) VALUES (?1, '') ON CONFLICT DO NOTHING",
+            )?
             .execute([hash.as_str()])?;
         Ok(())
     }
@@ -289,7 +314,10 @@ impl Tables {
                  ON CONFLICT DO NOTHING",
             )?
             .execute([key])?;
-        let removed = self.connection().prepare_cached("DELETE FROM artifact_files WHERE run = ?1")?.execute([key])?;
+        let removed = self
+            .connection()
+            .prepare_cached("DELETE FROM artifact_files WHERE run = ?1")?
+            .execute([key])?;
         // The files may only be removed after this transaction is committed.
         if removed > 0 {
             self.note_removed_files();
@@ -318,10 +346,14 @@ impl Tables {
                 Some(hash) if !is_referred_to(self.connection(), &hash)? => Some(hash),
                 _ => None,
             };
-            let removed = unused.map_or(Ok(()), |hash| folder.remove(&hash)).and_then(|()| folder.remove_new(&writer));
+            let removed = unused
+                .map_or(Ok(()), |hash| folder.remove(&hash))
+                .and_then(|()| folder.remove_new(&writer));
             match removed {
                 Ok(()) => self.delete_loose_row(&hash, &writer)?,
-                Err(error) => tracing::warn!(%error, "a file that no run has any more is left until later"),
+                Err(error) => {
+                    tracing::warn!(%error, "a file that no run has any more is left until later");
+                }
             }
         }
         Ok(())
@@ -330,10 +362,12 @@ impl Tables {
     /// Returns true if a writer belongs to a living process.
     fn is_writing(&mut self, writer: &str) -> Result<bool, Failed> {
         match writer.rsplit_once('-') {
-            Some((owner, _)) => match ProcessOwner::existing(self.errors().path()).filter(|own| own.id() == owner) {
-                Some(_) => Ok(true),
-                None => Ok(self.alive(owner)?.is_some()),
-            },
+            Some((owner, _)) => {
+                match ProcessOwner::existing(self.errors().path()).filter(|own| own.id() == owner) {
+                    Some(_) => Ok(true),
+                    None => Ok(self.alive(owner)?.is_some()),
+                }
+            }
             None => Ok(false),
         }
     }

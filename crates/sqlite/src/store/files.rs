@@ -23,7 +23,12 @@ impl OpenFiles {
     }
 
     fn all(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self(paths.into_iter().filter_map(|path| identity(&path).ok().map(|of| (path, of))).collect())
+        Self(
+            paths
+                .into_iter()
+                .filter_map(|path| identity(&path).ok().map(|of| (path, of)))
+                .collect(),
+        )
     }
 
     /// Returns the first file that is no longer at its path. Costs one metadata call per file.
@@ -51,7 +56,8 @@ fn identity(path: &Path) -> io::Result<Identity> {
 /// Returns true if a file has more than one path (a hard link).
 pub(super) fn has_other_path(path: &Path) -> bool {
     #[cfg(unix)]
-    return std::fs::metadata(path).is_ok_and(|file| std::os::unix::fs::MetadataExt::nlink(&file) > 1);
+    return std::fs::metadata(path)
+        .is_ok_and(|file| std::os::unix::fs::MetadataExt::nlink(&file) > 1);
     #[cfg(not(unix))]
     return false;
 }
@@ -64,10 +70,15 @@ pub(super) fn path_with_log(path: &Path) -> Option<PathBuf> {
     }
     let has_log = |path: &Path| ["-wal", "-journal"].iter().any(|end| beside(path, end).exists());
     let same = identity(path).ok()?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries =
-        std::fs::read_dir(folder).ok()?.flatten().filter(|entry| Some(&*entry.file_name()) != path.file_name());
-    let mut others = entries.map(|entry| entry.path()).filter(|other| identity(other).is_ok_and(|other| other == same));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .filter(|entry| Some(&*entry.file_name()) != path.file_name());
+    let mut others = entries
+        .map(|entry| entry.path())
+        .filter(|other| identity(other).is_ok_and(|other| other == same));
     others.find(|other| has_log(other))
 }
 

@@ -57,7 +57,9 @@ impl ListedKeys {
             _ => keys.select(filter, index, &statuses),
         }
         keys.sql.push_str(" ORDER BY created DESC, run_id DESC LIMIT ?");
-        keys.values.push(Value::Integer(filter.get_limit().map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1))));
+        keys.values.push(Value::Integer(
+            filter.get_limit().map_or(-1, |limit| i64::try_from(limit).unwrap_or(-1)),
+        ));
         keys
     }
 
@@ -92,7 +94,10 @@ impl ListedKeys {
             self.values.extend(statuses.iter().map(|status| Value::Text(status.to_string())));
         }
         self.text(filter.get_name(), "runs.name");
-        self.text(filter.get_caller(), if index == Index::Caller { "runs.caller" } else { "+runs.caller" });
+        self.text(
+            filter.get_caller(),
+            if index == Index::Caller { "runs.caller" } else { "+runs.caller" },
+        );
         self.text(filter.get_session(), "runs.session");
         let millis = |time: Timestamp| Value::Integer(row::number(time.as_millis()));
         if let Some(since) = filter.get_since() {
@@ -207,14 +212,22 @@ mod tests {
             (RunFilter::unfinished().tag("desk", "sports"), 1_000),
             (RunFilter::new().tag("desk", "sports"), 2_000),
             (ended.clone().tag("desk", "sports").caller("ada"), 1_000),
-            (RunFilter::new().since(Timestamp::from_millis(0)).until(Timestamp::from_millis(9_000)), 4_000),
+            (
+                RunFilter::new()
+                    .since(Timestamp::from_millis(0))
+                    .until(Timestamp::from_millis(9_000)),
+                4_000,
+            ),
         ];
         let (few, many) = (filled(1_000), filled(4_000));
         for (filter, expected) in filters {
             let (found, steps) = pages(&many, &filter);
             assert_eq!(found, expected, "{filter:?}");
             let (_, steps_of_few) = pages(&few, &filter);
-            assert!(steps < steps_of_few * 5, "{steps_of_few} steps for a quarter of {steps}: {filter:?}");
+            assert!(
+                steps < steps_of_few * 5,
+                "{steps_of_few} steps for a quarter of {steps}: {filter:?}"
+            );
             assert!(steps < 60 * 4_000, "{steps} steps: {filter:?}");
         }
     }
@@ -223,18 +236,26 @@ mod tests {
     fn combined(all: &[RunRecord]) -> Vec<RunFilter> {
         let mut filters = vec![RunFilter::new()];
         let mut either = |with: &[&dyn Fn(RunFilter) -> RunFilter]| {
-            let changed = filters.iter().flat_map(|filter| with.iter().map(|with| with(filter.clone())));
+            let changed =
+                filters.iter().flat_map(|filter| with.iter().map(|with| with(filter.clone())));
             let changed: Vec<RunFilter> = changed.collect();
             filters.extend(changed);
         };
         either(&[
             &|filter| filter.status(RunStatus::Success).status(RunStatus::Failed),
-            &|filter| filter.status(RunStatus::Paused).status(RunStatus::Paused).status(RunStatus::Compensating),
+            &|filter| {
+                filter
+                    .status(RunStatus::Paused)
+                    .status(RunStatus::Paused)
+                    .status(RunStatus::Compensating)
+            },
             &|filter| filter.status(RunStatus::Paused).status(RunStatus::Cancelled),
         ]);
         either(&[&|filter| filter.name("nightly"), &|filter| filter.name("daily")]);
         either(&[&|filter| filter.caller("ada"), &|filter| filter.caller("bob")]);
-        either(&[&|filter| filter.tag("desk", "sports"), &|filter| filter.tag("desk", "sports").tag("third", "1")]);
+        either(&[&|filter| filter.tag("desk", "sports"), &|filter| {
+            filter.tag("desk", "sports").tag("third", "1")
+        }]);
         either(&[&|filter| filter.session("s")]);
         either(&[&|filter| filter.since(Timestamp::from_millis(20)), &|filter| {
             filter.until(Timestamp::from_millis(30))
@@ -252,7 +273,8 @@ mod tests {
         let all = RunFilter::new().select(reader::records(&connection, &errors, &sql, []).unwrap());
         assert_eq!(all.len(), 80);
         for filter in combined(&all) {
-            let ids = |runs: Vec<RunRecord>| runs.into_iter().map(|run| run.run_id).collect::<Vec<_>>();
+            let ids =
+                |runs: Vec<RunRecord>| runs.into_iter().map(|run| run.run_id).collect::<Vec<_>>();
             let listed = reader::list(&connection, &errors, &filter).unwrap();
             assert_eq!(ids(listed.runs), ids(filter.select(all.clone())), "{filter:?}");
             assert!(listed.unreadable.is_empty(), "{filter:?}");
@@ -270,7 +292,8 @@ mod tests {
         ] {
             let keys = ListedKeys::new(&filter.limit(20));
             let mut select = connection.prepare(&keys.sql).unwrap();
-            let found = select.query_map(params_from_iter(keys.values), |_| Ok(())).unwrap().count();
+            let found =
+                select.query_map(params_from_iter(keys.values), |_| Ok(())).unwrap().count();
             let steps = select.get_status(StatementStatus::VmStep);
             assert_eq!(found, 20);
             assert!(steps < 2_000, "{steps} steps: {}", keys.sql);

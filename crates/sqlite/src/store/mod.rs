@@ -35,8 +35,8 @@ use std::time::Duration;
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord, Snapshot, StateWrite, Store,
-    StoreError, StoreMessage,
+    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord,
+    Snapshot, StateWrite, Store, StoreError, StoreMessage,
 };
 use agentflow_core::value::Encoded;
 use async_trait::async_trait;
@@ -335,9 +335,11 @@ fn join(thread: JoinHandle<()>) {
 #[async_trait]
 impl Store for SqliteStore {
     async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
-        let mut record = RunRecord::from_events(&events).ok_or_else(|| StoreError::not_a_start(run))?;
+        let mut record =
+            RunRecord::from_events(&events).ok_or_else(|| StoreError::not_a_start(run))?;
         record.run_id = run.clone();
-        let first = First { record, rows: EventRow::encode_all(run, 0, &events, self.0.limits.event)? };
+        let first =
+            First { record, rows: EventRow::encode_all(run, 0, &events, self.0.limits.event)? };
         self.write(run, move |tables| tables.create(&first)).await
     }
 
@@ -377,10 +379,18 @@ impl Store for SqliteStore {
 
     async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
         let run = run.clone();
-        self.read_with(move |connection, errors| reader::events(connection, errors, &run, after, limit)).await
+        self.read_with(move |connection, errors| {
+            reader::events(connection, errors, &run, after, limit)
+        })
+        .await
     }
 
-    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+    async fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> Result<(), StoreError> {
         let body = row::snapshot_body(run, &snapshot, self.0.limits.snapshot)?;
         let (id, seq) = (run.clone(), row::number(snapshot.seq));
         self.write(run, move |tables| tables.put_snapshot(&id, epoch, seq, &body)).await
@@ -413,34 +423,60 @@ impl Store for SqliteStore {
     }
 
     async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
-        let size = |write: &StateWrite| write.value.as_ref().map_or(0, |value| value.as_str().len());
+        let size =
+            |write: &StateWrite| write.value.as_ref().map_or(0, |value| value.as_str().len());
         let largest = writes.iter().map(size).max().unwrap_or_default();
         row::check_size(largest, self.0.limits.event, format_args!("a value"))?;
-        self.0.writer.submit(None, AbandonedPolicy::Done, move |tables| Ok(tables.put_state(&writes)?)).await
+        self.0
+            .writer
+            .submit(None, AbandonedPolicy::Done, move |tables| Ok(tables.put_state(&writes)?))
+            .await
     }
 
-    async fn state(&self, user: Option<&str>, key: Option<&str>) -> Result<Vec<(String, Encoded)>, StoreError> {
+    async fn state(
+        &self,
+        user: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<Vec<(String, Encoded)>, StoreError> {
         let (owner, key) = (tables::owner_of_state(user), key.map(ToOwned::to_owned));
-        self.read_with(move |connection, errors| reader::state(connection, errors, &owner, key.as_deref())).await
+        self.read_with(move |connection, errors| {
+            reader::state(connection, errors, &owner, key.as_deref())
+        })
+        .await
     }
 
     fn keeps_artifacts(&self) -> bool {
         true
     }
 
-    async fn put_artifact(&self, run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> Result<(), StoreError> {
+    async fn put_artifact(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        sha256: &str,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
         // Only a valid hash may become a part of a path. Other names are stored in the tables.
-        if let Some(hash) = FileHash::parse(sha256).filter(|_| bytes.len() as u64 > self.0.limits.artifact) {
+        if let Some(hash) =
+            FileHash::parse(sha256).filter(|_| bytes.len() as u64 > self.0.limits.artifact)
+        {
             return self.put_file(run, epoch, hash, bytes).await;
         }
-        row::check_size(bytes.len(), self.0.limits.event, format_args!("an artifact of the run `{run}`"))?;
+        row::check_size(
+            bytes.len(),
+            self.0.limits.event,
+            format_args!("an artifact of the run `{run}`"),
+        )?;
         let (id, sha256) = (run.clone(), sha256.to_owned());
         self.write(run, move |tables| tables.put_artifact(&id, epoch, &sha256, &bytes)).await
     }
 
     async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
         let (run, sha256) = (run.clone(), sha256.to_owned());
-        self.read_with(move |connection, errors| artifact_rows::artifact(connection, errors, &run, &sha256)).await
+        self.read_with(move |connection, errors| {
+            artifact_rows::artifact(connection, errors, &run, &sha256)
+        })
+        .await
     }
 
     fn keeps_sessions(&self) -> bool {
@@ -449,17 +485,26 @@ impl Store for SqliteStore {
 
     async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
         let session = session.to_owned();
-        self.read_with(move |connection, errors| session_rows::session(connection, errors, &session)).await
+        self.read_with(move |connection, errors| {
+            session_rows::session(connection, errors, &session)
+        })
+        .await
     }
 
     async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
-        self.read_with(move |connection, errors| session_rows::sessions(connection, errors, &filter)).await
+        self.read_with(move |connection, errors| {
+            session_rows::sessions(connection, errors, &filter)
+        })
+        .await
     }
 
     async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
         let session = session.to_owned();
-        let (runs, loose) =
-            self.0.writer.submit(None, AbandonedPolicy::Done, move |tables| tables.delete_session(&session)).await?;
+        let (runs, loose) = self
+            .0
+            .writer
+            .submit(None, AbandonedPolicy::Done, move |tables| tables.delete_session(&session))
+            .await?;
         if loose {
             self.collect_files().await;
         }
@@ -472,14 +517,18 @@ impl Store for SqliteStore {
             return Ok(());
         }
         let put = hash.clone();
-        self.0.writer.submit(None, AbandonedPolicy::Done, move |tables| tables.put_definition(&put, &graph)).await?;
+        self.0
+            .writer
+            .submit(None, AbandonedPolicy::Done, move |tables| tables.put_definition(&put, &graph))
+            .await?;
         lock(&self.0.definitions).insert(hash, ());
         Ok(())
     }
 
     async fn definition(&self, hash: &str) -> Result<Option<String>, StoreError> {
         let hash = hash.to_owned();
-        self.read_with(move |connection, errors| reader::definition(connection, errors, &hash)).await
+        self.read_with(move |connection, errors| reader::definition(connection, errors, &hash))
+            .await
     }
 
     fn identity(&self) -> Option<String> {
@@ -506,7 +555,11 @@ impl Store for SqliteStore {
     }
 
     async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
-        row::check_size(message.len(), self.0.limits.event, format_args!("a message for the run `{run}`"))?;
+        row::check_size(
+            message.len(),
+            self.0.limits.event,
+            format_args!("a message for the run `{run}`"),
+        )?;
         let id = run.clone();
         self.write(run, move |tables| tables.send(&id, &message)).await
     }
@@ -519,7 +572,8 @@ impl Store for SqliteStore {
     async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
         // A process that never opened a run receives no messages.
         let Some(owner) = ProcessOwner::existing(self.path()) else { return Ok(Vec::new()) };
-        self.read_with(move |connection, errors| reader::inbox(connection, errors, owner.id())).await
+        self.read_with(move |connection, errors| reader::inbox(connection, errors, owner.id()))
+            .await
     }
 
     async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
@@ -527,7 +581,10 @@ impl Store for SqliteStore {
     }
 
     async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
-        self.0.writer.submit(None, AbandonedPolicy::Done, move |tables| tables.withdraw(message)).await
+        self.0
+            .writer
+            .submit(None, AbandonedPolicy::Done, move |tables| tables.withdraw(message))
+            .await
     }
 }
 

@@ -39,7 +39,10 @@ impl ProcessOwner {
         owners.retain(|(_, owner)| owner.strong_count() > 0);
         // If the owner's file was deleted, for example with its folder, other processes would take
         // this process for an ended one. Then a new owner is created.
-        let mut ours = owners.iter().filter(|(path, _)| path == store).filter_map(|(_, owner)| owner.upgrade());
+        let mut ours = owners
+            .iter()
+            .filter(|(path, _)| path == store)
+            .filter_map(|(_, owner)| owner.upgrade());
         if let Some(owner) = ours.find(|owner| owner.file.replaced().is_none()) {
             return Ok(owner);
         }
@@ -134,7 +137,10 @@ mod tests {
         let second = ProcessOwner::for_this_process(&store).unwrap();
         assert_ne!(first.id(), second.id());
         assert_eq!(alive(&store, first.id()).unwrap(), None);
-        assert_eq!(alive(&store, second.id()).unwrap(), Some(format!("process {}", std::process::id())));
+        assert_eq!(
+            alive(&store, second.id()).unwrap(),
+            Some(format!("process {}", std::process::id()))
+        );
         drop(first);
         assert!(Arc::ptr_eq(&second, &ProcessOwner::for_this_process(&store).unwrap()));
     }

@@ -48,7 +48,11 @@ impl Pace {
     }
 
     /// Records one transaction of the writer thread, with the runs that it served.
-    pub(super) fn wrote<'r>(&mut self, runs: impl Iterator<Item = Option<&'r RunId>>, took: Duration) {
+    pub(super) fn wrote<'r>(
+        &mut self,
+        runs: impl Iterator<Item = Option<&'r RunId>>,
+        took: Duration,
+    ) {
         self.at_once = 0;
         for run in runs.flatten() {
             match self.last.as_ref().is_some_and(|last| last == run) {

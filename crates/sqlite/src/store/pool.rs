@@ -67,9 +67,9 @@ impl Readers {
         let queued = Pool::submit(&self.0, Box::new(job));
         async move {
             queued?;
-            answer
-                .await
-                .unwrap_or_else(|_| Err(StoreError::new(StoreErrorKind::Io, "the store was not read to the end")))
+            answer.await.unwrap_or_else(|_| {
+                Err(StoreError::new(StoreErrorKind::Io, "the store was not read to the end"))
+            })
         }
     }
 }
@@ -96,7 +96,8 @@ impl Pool {
         state.jobs.push_back(job);
         if state.jobs.len() > state.idle && state.threads.len() < pool.most {
             let of = Arc::clone(pool);
-            match thread::Builder::new().name("agentflow-read".to_owned()).spawn(move || of.work()) {
+            match thread::Builder::new().name("agentflow-read".to_owned()).spawn(move || of.work())
+            {
                 Ok(thread) => state.threads.push(thread),
                 // The existing threads will execute the job.
                 Err(_) if !state.threads.is_empty() => {}
@@ -162,7 +163,9 @@ impl Reader<'_> {
             None => upgrade::open_reader(settings, errors)?,
         };
         let found = read(&connection, errors);
-        let is_fine = |error: &StoreError| matches!(error.kind(), StoreErrorKind::NotFound | StoreErrorKind::Fenced);
+        let is_fine = |error: &StoreError| {
+            matches!(error.kind(), StoreErrorKind::NotFound | StoreErrorKind::Fenced)
+        };
         if found.as_ref().err().is_none_or(is_fine) {
             self.connection = Some(connection);
         }

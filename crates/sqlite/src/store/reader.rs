@@ -2,7 +2,8 @@
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind, StoreMessage,
+    MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind,
+    StoreMessage,
 };
 use agentflow_core::value::Encoded;
 use rusqlite::types::Value;
@@ -22,7 +23,9 @@ pub(super) fn events(
     let sql = |error| errors.sql(error);
     let (key, version) = connection
         .prepare_cached("SELECT key, version FROM runs WHERE run_id = ?1")
-        .and_then(|mut select| select.query_row([run.as_str()], |row| Ok((row::key(row, 0)?, row.get(1)?))).optional())
+        .and_then(|mut select| {
+            select.query_row([run.as_str()], |row| Ok((row::key(row, 0)?, row.get(1)?))).optional()
+        })
         .map_err(sql)?
         .ok_or_else(|| StoreError::not_found(run))?;
     tables::check_version(run, version, errors)?;
@@ -31,7 +34,8 @@ pub(super) fn events(
     let mut select = connection
         .prepare_cached("SELECT id, time, path, body, sum FROM events WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3")
         .map_err(sql)?;
-    let mut rows = select.query(params![row::event_id(key, after), row::end_id(key), limit]).map_err(sql)?;
+    let mut rows =
+        select.query(params![row::event_id(key, after), row::end_id(key), limit]).map_err(sql)?;
     let mut events = Vec::new();
     // Sequence numbers have no gaps, so a different number means that an event is missing.
     for expected in after + 1.. {
@@ -57,7 +61,11 @@ pub(super) fn snapshot(
     })
 }
 
-fn whole_snapshot(connection: &Connection, errors: &StoreErrors, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
+fn whole_snapshot(
+    connection: &Connection,
+    errors: &StoreErrors,
+    run: &RunId,
+) -> Result<Option<Snapshot>, StoreError> {
     let found = connection
         .prepare_cached(
             "SELECT seq, body, sum, version FROM snapshots JOIN runs ON runs.key = snapshots.run WHERE runs.run_id = ?1",
@@ -72,11 +80,12 @@ fn whole_snapshot(connection: &Connection, errors: &StoreErrors, run: &RunId) ->
     let Some((seq, body, sum, version)) = found else { return Ok(None) };
     tables::check_version(run, version, errors)?;
     if sum != row::sum(seq, 0, "", &body) {
-        return Err(errors.damaged(format_args!("the snapshot of the run `{run}` is not as it was written")));
+        return Err(errors
+            .damaged(format_args!("the snapshot of the run `{run}` is not as it was written")));
     }
-    row::snapshot(seq, &body, run)
-        .map(Some)
-        .map_err(|error| errors.newer(format_args!("the snapshot of the run `{run}`")).caused_by(error))
+    row::snapshot(seq, &body, run).map(Some).map_err(|error| {
+        errors.newer(format_args!("the snapshot of the run `{run}`")).caused_by(error)
+    })
 }
 
 /// Returns the values of an owner: the value of one key, or all values.
@@ -94,8 +103,9 @@ pub(super) fn state(
     let mut values = Vec::new();
     while let Some(row) = rows.next().map_err(sql)? {
         let (key, value): (String, String) = (row.get(0).map_err(sql)?, row.get(1).map_err(sql)?);
-        let value = Encoded::from_json(value)
-            .map_err(|error| errors.damaged(format_args!("the value of `{key}` is not JSON")).caused_by(error))?;
+        let value = Encoded::from_json(value).map_err(|error| {
+            errors.damaged(format_args!("the value of `{key}` is not JSON")).caused_by(error)
+        })?;
         values.push((key, value));
     }
     Ok(values)
@@ -110,33 +120,54 @@ pub(super) fn record(
     Ok(records(connection, errors, &sql, [Value::Text(run.to_string())])?.pop())
 }
 
-pub(super) fn list(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<RunList, StoreError> {
+pub(super) fn list(
+    connection: &Connection,
+    errors: &StoreErrors,
+    filter: &RunFilter,
+) -> Result<RunList, StoreError> {
     // The fast path reads all records at once. It fails only if a record is damaged or from a newer
     // release.
-    let found = has_unknown_status(connection).map_err(|error| errors.sql(error)).and_then(|any| match any {
-        true => Ok(None),
-        false => listed(connection, errors, filter).map(Some),
-    });
+    let found =
+        has_unknown_status(connection).map_err(|error| errors.sql(error)).and_then(
+            |any| match any {
+                true => Ok(None),
+                false => listed(connection, errors, filter).map(Some),
+            },
+        );
     match found {
         Ok(Some(runs)) => Ok(RunList::new(runs, Vec::new())),
-        Err(error) if !matches!(error.kind(), StoreErrorKind::Damaged | StoreErrorKind::NewerVersion) => Err(error),
+        Err(error)
+            if !matches!(error.kind(), StoreErrorKind::Damaged | StoreErrorKind::NewerVersion) =>
+        {
+            Err(error)
+        }
         Ok(None) | Err(_) => list_one_by_one(connection, errors, filter),
     }
 }
 
 /// Reads the runs that a filter selects, in one transaction.
-fn listed(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+fn listed(
+    connection: &Connection,
+    errors: &StoreErrors,
+    filter: &RunFilter,
+) -> Result<Vec<RunRecord>, StoreError> {
     let sql = |error| errors.sql(error);
     let moment = connection.unchecked_transaction().map_err(sql)?;
     let ListedKeys { sql: select, values } = ListedKeys::new(filter);
     let mut select = moment.prepare_cached(&select).map_err(sql)?;
     let mut keys = select.query(params_from_iter(values)).map_err(sql)?;
-    let mut one = moment.prepare_cached(&format!("SELECT {} WHERE runs.key = ?1", row::RECORD)).map_err(sql)?;
+    let mut one = moment
+        .prepare_cached(&format!("SELECT {} WHERE runs.key = ?1", row::RECORD))
+        .map_err(sql)?;
     let mut runs = Vec::new();
     while let Some(found) = keys.next().map_err(sql)? {
         let key: i64 = found.get(0).map_err(sql)?;
-        let record = one.query_row([key], |row| Ok(row::record(row, errors))).optional().map_err(sql)?;
-        runs.push(record.unwrap_or_else(|| Err(errors.damaged("an index names a run that is not there")))?);
+        let record =
+            one.query_row([key], |row| Ok(row::record(row, errors))).optional().map_err(sql)?;
+        runs.push(
+            record
+                .unwrap_or_else(|| Err(errors.damaged("an index names a run that is not there")))?,
+        );
     }
     Ok(runs)
 }
@@ -147,8 +178,10 @@ fn has_unknown_status(connection: &Connection) -> rusqlite::Result<bool> {
     let mut known: Vec<&str> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
     known.sort_unstable();
     // Ranges between two known statuses, so that the query uses the index.
-    let between: Vec<_> =
-        known.windows(2).map(|two| format!("status > '{}' AND status < '{}'", two[0], two[1])).collect();
+    let between: Vec<_> = known
+        .windows(2)
+        .map(|two| format!("status > '{}' AND status < '{}'", two[0], two[1]))
+        .collect();
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM runs WHERE status < '{}' OR status > '{}' OR {})",
         known[0],
@@ -160,7 +193,11 @@ fn has_unknown_status(connection: &Connection) -> rusqlite::Result<bool> {
 
 /// Returns the same list, but reads each run separately, so that an unreadable run does not hide
 /// the others. Unreadable runs are reported with their errors.
-fn list_one_by_one(connection: &Connection, errors: &StoreErrors, filter: &RunFilter) -> Result<RunList, StoreError> {
+fn list_one_by_one(
+    connection: &Connection,
+    errors: &StoreErrors,
+    filter: &RunFilter,
+) -> Result<RunList, StoreError> {
     let sql = |error| errors.sql(error);
     // The keys come from the index alone, because the rows may be unreadable.
     let mut keys = connection
@@ -258,7 +295,9 @@ pub(super) fn outcome(
 ) -> Result<Option<String>, StoreError> {
     connection
         .prepare_cached("SELECT outcome FROM messages WHERE id = ?1")
-        .and_then(|mut select| select.query_row([row::number(message.0)], |row| row.get(0)).optional())
+        .and_then(|mut select| {
+            select.query_row([row::number(message.0)], |row| row.get(0)).optional()
+        })
         .map(Option::flatten)
         .map_err(|error| errors.sql(error))
 }

@@ -33,7 +33,12 @@ pub(super) struct EventRow {
 impl EventRow {
     /// Encodes the events that follow the event number `after`. Each may have at most `limit`
     /// bytes.
-    pub(super) fn encode_all(run: &RunId, after: u64, events: &[Event], limit: u64) -> Result<Vec<Self>, StoreError> {
+    pub(super) fn encode_all(
+        run: &RunId,
+        after: u64,
+        events: &[Event],
+        limit: u64,
+    ) -> Result<Vec<Self>, StoreError> {
         let wrong = |text: String| StoreError::new(StoreErrorKind::Io, text);
         if after > MOST {
             // A journal cannot have this many events, so the caller's position is wrong.
@@ -47,11 +52,15 @@ impl EventRow {
         // Events that are only shown live, such as model deltas, must not be recorded.
         let row = |(seq, event): (u64, &Event)| {
             if event.seq != seq || !event.is_recorded() {
-                let text = format!("event {} of the run `{run}` cannot be written as its event {seq}", event.id());
+                let text = format!(
+                    "event {} of the run `{run}` cannot be written as its event {seq}",
+                    event.id()
+                );
                 return Err(wrong(text));
             }
-            let body = serde_json::to_string(&event.kind)
-                .map_err(|error| wrong(format!("event {} has no JSON form", event.id())).caused_by(error))?;
+            let body = serde_json::to_string(&event.kind).map_err(|error| {
+                wrong(format!("event {} has no JSON form", event.id())).caused_by(error)
+            })?;
             let bytes = body.len() as u64;
             if bytes > limit {
                 return Err(StoreError::too_large(run, &event.path, bytes, limit));
@@ -125,7 +134,12 @@ pub(super) fn sum(seq: i64, time: i64, path: &str, body: &str) -> i64 {
 
 /// Reads the columns `id, time, path, body, sum`, and checks that the event has the sequence number
 /// `expected`.
-pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErrors) -> Result<Event, StoreError> {
+pub(super) fn event(
+    row: &Row<'_>,
+    run: &RunId,
+    expected: i64,
+    errors: &StoreErrors,
+) -> Result<Event, StoreError> {
     let sql = |error| errors.sql(error);
     let damaged = |what: &str| {
         errors.damaged(format_args!(
@@ -150,9 +164,11 @@ pub(super) fn event(row: &Row<'_>, run: &RunId, expected: i64, errors: &StoreErr
     let newer = || errors.newer(format_args!("event {expected} of the run `{run}`"));
     let path: StepPath = path.parse().map_err(|error| newer().caused_by(error))?;
     let time = Timestamp::from_millis(time.unsigned_abs());
-    Event::from_stored(run.clone(), expected.unsigned_abs(), time, path, body).map_err(|error| match is_event(body) {
-        true => newer().caused_by(error),
-        false => damaged("is not an event").caused_by(error),
+    Event::from_stored(run.clone(), expected.unsigned_abs(), time, path, body).map_err(|error| {
+        match is_event(body) {
+            true => newer().caused_by(error),
+            false => damaged("is not an event").caused_by(error),
+        }
     })
 }
 
@@ -176,14 +192,24 @@ struct Kept<P, K> {
 }
 
 /// Encodes a snapshot as JSON of at most `limit` bytes.
-pub(super) fn snapshot_body(run: &RunId, snapshot: &Snapshot, limit: u64) -> Result<String, StoreError> {
+pub(super) fn snapshot_body(
+    run: &RunId,
+    snapshot: &Snapshot,
+    limit: u64,
+) -> Result<String, StoreError> {
     let kept: Vec<_> = snapshot
         .events
         .iter()
-        .map(|event| Kept { seq: event.seq, time: event.time, path: &event.path, event: &event.kind })
+        .map(|event| Kept {
+            seq: event.seq,
+            time: event.time,
+            path: &event.path,
+            event: &event.kind,
+        })
         .collect();
-    let body = serde_json::to_string(&kept)
-        .map_err(|error| StoreError::new(StoreErrorKind::Io, "the snapshot has no JSON form").caused_by(error))?;
+    let body = serde_json::to_string(&kept).map_err(|error| {
+        StoreError::new(StoreErrorKind::Io, "the snapshot has no JSON form").caused_by(error)
+    })?;
     check_size(body.len(), limit, format_args!("the snapshot of the run `{run}`"))?;
     Ok(body)
 }
@@ -194,7 +220,9 @@ pub(super) fn check_size(bytes: usize, limit: u64, what: impl Display) -> Result
     if bytes as u64 <= limit {
         return Ok(());
     }
-    let text = format!("{what} has {bytes} bytes and the store takes at most {limit}; nothing of it was written");
+    let text = format!(
+        "{what} has {bytes} bytes and the store takes at most {limit}; nothing of it was written"
+    );
     Err(StoreError::new(StoreErrorKind::TooLarge, text))
 }
 
@@ -218,16 +246,33 @@ pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.s
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
 /// Parses the status of a run.
-pub(super) fn status(text: &str, version: i64, run: &RunId, errors: &StoreErrors) -> Result<RunStatus, StoreError> {
+pub(super) fn status(
+    text: &str,
+    version: i64,
+    run: &RunId,
+    errors: &StoreErrors,
+) -> Result<RunStatus, StoreError> {
     text.parse().map_err(|_| unknown("status", text, version, run, errors))
 }
 
 /// Returns the error for a value that this release does not know. A newer release may have written
 /// the run; otherwise the row is damaged.
-fn unknown(column: &str, word: &str, version: i64, run: &RunId, errors: &StoreErrors) -> StoreError {
+fn unknown(
+    column: &str,
+    word: &str,
+    version: i64,
+    run: &RunId,
+    errors: &StoreErrors,
+) -> StoreError {
     match version > i64::from(RunStarted::VERSION) {
-        true => errors.newer_or_damaged(version, RunStarted::VERSION.into(), format_args!("the run `{run}`")),
-        false => errors.damaged(format_args!("`{word}` is not a {column}, and the run `{run}` has it")),
+        true => errors.newer_or_damaged(
+            version,
+            RunStarted::VERSION.into(),
+            format_args!("the run `{run}`"),
+        ),
+        false => {
+            errors.damaged(format_args!("`{word}` is not a {column}, and the run `{run}` has it"))
+        }
     }
 }
 
@@ -242,10 +287,13 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
     let (status, reason, version) = (text(3)?, maybe(4)?, row.get::<_, i64>(12).map_err(sql)?);
     let status = self::status(&status, version, &run_id, errors)?;
     let pause_reason = reason.map(|reason| {
-        PauseReason::deserialize(StrDeserializer::<ValueError>::new(&reason)).unwrap_or(PauseReason::Other)
+        PauseReason::deserialize(StrDeserializer::<ValueError>::new(&reason))
+            .unwrap_or(PauseReason::Other)
     });
     let tags = maybe(14)?.map(|tags| serde_json::from_str(&tags)).transpose().map_err(|error| {
-        errors.damaged(format_args!("the tags of the run `{run_id}` cannot be read")).caused_by(error)
+        errors
+            .damaged(format_args!("the tags of the run `{run_id}` cannot be read"))
+            .caused_by(error)
     })?;
     let mut record = RunRecord::from_stored(run_id, text(1)?, status, created);
     record.caller = maybe(13)?.map(Arc::from);

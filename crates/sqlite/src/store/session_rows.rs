@@ -15,11 +15,19 @@ use super::{reader, row};
 /// Returns the columns for the place of a run in its session.
 pub(super) fn columns(place: Option<&SessionPlace>) -> (Option<&str>, Option<i64>, Option<&str>) {
     let number = place.map(|place| row::number(place.number));
-    (place.map(|place| &*place.session), number, place.and_then(|place| place.after.as_ref()).map(RunId::as_str))
+    (
+        place.map(|place| &*place.session),
+        number,
+        place.and_then(|place| place.after.as_ref()).map(RunId::as_str),
+    )
 }
 
 /// Returns the place of a run in its session from the columns.
-pub(super) fn place(session: Option<String>, number: Option<i64>, after: Option<String>) -> Option<Box<SessionPlace>> {
+pub(super) fn place(
+    session: Option<String>,
+    number: Option<i64>,
+    after: Option<String>,
+) -> Option<Box<SessionPlace>> {
     let (session, number) = (session?, number?.unsigned_abs());
     Some(Box::new(SessionPlace::new(session, number, after.map(RunId::new))))
 }
@@ -29,9 +37,14 @@ pub(super) fn place(session: Option<String>, number: Option<i64>, after: Option<
 const UNFINISHED: &str = "status NOT IN ('success', 'failed', 'cancelled')";
 
 fn unfinished(connection: &Connection, session: &str) -> rusqlite::Result<Option<RunId>> {
-    let sql = format!("SELECT run_id FROM runs WHERE session = ?1 AND session IS NOT NULL AND {UNFINISHED}");
+    let sql = format!(
+        "SELECT run_id FROM runs WHERE session = ?1 AND session IS NOT NULL AND {UNFINISHED}"
+    );
     let mut select = connection.prepare_cached(&sql)?;
-    select.query_row([session], |row| row.get::<_, String>(0)).optional().map(|run| run.map(RunId::new))
+    select
+        .query_row([session], |row| row.get::<_, String>(0))
+        .optional()
+        .map(|run| run.map(RunId::new))
 }
 
 /// Returns an error if a run must not start at this place of its session: another run of the
@@ -54,7 +67,9 @@ pub(super) fn check(connection: &Connection, place: &SessionPlace) -> Result<(),
 /// Returns an error if a run must not continue after its end, because another run of its session
 /// has not ended.
 pub(super) fn check_again(connection: &Connection, run: &RunRecord) -> Result<(), Failed> {
-    let Some(place) = run.session.as_ref().filter(|_| !run.status.has_ended()) else { return Ok(()) };
+    let Some(place) = run.session.as_ref().filter(|_| !run.status.has_ended()) else {
+        return Ok(());
+    };
     match unfinished(connection, &place.session)?.filter(|unfinished| *unfinished != run.run_id) {
         Some(unfinished) => Err(StoreError::session_busy(&place.session, &unfinished).into()),
         None => Ok(()),
@@ -76,7 +91,8 @@ pub(super) fn session(
          (SELECT key FROM runs WHERE session = ?1 AND session IS NOT NULL AND {UNFINISHED}))",
         row::RECORD
     );
-    reader::records(connection, errors, &sql, [Value::Text(session.to_owned())]).map(SessionRecord::of)
+    reader::records(connection, errors, &sql, [Value::Text(session.to_owned())])
+        .map(SessionRecord::of)
 }
 
 /// Returns the sessions that a filter selects.
@@ -100,7 +116,10 @@ pub(super) fn sessions(
     }
     if let Some((created, session)) = filter.get_after() {
         sql.push_str(" AND (created, session) < (?, ?)");
-        values.extend([Value::Integer(row::number(created.as_millis())), Value::Text(session.to_owned())]);
+        values.extend([
+            Value::Integer(row::number(created.as_millis())),
+            Value::Text(session.to_owned()),
+        ]);
     }
     sql.push_str(" ORDER BY created DESC, session DESC");
     let mut select = moment.prepare_cached(&sql).map_err(wrong)?;

@@ -36,7 +36,10 @@ const PLAUSIBLE: i64 = 1_000;
 /// Returns true if another connection holds a lock. A retry may succeed.
 pub(super) fn is_locked(error: &rusqlite::Error) -> bool {
     use ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
-    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
+    matches!(
+        error.sqlite_error_code(),
+        Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed)
+    )
 }
 
 /// Creates the errors of one store. Their messages contain the path of the file.
@@ -76,7 +79,9 @@ impl StoreErrors {
     pub(crate) fn sql(&self, error: rusqlite::Error) -> StoreError {
         let path = self.path.display();
         let (kind, text) = match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt) => return self.damaged("SQLite finds it malformed").caused_by(error),
+            Some(ErrorCode::DatabaseCorrupt) => {
+                return self.damaged("SQLite finds it malformed").caused_by(error);
+            }
             Some(ErrorCode::NotADatabase) => (
                 StoreErrorKind::Damaged,
                 format!(
@@ -160,10 +165,16 @@ impl StoreErrors {
     }
 
     /// Returns the error for an unknown version number: a newer release, or damage.
-    pub(crate) fn newer_or_damaged(&self, version: i64, known: i64, what: impl std::fmt::Display) -> StoreError {
+    pub(crate) fn newer_or_damaged(
+        &self,
+        version: i64,
+        known: i64,
+        what: impl std::fmt::Display,
+    ) -> StoreError {
         match version {
             version if version > known && version - known <= PLAUSIBLE => self.newer(what),
-            _ => self.damaged(format_args!("{what} has the version {version}, which no release writes")),
+            _ => self
+                .damaged(format_args!("{what} has the version {version}, which no release writes")),
         }
     }
 

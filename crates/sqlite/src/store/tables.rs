@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use agentflow_core::event::{Event, RunId, RunStarted};
 use agentflow_core::store::{
-    Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StateWrite, StoreError, StoreErrorKind, StoreMessage,
+    Answered, Append, Epoch, MessageId, RunRecord, RunStatus, StateWrite, StoreError,
+    StoreErrorKind, StoreMessage,
 };
 use agentflow_core::time::Timestamp;
 use agentflow_core::value::Encoded;
@@ -91,7 +92,8 @@ impl Tables {
         if self.patient != patient {
             let (wait, pages) = if patient { (self.wait, LONG_LOG) } else { (Duration::ZERO, 0) };
             self.connection.busy_timeout(wait)?;
-            self.connection.pragma_update_and_check(None, "wal_autocheckpoint", pages, |_| Ok(()))?;
+            self.connection
+                .pragma_update_and_check(None, "wal_autocheckpoint", pages, |_| Ok(()))?;
             self.patient = patient;
         }
         Ok(())
@@ -113,7 +115,10 @@ impl Tables {
             return Err(replaced.into());
         }
         begun?;
-        let version = self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let version = self
+            .connection
+            .prepare_cached("PRAGMA data_version")?
+            .query_row([], |row| row.get(0))?;
         if self.version != version {
             self.version = version;
             self.changes += 1;
@@ -178,12 +183,16 @@ impl Tables {
         let key = self.connection.last_insert_rowid();
         for (tag, value) in &record.tags {
             self.connection
-                .prepare_cached("INSERT INTO tags (run, tag, value, created) VALUES (?1, ?2, ?3, ?4)")?
+                .prepare_cached(
+                    "INSERT INTO tags (run, tag, value, created) VALUES (?1, ?2, ?3, ?4)",
+                )?
                 .execute(params![key, tag, value, number(record.created.as_millis())])?;
         }
         self.insert(key, &first.rows)?;
-        self.known
-            .insert(run.clone(), Known { key, epoch: 1, owned: true, seen: self.changes, record: record.clone() });
+        self.known.insert(
+            run.clone(),
+            Known { key, epoch: 1, owned: true, seen: self.changes, record: record.clone() },
+        );
         Ok(Epoch(1))
     }
 
@@ -202,7 +211,13 @@ impl Tables {
         Ok(Epoch((row.epoch + 1).unsigned_abs()))
     }
 
-    pub(super) fn amend(&mut self, run: &RunId, after: u64, events: &[Event], rows: &[EventRow]) -> Result<(), Failed> {
+    pub(super) fn amend(
+        &mut self,
+        run: &RunId,
+        after: u64,
+        events: &[Event],
+        rows: &[EventRow],
+    ) -> Result<(), Failed> {
         self.at_rest(run)?;
         self.known.remove(run);
         let mut known = self.look_up(run)?;
@@ -231,13 +246,17 @@ impl Tables {
     pub(super) fn delete(&mut self, run: &RunId) -> Result<bool, Failed> {
         let row = self
             .connection
-            .prepare_cached("SELECT key, owner, version, status, session FROM runs WHERE run_id = ?1")?
+            .prepare_cached(
+                "SELECT key, owner, version, status, session FROM runs WHERE run_id = ?1",
+            )?
             .query_row([run.as_str()], |row| {
                 let text = |column| row.get::<_, Option<String>>(column);
                 Ok((row::key(row, 0)?, text(1)?, row.get(2)?, row.get::<_, String>(3)?, text(4)?))
             })
             .optional()?;
-        let Some((key, holder, version, status, session)) = row else { return Err(StoreError::not_found(run).into()) };
+        let Some((key, holder, version, status, session)) = row else {
+            return Err(StoreError::not_found(run).into());
+        };
         check_version(run, version, &self.errors).or_else(|error| match error.kind() {
             StoreErrorKind::Damaged => Ok(()),
             _ => Err(error),
@@ -273,7 +292,9 @@ impl Tables {
         self.known.remove(run);
         let loose = self.remove_artifacts(key)?;
         let events = [row::event_id(key, 0), row::event_id(key + 1, 0)];
-        self.connection.prepare_cached("DELETE FROM events WHERE id >= ?1 AND id < ?2")?.execute(events)?;
+        self.connection
+            .prepare_cached("DELETE FROM events WHERE id >= ?1 AND id < ?2")?
+            .execute(events)?;
         for sql in [
             "DELETE FROM snapshots WHERE run = ?1",
             "DELETE FROM messages WHERE run = ?1",
@@ -289,9 +310,12 @@ impl Tables {
     fn at_rest(&mut self, run: &RunId) -> Result<AtRest, Failed> {
         let row = self
             .connection
-            .prepare_cached("SELECT key, epoch, owner, version, status FROM runs WHERE run_id = ?1")?
+            .prepare_cached(
+                "SELECT key, epoch, owner, version, status FROM runs WHERE run_id = ?1",
+            )?
             .query_row([run.as_str()], |row| {
-                let columns = (row::key(row, 0)?, row::epoch(row, 1)?, row.get::<_, Option<String>>(2)?);
+                let columns =
+                    (row::key(row, 0)?, row::epoch(row, 1)?, row.get::<_, Option<String>>(2)?);
                 Ok((columns, row.get(3)?, row.get::<_, String>(4)?))
             })
             .optional()?;
@@ -342,7 +366,9 @@ impl Tables {
         };
         let (key, owned) = (known.key, known.owned);
         if owned {
-            self.connection.prepare_cached("UPDATE runs SET owner = NULL WHERE key = ?1")?.execute([key])?;
+            self.connection
+                .prepare_cached("UPDATE runs SET owner = NULL WHERE key = ?1")?
+                .execute([key])?;
         }
         self.known.remove(run);
         Ok(())
@@ -414,15 +440,29 @@ impl Tables {
         let sql = "INSERT INTO events (id, time, path, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
         let mut insert = self.connection.prepare_cached(sql)?;
         for row in rows {
-            insert.execute(params![row::event_id(key, row.seq), row.time, row.path, row.body, row.sum])?;
+            insert.execute(params![
+                row::event_id(key, row.seq),
+                row.time,
+                row.path,
+                row.body,
+                row.sum
+            ])?;
         }
         Ok(())
     }
 
-    pub(super) fn put_snapshot(&mut self, run: &RunId, epoch: Epoch, seq: i64, body: &str) -> Result<(), Failed> {
+    pub(super) fn put_snapshot(
+        &mut self,
+        run: &RunId,
+        epoch: Epoch,
+        seq: i64,
+        body: &str,
+    ) -> Result<(), Failed> {
         let key = self.writable(run, epoch)?.key;
         self.connection
-            .prepare_cached("INSERT OR REPLACE INTO snapshots (run, seq, body, sum) VALUES (?1, ?2, ?3, ?4)")?
+            .prepare_cached(
+                "INSERT OR REPLACE INTO snapshots (run, seq, body, sum) VALUES (?1, ?2, ?3, ?4)",
+            )?
             .execute(params![key, seq, body, row::sum(seq, 0, "", body)])?;
         Ok(())
     }
@@ -443,7 +483,9 @@ impl Tables {
 
     pub(super) fn put_definition(&mut self, hash: &str, graph: &str) -> Result<(), Failed> {
         self.connection
-            .prepare_cached("INSERT INTO definitions (hash, graph) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
+            .prepare_cached(
+                "INSERT INTO definitions (hash, graph) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            )?
             .execute([hash, graph])?;
         Ok(())
     }
@@ -454,7 +496,9 @@ impl Tables {
             .prepare_cached("SELECT key, status, version FROM runs WHERE run_id = ?1")?
             .query_row([run.as_str()], |row| Ok((row::key(row, 0)?, row.get(1)?, row.get(2)?)))
             .optional()?;
-        let Some((key, status, version)) = row else { return Err(StoreError::not_found(run).into()) };
+        let Some((key, status, version)) = row else {
+            return Err(StoreError::not_found(run).into());
+        };
         check_version(run, version, &self.errors)?;
         let status = row::status(&status, version, run, &self.errors)?;
         if status.has_ended() {
@@ -470,11 +514,17 @@ impl Tables {
         Ok(MessageId(self.connection.last_insert_rowid().unsigned_abs()))
     }
 
-    pub(super) fn receive(&mut self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, Failed> {
+    pub(super) fn receive(
+        &mut self,
+        run: &RunId,
+        epoch: Epoch,
+    ) -> Result<Vec<StoreMessage>, Failed> {
         let key = self.writable(run, epoch)?.key;
         let messages = self
             .connection
-            .prepare_cached("SELECT id, body FROM messages WHERE run = ?1 AND outcome IS NULL ORDER BY id")?
+            .prepare_cached(
+                "SELECT id, body FROM messages WHERE run = ?1 AND outcome IS NULL ORDER BY id",
+            )?
             .query_map([key], |row| {
                 let id = MessageId(row.get::<_, i64>(0)?.unsigned_abs());
                 Ok(StoreMessage::new(id, run.clone(), row.get::<_, String>(1)?))
@@ -493,7 +543,8 @@ impl Tables {
     }
 
     fn key(&self, run: &RunId) -> rusqlite::Result<Option<i64>> {
-        let mut select = self.connection.prepare_cached("SELECT key FROM runs WHERE run_id = ?1")?;
+        let mut select =
+            self.connection.prepare_cached("SELECT key FROM runs WHERE run_id = ?1")?;
         select.query_row([run.as_str()], |row| row.get(0)).optional()
     }
 
@@ -508,10 +559,12 @@ impl Tables {
             Some(known) if known.seen == self.changes => true,
             Some(known) => {
                 // The run may have been deleted and its key reused by another run.
-                let mut select =
-                    self.connection.prepare_cached("SELECT epoch FROM runs WHERE key = ?1 AND run_id = ?2")?;
-                let epoch =
-                    select.query_row(params![known.key, run.as_str()], |row| row.get::<_, i64>(0)).optional()?;
+                let mut select = self
+                    .connection
+                    .prepare_cached("SELECT epoch FROM runs WHERE key = ?1 AND run_id = ?2")?;
+                let epoch = select
+                    .query_row(params![known.key, run.as_str()], |row| row.get::<_, i64>(0))
+                    .optional()?;
                 known.seen = self.changes;
                 epoch == Some(known.epoch)
             }
@@ -544,7 +597,8 @@ impl Tables {
 
     /// Returns an error if no key is left. SQLite gives a new run the highest key plus one.
     fn check_key_left(&self) -> Result<(), Failed> {
-        let mut select = self.connection.prepare_cached("SELECT coalesce(max(key), 0) FROM runs")?;
+        let mut select =
+            self.connection.prepare_cached("SELECT coalesce(max(key), 0) FROM runs")?;
         match select.query_row([], |row| row.get::<_, i64>(0))? {
             ..row::LAST_KEY => Ok(()),
             _ => Err(self.errors.damaged("a run has a number that no store gives").into()),
@@ -556,14 +610,16 @@ impl Tables {
         if let Some(owner) = &self.owner {
             return Ok(Arc::clone(owner));
         }
-        let owner = ProcessOwner::for_this_process(self.errors.path()).map_err(|error| self.no_lock(error))?;
+        let owner = ProcessOwner::for_this_process(self.errors.path())
+            .map_err(|error| self.no_lock(error))?;
         self.owner = Some(Arc::clone(&owner));
         Ok(owner)
     }
 
     fn no_lock(&self, error: std::io::Error) -> Failed {
-        let what =
-            format!("needs a lock file beside it, which cannot be opened ({error}); check the rights of its folder");
+        let what = format!(
+            "needs a lock file beside it, which cannot be opened ({error}); check the rights of its folder"
+        );
         self.errors.io(what).caused_by(error).into()
     }
 }
@@ -581,7 +637,11 @@ struct AtRest {
 }
 
 /// Returns an error if the run was written by a newer release, or if its version is invalid.
-pub(super) fn check_version(run: &RunId, version: i64, errors: &StoreErrors) -> Result<(), StoreError> {
+pub(super) fn check_version(
+    run: &RunId,
+    version: i64,
+    errors: &StoreErrors,
+) -> Result<(), StoreError> {
     let known = i64::from(RunStarted::VERSION);
     match (1..=known).contains(&version) {
         true => Ok(()),

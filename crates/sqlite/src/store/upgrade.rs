@@ -54,7 +54,10 @@ pub(super) struct Opened {
 ///
 /// A file of another program or of a newer release is not changed. If the file is locked, this
 /// function waits up to the busy time-out, or until `unwanted` is set.
-pub(super) fn open_writer(settings: &Settings, unwanted: &AtomicBool) -> Result<Opened, StoreError> {
+pub(super) fn open_writer(
+    settings: &Settings,
+    unwanted: &AtomicBool,
+) -> Result<Opened, StoreError> {
     let begun = Instant::now();
     loop {
         match try_open(settings) {
@@ -77,7 +80,9 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
     let sql = |error| errors.sql(error);
     errors.check_only_path()?;
     create_for_sqlite(errors.path());
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(errors.path(), flags).map_err(sql)?;
     // If the path is a link to a missing file, its target exists only now, so the path is resolved
     // again.
@@ -96,23 +101,31 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
         }
     }
     prepare(&connection, settings).map_err(sql)?;
-    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(sql)?;
+    let mode: String =
+        connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(sql)?;
     // SQLite keeps the old mode if the file system does not support shared memory.
     if mode != "wal" {
-        return Err(errors.io("lies where SQLite can keep no write-ahead log; put it on a local disk"));
+        return Err(
+            errors.io("lies where SQLite can keep no write-ahead log; put it on a local disk")
+        );
     }
     if version < VERSION {
         migrate(&mut connection, &errors)?;
     }
-    let has_loose_files = artifact_rows::has_loose_files(&connection).map_err(|error| errors.sql(error))?;
+    let has_loose_files =
+        artifact_rows::has_loose_files(&connection).map_err(|error| errors.sql(error))?;
     let files = Arc::new(OpenFiles::for_store(errors.path()));
     Ok(Opened { connection, errors, files, wait, has_loose_files })
 }
 
 /// Opens a file for reading, after [`open_writer`] has opened it.
-pub(super) fn open_reader(settings: &Settings, errors: &StoreErrors) -> Result<Connection, StoreError> {
+pub(super) fn open_reader(
+    settings: &Settings,
+    errors: &StoreErrors,
+) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(errors.path(), flags).map_err(|error| errors.sql(error))?;
+    let connection =
+        Connection::open_with_flags(errors.path(), flags).map_err(|error| errors.sql(error))?;
     // SQLite stores the time-out as milliseconds in 32 bits.
     let timeout = settings.busy_timeout.min(Duration::from_millis(i32::MAX as u64));
     connection.busy_timeout(timeout).map_err(|error| errors.sql(error))?;
@@ -128,7 +141,9 @@ fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
     if let Ok(path) = settings.path.canonicalize() {
         return Ok(path);
     }
-    let Some(file) = settings.path.file_name() else { return Err(given.io("is not the path of a file")) };
+    let Some(file) = settings.path.file_name() else {
+        return Err(given.io("is not the path of a file"));
+    };
     let folder = match settings.path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => ".".as_ref(),
@@ -136,7 +151,10 @@ fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
     match folder.canonicalize() {
         Ok(folder) => Ok(folder.join(file)),
         Err(error) => {
-            let what = format!("cannot be created, since there is no folder `{}`; create the folder", folder.display());
+            let what = format!(
+                "cannot be created, since there is no folder `{}`; create the folder",
+                folder.display()
+            );
             Err(given.io(what).caused_by(error))
         }
     }
@@ -144,7 +162,10 @@ fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
 
 /// Returns the version of the tables, read in one transaction. Another process may be creating the
 /// tables.
-fn version_in_transaction(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreError> {
+fn version_in_transaction(
+    connection: &Connection,
+    errors: &StoreErrors,
+) -> Result<i64, StoreError> {
     let moment = connection.unchecked_transaction().map_err(|error| errors.sql(error))?;
     version(&moment, errors)
 }
@@ -152,7 +173,9 @@ fn version_in_transaction(connection: &Connection, errors: &StoreErrors) -> Resu
 /// Returns the version of the tables, or 0 for an empty file. Call it within a transaction.
 fn version(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreError> {
     let number = |pragma| {
-        connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)).map_err(|error| errors.sql(error))
+        connection
+            .pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
+            .map_err(|error| errors.sql(error))
     };
     let (id, version) = (number("application_id")?, number("user_version")?);
     let tables: i64 = connection
@@ -186,8 +209,12 @@ fn prepare(connection: &Connection, settings: &Settings) -> rusqlite::Result<()>
     if let Some(bytes) = settings.max_bytes {
         let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
         let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page;
-        connection
-            .pragma_update_and_check(None, "max_page_count", pages.clamp(1, i64::from(u32::MAX - 1)), |_| Ok(()))?;
+        connection.pragma_update_and_check(
+            None,
+            "max_page_count",
+            pages.clamp(1, i64::from(u32::MAX - 1)),
+            |_| Ok(()),
+        )?;
     }
     connection.set_prepared_statement_cache_capacity(64);
     Ok(())
@@ -195,7 +222,8 @@ fn prepare(connection: &Connection, settings: &Settings) -> rusqlite::Result<()>
 
 fn migrate(connection: &mut Connection, errors: &StoreErrors) -> Result<(), StoreError> {
     let sql = |error| errors.sql(error);
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
     // Another process may have migrated the tables in the meantime.
     let version = version(&transaction, errors)?;
     for migration in &MIGRATIONS[usize::try_from(version).unwrap_or(0)..] {

@@ -65,7 +65,9 @@ pub(super) enum AbandonedPolicy {
 impl Writer {
     /// Opens the file on a new thread. The last value is `true` if a crash may have left artifact
     /// files.
-    pub(super) async fn start(settings: Settings) -> Result<(Self, StoreErrors, Arc<OpenFiles>, bool), StoreError> {
+    pub(super) async fn start(
+        settings: Settings,
+    ) -> Result<(Self, StoreErrors, Arc<OpenFiles>, bool), StoreError> {
         let (queue, jobs) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
         let (ending, waiting) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
@@ -74,8 +76,13 @@ impl Writer {
             .name("agentflow-sqlite".to_owned())
             .spawn(move || match upgrade::open_writer(&settings, &unwanted) {
                 Ok(file) => {
-                    let place = (file.errors.clone(), Arc::clone(&file.files), file.has_loose_files);
-                    let work = Arc::new(Mutex::new(Work::new(Tables::new(file), settings.busy_timeout, unwanted)));
+                    let place =
+                        (file.errors.clone(), Arc::clone(&file.files), file.has_loose_files);
+                    let work = Arc::new(Mutex::new(Work::new(
+                        Tables::new(file),
+                        settings.busy_timeout,
+                        unwanted,
+                    )));
                     if opened.send(Ok((place, Arc::clone(&work)))).is_ok() {
                         through(&work, &jobs, &counted);
                     }
@@ -84,10 +91,12 @@ impl Writer {
                 Err(error) => drop(opened.send(Err(error))),
             })
             .map_err(|error| {
-                StoreError::new(StoreErrorKind::Io, "no thread can be started for the store").caused_by(error)
+                StoreError::new(StoreErrorKind::Io, "no thread can be started for the store")
+                    .caused_by(error)
             })?;
         let thread = WriterThread { queue: Some(queue), thread: Some(thread), ending };
-        let ((errors, files, has_loose_files), work) = is_open.await.unwrap_or_else(|_| Err(ended()))?;
+        let ((errors, files, has_loose_files), work) =
+            is_open.await.unwrap_or_else(|_| Err(ended()))?;
         Ok((Self { thread, waiting, work }, errors, files, has_loose_files))
     }
 
@@ -106,8 +115,13 @@ impl Writer {
         if let Some(queue) = &self.thread.queue {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             // If the thread has ended, the dropped `reply` makes the future return an error.
-            let _ =
-                queue.send(Box::new(Request { run: run.cloned(), abandoned, act, result: None, reply: Some(reply) }));
+            let _ = queue.send(Box::new(Request {
+                run: run.cloned(),
+                abandoned,
+                act,
+                result: None,
+                reply: Some(reply),
+            }));
         }
         Either::Right(async move { answer.await.unwrap_or_else(|_| Err(ended())) })
     }
@@ -180,7 +194,9 @@ where
     T: Send,
 {
     fn act(&mut self, tables: &mut Tables) -> Result<(), rusqlite::Error> {
-        if self.abandoned == AbandonedPolicy::Left && self.reply.as_ref().is_none_or(oneshot::Sender::is_closed) {
+        if self.abandoned == AbandonedPolicy::Left
+            && self.reply.as_ref().is_none_or(oneshot::Sender::is_closed)
+        {
             return Ok(());
         }
         self.result = Some(match (self.act)(tables) {
@@ -282,7 +298,8 @@ impl Work {
             };
             let waited = begun.elapsed();
             if self.gives_up() {
-                let (path, writes, runs) = (self.errors().path().display(), jobs.len(), names(jobs));
+                let (path, writes, runs) =
+                    (self.errors().path().display(), jobs.len(), names(jobs));
                 tracing::error!(
                     %path, writes, runs, %error,
                     "the store was dropped while another process had its file locked; these writes are lost"
@@ -290,7 +307,8 @@ impl Work {
                 return Err(self.errors().given_up().caused_by(error).into());
             }
             // The interval between warnings doubles, up to one hour.
-            let next = spoken.map_or(self.busy_timeout, |at| at + at.clamp(Duration::from_secs(1), SILENCE));
+            let next = spoken
+                .map_or(self.busy_timeout, |at| at + at.clamp(Duration::from_secs(1), SILENCE));
             if waited >= next {
                 let (path, runs) = (self.errors().path().display(), names(jobs));
                 tracing::warn!(

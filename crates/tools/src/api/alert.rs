@@ -103,18 +103,23 @@ impl Alert {
             let alert = Arc::clone(&alert);
             async move { alert.access.within_time(alert.sent(asked, &cx.idempotency_key())).await }
         });
-        tool.policy(ToolPolicy::default().effects(Effects::Write)).unusable(self.access.targets.problem())
+        tool.policy(ToolPolicy::default().effects(Effects::Write))
+            .unusable(self.access.targets.problem())
     }
 
     async fn sent(&self, asked: Asked, step_key: &str) -> Result<Sent, ToolError> {
         let size = asked.message.len();
         if size > self.max_bytes {
             let most = self.max_bytes;
-            let problem = format!("a message has at most {most} bytes, and this one has {size}; say it in fewer words");
+            let problem = format!(
+                "a message has at most {most} bytes, and this one has {size}; say it in fewer words"
+            );
             return Err(ToolError::invalid_arguments(problem));
         }
         if asked.message.trim().is_empty() {
-            return Err(ToolError::invalid_arguments("the message is empty; say what people have to know"));
+            return Err(ToolError::invalid_arguments(
+                "the message is empty; say what people have to know",
+            ));
         }
         let deadline = Instant::now() + self.access.timeout;
         let address = self.access.key(&self.address).await?;
@@ -147,10 +152,19 @@ impl Alert {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let named = HeaderName::from_static(KEY);
-        headers.insert(named, HeaderValue::from_str(step_key).map_err(|error| ToolError::new(error.to_string()))?);
+        headers.insert(
+            named,
+            HeaderValue::from_str(step_key).map_err(|error| ToolError::new(error.to_string()))?,
+        );
         let body = json!({&self.field: message}).to_string();
-        let request =
-            ApiRequest { method: Method::POST, url, headers, body: Some(body), repeatable: false, ignores_body: true };
+        let request = ApiRequest {
+            method: Method::POST,
+            url,
+            headers,
+            body: Some(body),
+            repeatable: false,
+            ignores_body: true,
+        };
         self.access.exchange(&request, keys, self.access.max_bytes, deadline).await?;
         Ok(Sent { sent: true })
     }

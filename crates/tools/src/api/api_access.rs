@@ -95,7 +95,12 @@ impl ApiAccess {
 
     /// Checks the OAuth client of a description: its id, and the address from which it requests
     /// tokens.
-    pub(crate) fn check_client(&self, auth: Option<&ApiAuth>, is_read: bool, problems: &mut Vec<String>) {
+    pub(crate) fn check_client(
+        &self,
+        auth: Option<&ApiAuth>,
+        is_read: bool,
+        problems: &mut Vec<String>,
+    ) {
         let Some(client) = auth.and_then(OAuthClient::from_auth) else { return };
         if client.id.is_empty() {
             problems.push("`client_id` of `auth` is empty; give the id of the client".to_owned());
@@ -114,14 +119,22 @@ impl ApiAccess {
     /// No hosts are listed, or no listed host has the port of the address.
     pub(crate) fn check_keys(&self, url: &Url) -> Result<(), String> {
         let Some(hosts) = &self.targets.hosts else {
-            return Err("`auth`: it names a key; say with `ApiAccess::hosts` which hosts keys may go to".to_owned());
+            return Err(
+                "`auth`: it names a key; say with `ApiAccess::hosts` which hosts keys may go to"
+                    .to_owned(),
+            );
         };
         if hosts.iter().any(|named| may_have_key(url, named)) {
             return Ok(());
         }
-        let place =
-            format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default());
-        Err(format!("`auth`: no key is sent to `{place}`; name the host with its port in `ApiAccess::hosts`"))
+        let place = format!(
+            "{}:{}",
+            url.host_str().unwrap_or_default(),
+            url.port_or_known_default().unwrap_or_default()
+        );
+        Err(format!(
+            "`auth`: no key is sent to `{place}`; name the host with its port in `ApiAccess::hosts`"
+        ))
     }
 
     /// Sets the function that resolves host names, instead of the operating system. The guard
@@ -141,7 +154,11 @@ impl ApiAccess {
     ///
     /// # Errors
     /// The text contains no certificate, or a certificate that cannot be parsed.
-    pub fn root_certificate(mut self, host: impl Into<String>, pem: impl AsRef<[u8]>) -> io::Result<Self> {
+    pub fn root_certificate(
+        mut self,
+        host: impl Into<String>,
+        pem: impl AsRef<[u8]>,
+    ) -> io::Result<Self> {
         self.targets.trust(host.into(), pem.as_ref())?;
         Ok(self)
     }
@@ -197,11 +214,14 @@ impl ApiAccess {
             None => self.secrets.secret(name).await,
         };
         // If a user wrote the key itself instead of its name, do not show it.
-        let is_name = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+        let is_name = name
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
         let shown = if is_name { format!("`{name}`") } else { "that `auth` names".to_owned() };
         found.ok_or_else(|| {
-            ToolError::new(format!("there is no key {shown}; do without this tool"))
-                .remedy("set the environment variable of the key, or give it by `ApiAccess::secret`")
+            ToolError::new(format!("there is no key {shown}; do without this tool")).remedy(
+                "set the environment variable of the key, or give it by `ApiAccess::secret`",
+            )
         })
     }
 
@@ -212,7 +232,8 @@ impl ApiAccess {
             Some(client) => self.access_token(&client).await?,
             None => self.key(auth.secret()).await?,
         };
-        let header = |name: &str, value: &str| secret_header(name, value).map(Some).map_err(ToolError::new);
+        let header =
+            |name: &str, value: &str| secret_header(name, value).map(Some).map_err(ToolError::new);
         let mut hidden = vec![key.expose().to_owned()];
         let (header, query) = match auth {
             ApiAuth::Bearer { .. } | ApiAuth::Oauth2 { .. } => {
@@ -228,7 +249,8 @@ impl ApiAccess {
         };
         if let Some((name, key)) = &query {
             // The URL-encoded form, which a server may repeat in its answer.
-            let mut encoded = Url::parse("http://h/").map_err(|error| ToolError::new(error.to_string()))?;
+            let mut encoded =
+                Url::parse("http://h/").map_err(|error| ToolError::new(error.to_string()))?;
             encoded.query_pairs_mut().append_pair(name, key.expose());
             let encoded = encoded.query().and_then(|query| query.split_once('='));
             hidden.extend(encoded.map(|(_, key)| key.to_owned()));
@@ -275,8 +297,11 @@ impl Keys {
         }
         if let Some((name, key)) = &self.query {
             // The address of a next page may contain the key already, so the parameter is replaced.
-            let others: Vec<(String, String)> =
-                url.query_pairs().filter(|(of, _)| of != name).map(|(of, value)| (of.into(), value.into())).collect();
+            let others: Vec<(String, String)> = url
+                .query_pairs()
+                .filter(|(of, _)| of != name)
+                .map(|(of, value)| (of.into(), value.into()))
+                .collect();
             url.query_pairs_mut().clear().extend_pairs(others).append_pair(name, key.expose());
         }
     }

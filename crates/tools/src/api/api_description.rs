@@ -277,9 +277,9 @@ impl Paging {
     /// Returns the query parameter that paging sets.
     pub(crate) fn parameter(&self) -> Option<&str> {
         match self {
-            Self::Cursor { parameter, .. } | Self::Page { parameter, .. } | Self::Offset { parameter } => {
-                Some(parameter)
-            }
+            Self::Cursor { parameter, .. }
+            | Self::Page { parameter, .. }
+            | Self::Offset { parameter } => Some(parameter),
             Self::LinkHeader | Self::NextUrl { .. } => None,
         }
     }

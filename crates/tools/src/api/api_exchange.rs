@@ -75,7 +75,8 @@ impl ApiAccess {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
-            let wait = failed.passing.and_then(|error| settings.wait_before_retry(made, &error, false));
+            let wait =
+                failed.passing.and_then(|error| settings.wait_before_retry(made, &error, false));
             match wait.filter(|wait| Instant::now() + *wait < deadline) {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None => return Err(failed.error),
@@ -84,18 +85,35 @@ impl ApiAccess {
         }
     }
 
-    async fn attempt(&self, request: &ApiRequest, keys: &Keys, max_bytes: usize) -> Result<ApiAnswer, Failed> {
+    async fn attempt(
+        &self,
+        request: &ApiRequest,
+        keys: &Keys,
+        max_bytes: usize,
+    ) -> Result<ApiAnswer, Failed> {
         let (mut url, mut headers) = (request.url.clone(), request.headers.clone());
         let addresses = self.targets.addresses(&url).await?;
         if keys.are_secret() && url.scheme() != "https" && !may_be_plain(&addresses) {
-            let problem = format!("`{}` is called with a key, which is sent over `https:` alone", host_of(&url));
+            let problem = format!(
+                "`{}` is called with a key, which is sent over `https:` alone",
+                host_of(&url)
+            );
             return Err(ToolError::new(problem).into());
         }
         keys.add(&mut url, &mut headers);
-        let sent = send(&self.targets, &url, &addresses, &request.method, headers, request.body.as_deref()).await;
+        let sent = send(
+            &self.targets,
+            &url,
+            &addresses,
+            &request.method,
+            headers,
+            request.body.as_deref(),
+        )
+        .await;
         let mut response = sent.map_err(|unsent| {
             let passes = request.repeatable || unsent.unconnected;
-            let passing = passes.then(|| ModelError::new(ModelErrorKind::Transport, unsent.error.message()));
+            let passing =
+                passes.then(|| ModelError::new(ModelErrorKind::Transport, unsent.error.message()));
             Failed { error: unsent.error, passing }
         })?;
         let (status, headers) = (response.status(), response.headers().clone());
@@ -113,7 +131,8 @@ impl ApiAccess {
             // The server rejects a 429 before it executes the request, so a repetition is safe.
             let passes = request.repeatable || status.as_u16() == 429;
             let passing = passes.then(|| {
-                let error = ModelError::new(ModelErrorKind::from_status(status.as_u16()), status.as_str());
+                let error =
+                    ModelError::new(ModelErrorKind::from_status(status.as_u16()), status.as_str());
                 match retry_after(&headers, std::time::SystemTime::now()) {
                     Some(wait) => error.with_retry_after(wait),
                     None => error,
@@ -126,7 +145,8 @@ impl ApiAccess {
         }
         let body = body_of(&mut response, max_bytes).await.map_err(|error| {
             let broke = request.repeatable && error.status() == ToolStatus::Error;
-            let passing = broke.then(|| ModelError::new(ModelErrorKind::Transport, error.message()));
+            let passing =
+                broke.then(|| ModelError::new(ModelErrorKind::Transport, error.message()));
             Failed { error, passing }
         })?;
         Ok(read(headers, body, keys)?)
@@ -142,30 +162,43 @@ fn refusal(status: reqwest::StatusCode, headers: &HeaderMap, body: &str) -> Tool
         _ => ToolStatus::Error,
     };
     if status.is_redirection() {
-        let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).and_then(|to| Url::parse(to).ok());
+        let to = headers
+            .get(LOCATION)
+            .and_then(|to| to.to_str().ok())
+            .and_then(|to| Url::parse(to).ok());
         let to = to.map_or_else(String::new, |to| format!(" to `{}`", host_of(&to)));
-        let problem = format!("the server redirects{to} with the status {status}, and redirects are not followed");
+        let problem = format!(
+            "the server redirects{to} with the status {status}, and redirects are not followed"
+        );
         return ToolError::new(problem).remedy("name the address itself in the tool's description");
     }
     let problem = match head(body.trim(), SHOWN) {
         "" => format!("the server answered {status}"),
-        shown if shown.len() < body.trim().len() => format!("the server answered {status}: {shown}…"),
+        shown if shown.len() < body.trim().len() => {
+            format!("the server answered {status}: {shown}…")
+        }
         shown => format!("the server answered {status}: {shown}"),
     };
     ToolError::with_status(class, problem)
 }
 
 fn read(headers: HeaderMap, body: Vec<u8>, keys: &Keys) -> Result<ApiAnswer, ToolError> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
     let bytes = body.len();
-    let text = String::from_utf8(body)
-        .map_err(|_| ToolError::new(format!("the answer is not text of UTF-8, but `{}`", keys.masked(&kind))))?;
+    let text = String::from_utf8(body).map_err(|_| {
+        ToolError::new(format!("the answer is not text of UTF-8, but `{}`", keys.masked(&kind)))
+    })?;
     let text = keys.masked(&text);
     let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().ends_with("json"));
     let value = match is_json {
         _ if text.is_empty() => Value::Null,
-        true => serde_json::from_str(&text)
-            .map_err(|error| ToolError::new(format!("the answer says that it is JSON and is not: {error}")))?,
+        true => serde_json::from_str(&text).map_err(|error| {
+            ToolError::new(format!("the answer says that it is JSON and is not: {error}"))
+        })?,
         false => Value::String(text),
     };
     Ok(ApiAnswer { headers, value, bytes })

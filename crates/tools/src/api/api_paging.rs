@@ -48,7 +48,9 @@ impl Pages<'_> {
             None => Value::Null,
         };
         let next = match self.paging {
-            Paging::LinkHeader => next_link(headers).map(|link| self.near(last, &link)).transpose()?,
+            Paging::LinkHeader => {
+                next_link(headers).map(|link| self.near(last, &link)).transpose()?
+            }
             Paging::NextUrl { .. } => match &said {
                 Value::Null => None,
                 Value::String(link) if link.is_empty() => None,
@@ -59,14 +61,18 @@ impl Pages<'_> {
                 Some(cursor) if !cursor.is_empty() && said != Value::Bool(false) => {
                     Some(with(&self.first, parameter, &cursor))
                 }
-                None if !said.is_null() => return Err(ToolError::new("what leads to the next page is not a text")),
+                None if !said.is_null() => {
+                    return Err(ToolError::new("what leads to the next page is not a text"));
+                }
                 _ => None,
             },
             _ if items == 0 => None,
             Paging::Page { parameter, first } => {
                 Some(with(&self.first, parameter, &first.saturating_add(self.count).to_string()))
             }
-            Paging::Offset { parameter } => Some(with(&self.first, parameter, &self.items.to_string())),
+            Paging::Offset { parameter } => {
+                Some(with(&self.first, parameter, &self.items.to_string()))
+            }
         };
         match next {
             // A page that refers to itself would be requested forever.
@@ -91,10 +97,17 @@ impl Pages<'_> {
             && next.port_or_known_default() == self.first.port_or_known_default();
         if !is_same || !next.username().is_empty() || next.password().is_some() {
             let (to, from) = (host_of(&next), host_of(&self.first));
-            return wrong(format!("the next page is said to be at `{to}`, and only `{from}` itself is called for it"));
+            return wrong(format!(
+                "the next page is said to be at `{to}`, and only `{from}` itself is called for it"
+            ));
         }
-        if self.base_path.is_some_and(|base| !next.path().starts_with(base) || has_dot_segment(next.path())) {
-            return wrong("the address of the next page is not below the base address of the tool".to_owned());
+        if self
+            .base_path
+            .is_some_and(|base| !next.path().starts_with(base) || has_dot_segment(next.path()))
+        {
+            return wrong(
+                "the address of the next page is not below the base address of the tool".to_owned(),
+            );
         }
         Ok(next)
     }
@@ -102,8 +115,11 @@ impl Pages<'_> {
 
 /// Returns an address in which a query parameter has exactly one value.
 fn with(url: &Url, parameter: &str, value: &str) -> Url {
-    let others: Vec<(String, String)> =
-        url.query_pairs().filter(|(of, _)| of != parameter).map(|(of, value)| (of.into(), value.into())).collect();
+    let others: Vec<(String, String)> = url
+        .query_pairs()
+        .filter(|(of, _)| of != parameter)
+        .map(|(of, value)| (of.into(), value.into()))
+        .collect();
     let mut url = url.clone();
     url.query_pairs_mut().clear().extend_pairs(others).append_pair(parameter, value);
     url
@@ -118,7 +134,8 @@ fn next_link(headers: &HeaderMap) -> Option<String> {
 /// Returns the addresses in a `link` header, each with a flag that is `true` for the next page.
 fn links(mut header: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
-    while let Some((link, rest)) = header.split_once('<').and_then(|(_, rest)| rest.split_once('>')) {
+    while let Some((link, rest)) = header.split_once('<').and_then(|(_, rest)| rest.split_once('>'))
+    {
         // Find the comma before the next link. Commas in quoted strings do not count.
         let (mut end, mut quoted, mut escaped) = (rest.len(), false, false);
         for (at, letter) in rest.char_indices() {
@@ -136,7 +153,8 @@ fn links(mut header: &str) -> Vec<(String, bool)> {
         let is_next = rest[..end].split(';').any(|parameter| {
             let (name, value) = parameter.split_once('=').unwrap_or_default();
             let mut words = value.trim().trim_matches('"').split_ascii_whitespace();
-            name.trim().eq_ignore_ascii_case("rel") && words.any(|word| word.eq_ignore_ascii_case("next"))
+            name.trim().eq_ignore_ascii_case("rel")
+                && words.any(|word| word.eq_ignore_ascii_case("next"))
         });
         found.push((link.to_owned(), is_next));
         header = &rest[end..];
@@ -151,7 +169,10 @@ mod tests {
     #[test]
     fn the_next_link_of_a_header() {
         for (header, expected) in [
-            ("<https://h/a?p=2>; rel=\"next\", <https://h/a?p=9>; rel=\"last\"", Some("https://h/a?p=2")),
+            (
+                "<https://h/a?p=2>; rel=\"next\", <https://h/a?p=9>; rel=\"last\"",
+                Some("https://h/a?p=2"),
+            ),
             ("</b>; rel=last, </c> ; title=\"a, <d>; rel=next\"; REL=next", Some("/c")),
             ("</b>;rel=\"prev next\"", Some("/b")),
             ("</b>; title=\"rel=next\"", None),
@@ -160,7 +181,8 @@ mod tests {
             ("<a", None),
             ("", None),
         ] {
-            let found = links(header).into_iter().find(|(_, is_next)| *is_next).map(|(link, _)| link);
+            let found =
+                links(header).into_iter().find(|(_, is_next)| *is_next).map(|(link, _)| link);
             assert_eq!(found.as_deref(), expected, "{header}");
         }
     }

@@ -44,35 +44,53 @@ impl CheckedApi {
         if !METHODS.contains(&&*method) {
             let near = did_you_mean(nearest(&method, METHODS));
             let all = METHODS.join(", ");
-            problems.push(format!("the method `{}` is not used{near}; there are {all}", described.method));
+            problems.push(format!(
+                "the method `{}` is not used{near}; there are {all}",
+                described.method
+            ));
         }
         // Continue after a mistake, so that all mistakes are reported at once.
-        let template = UrlTemplate::parse(&described.url).map_err(|problem| problems.push(problem)).ok();
+        let template =
+            UrlTemplate::parse(&described.url).map_err(|problem| problems.push(problem)).ok();
         for (argument, parameter) in &described.parameters {
             check_parameter(argument, parameter, &mut problems);
         }
         places(&described, template.as_ref(), &method, &mut problems);
         // A header may be set by an argument, a fixed value, the key or the idempotency key, but
         // only once.
-        let in_headers = described.parameters.iter().filter(|(_, one)| one.place == ParameterPlace::Header);
-        let more = in_headers.map(|(name, one)| one.sent(name)).chain(described.idempotency_key.as_deref());
-        check_headers(&described.headers, &more.collect::<Vec<_>>(), described.auth.as_ref(), &mut problems);
+        let in_headers =
+            described.parameters.iter().filter(|(_, one)| one.place == ParameterPlace::Header);
+        let more = in_headers
+            .map(|(name, one)| one.sent(name))
+            .chain(described.idempotency_key.as_deref());
+        check_headers(
+            &described.headers,
+            &more.collect::<Vec<_>>(),
+            described.auth.as_ref(),
+            &mut problems,
+        );
         let mut query = |of: &str, path: Option<&str>| {
             path.and_then(|path| {
-                BoundedPath::parse(path).map_err(|problem| problems.push(format!("`{of}`: {problem}"))).ok()
+                BoundedPath::parse(path)
+                    .map_err(|problem| problems.push(format!("`{of}`: {problem}")))
+                    .ok()
             })
         };
         let answer = query("answer", described.answer.as_deref());
         let next = query("paging.at", described.paging.as_ref().and_then(|paging| paging.at()));
         if described.paging.is_some() && method != "GET" {
-            problems.push(format!("pages are asked for with GET, and the method is `{method}`; leave out `paging`"));
+            problems.push(format!(
+                "pages are asked for with GET, and the method is `{method}`; leave out `paging`"
+            ));
         }
         if described.max_pages == 0 {
             problems.push("`max_pages` is at least 1".to_owned());
         }
         let method = Method::from_bytes(method.as_bytes()).ok();
         match (problems.is_empty(), method, template) {
-            (true, Some(method), Some(template)) => Ok(Self { described, method, template, answer, next }),
+            (true, Some(method), Some(template)) => {
+                Ok(Self { described, method, template, answer, next })
+            }
             _ => Err(problems),
         }
     }
@@ -96,24 +114,35 @@ impl CheckedApi {
                 required.push(argument.clone());
             }
         }
-        let mut whole =
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        let mut whole = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         definitions.add_to(&mut whole);
         whole
     }
 
     /// Builds the request of a call. `step_key` is the idempotency key of the step.
-    pub(crate) fn request(&self, arguments: &Value, step_key: &str) -> Result<ApiRequest, ToolError> {
+    pub(crate) fn request(
+        &self,
+        arguments: &Value,
+        step_key: &str,
+    ) -> Result<ApiRequest, ToolError> {
         let given: Vec<(&str, &ApiParameter, &Value)> = self
             .described
             .parameters
             .iter()
-            .filter_map(|(name, parameter)| Some((parameter.sent(name), parameter, arguments.get(name)?)))
+            .filter_map(|(name, parameter)| {
+                Some((parameter.sent(name), parameter, arguments.get(name)?))
+            })
             // An omitted argument and `null` are the same, except for a field of the JSON body.
-            .filter(|(_, parameter, value)| !value.is_null() || parameter.place == ParameterPlace::Field)
+            .filter(|(_, parameter, value)| {
+                !value.is_null() || parameter.place == ParameterPlace::Field
+            })
             .collect();
-        let of = |place: ParameterPlace| given.iter().filter(move |(_, parameter, _)| parameter.place == place);
-        let wrong = |name: &str, problem: &str| Err(ToolError::invalid_arguments(format!("`{name}`: {problem}")));
+        let of = |place: ParameterPlace| {
+            given.iter().filter(move |(_, parameter, _)| parameter.place == place)
+        };
+        let wrong = |name: &str, problem: &str| {
+            Err(ToolError::invalid_arguments(format!("`{name}`: {problem}")))
+        };
         let in_path = |name: &str| of(ParameterPlace::Path).find(|(sent, ..)| *sent == name);
         let mut url = self
             .template
@@ -134,8 +163,10 @@ impl CheckedApi {
         let mut headers = HeaderMap::new();
         // These headers are set by the description, so an invalid one is not a mistake of the
         // caller.
-        let fixed = self.described.headers.iter().map(|(name, value)| (name.as_str(), value.clone()));
-        let step_key = self.described.idempotency_key.iter().map(|name| (name.as_str(), step_key.to_owned()));
+        let fixed =
+            self.described.headers.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        let step_key =
+            self.described.idempotency_key.iter().map(|name| (name.as_str(), step_key.to_owned()));
         for (name, value) in fixed.chain(step_key) {
             set(&mut headers, name, &value).map_err(ToolError::new)?;
         }
@@ -149,7 +180,8 @@ impl CheckedApi {
             of_fields.insert((*name).to_owned(), parameter.schema.clone());
         }
         // A body with only optional fields is sent as `{}` and not omitted.
-        let has_fields = self.described.parameters.values().any(|one| one.place == ParameterPlace::Field);
+        let has_fields =
+            self.described.parameters.values().any(|one| one.place == ParameterPlace::Field);
         let (fields, of_fields) = (Value::Object(fields), json!({ "properties": of_fields }));
         let whole = match of(ParameterPlace::Body).next() {
             Some((_, parameter, value)) => Some((*value, &parameter.schema)),
@@ -162,14 +194,24 @@ impl CheckedApi {
             body = Some(encoded.text);
         }
         // With an idempotency key, the service ignores the repeated request.
-        let repeatable = self.reads() || self.described.idempotent || self.described.idempotency_key.is_some();
-        Ok(ApiRequest { method: self.method.clone(), url, headers, body, repeatable, ignores_body: false })
+        let repeatable =
+            self.reads() || self.described.idempotent || self.described.idempotency_key.is_some();
+        Ok(ApiRequest {
+            method: self.method.clone(),
+            url,
+            headers,
+            body,
+            repeatable,
+            ignores_body: false,
+        })
     }
 }
 
 fn set(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), String> {
-    let named: HeaderName = name.parse().map_err(|_| format!("`{name}` is not the name of a header"))?;
-    let value = HeaderValue::from_str(value).map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
+    let named: HeaderName =
+        name.parse().map_err(|_| format!("`{name}` is not the name of a header"))?;
+    let value = HeaderValue::from_str(value)
+        .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
     headers.insert(named, value);
     Ok(())
 }
@@ -193,7 +235,8 @@ fn check_parameter(argument: &str, parameter: &ApiParameter, problems: &mut Vec<
     let place = parameter.place;
     let of_type = parameter.schema["type"].as_str().unwrap_or_default();
     // A list has no standard form in a path or a header.
-    let is_text = matches!(place, ParameterPlace::Path | ParameterPlace::Header) && of_type == "array";
+    let is_text =
+        matches!(place, ParameterPlace::Path | ParameterPlace::Header) && of_type == "array";
     if is_text
         || (matches!(place, ParameterPlace::Path | ParameterPlace::Query | ParameterPlace::Header)
             && of_type == "object")
@@ -203,24 +246,38 @@ fn check_parameter(argument: &str, parameter: &ApiParameter, problems: &mut Vec<
             .push(format!("`{argument}` is of the type `{of_type}`, which cannot stand in a {word}; use `in: field`"));
     }
     if place == ParameterPlace::Path && !parameter.required {
-        problems.push(format!("`{argument}` stands in the path, so it has to be given; leave out `required: false`"));
+        problems.push(format!(
+            "`{argument}` stands in the path, so it has to be given; leave out `required: false`"
+        ));
     }
 }
 
 /// Checks that the arguments' places in the request are complete and do not conflict.
-fn places(described: &ApiDescription, template: Option<&UrlTemplate>, method: &str, problems: &mut Vec<String>) {
+fn places(
+    described: &ApiDescription,
+    template: Option<&UrlTemplate>,
+    method: &str,
+    problems: &mut Vec<String>,
+) {
     let of = |place: ParameterPlace| {
-        described.parameters.iter().filter(move |(_, one)| one.place == place).map(|(name, one)| (name, one.sent(name)))
+        described
+            .parameters
+            .iter()
+            .filter(move |(_, one)| one.place == place)
+            .map(|(name, one)| (name, one.sent(name)))
     };
     let in_path: Vec<&str> = of(ParameterPlace::Path).map(|(_, sent)| sent).collect();
     if let Some(template) = template {
         let names = template.names();
         for name in names.iter().filter(|name| !in_path.contains(&name.as_str())) {
             let near = did_you_mean(nearest(name, in_path.iter().copied()));
-            problems.push(format!("the url has `{{{name}}}`, and there is no parameter of it with `in: path`{near}"));
+            problems.push(format!(
+                "the url has `{{{name}}}`, and there is no parameter of it with `in: path`{near}"
+            ));
         }
         for name in in_path.iter().filter(|name| !names.iter().any(|one| one == *name)) {
-            let near = nearest(name, names.iter().map(String::as_str)).map(|near| format!("{{{near}}}"));
+            let near =
+                nearest(name, names.iter().map(String::as_str)).map(|near| format!("{{{near}}}"));
             problems.push(format!(
                 "`{name}` stands in no place of the url; write `{{{name}}}` there{}",
                 did_you_mean(near)
@@ -231,9 +288,14 @@ fn places(described: &ApiDescription, template: Option<&UrlTemplate>, method: &s
     for (argument, parameter) in &described.parameters {
         let (sent, place) = (parameter.sent(argument), parameter.place.word());
         // Header names are case-insensitive.
-        let key = if parameter.place == ParameterPlace::Header { sent.to_ascii_lowercase() } else { sent.to_owned() };
+        let key = if parameter.place == ParameterPlace::Header {
+            sent.to_ascii_lowercase()
+        } else {
+            sent.to_owned()
+        };
         if !seen.insert((place, key)) {
-            problems.push(format!("two parameters are sent as `{sent}` in the {place}; leave one out"));
+            problems
+                .push(format!("two parameters are sent as `{sent}` in the {place}; leave one out"));
         }
     }
     let queries: Vec<&str> = of(ParameterPlace::Query).map(|(_, sent)| sent).collect();
@@ -261,7 +323,11 @@ pub(crate) fn check_headers(
     auth: Option<&ApiAuth>,
     problems: &mut Vec<String>,
 ) {
-    let all = more.iter().copied().chain(fixed.keys().map(String::as_str)).chain(auth.and_then(ApiAuth::header));
+    let all = more
+        .iter()
+        .copied()
+        .chain(fixed.keys().map(String::as_str))
+        .chain(auth.and_then(ApiAuth::header));
     let mut seen = BTreeSet::new();
     for name in all {
         match name.parse::<HeaderName>() {
@@ -279,6 +345,8 @@ pub(crate) fn check_headers(
         problems.push(format!("the value of the header `{name}` cannot be sent"));
     }
     if auth.is_some_and(|auth| auth.secret().is_empty()) {
-        problems.push("`secret` of `auth` is empty; give the name of a key, such as `TRACKER_KEY`".to_owned());
+        problems.push(
+            "`secret` of `auth` is empty; give the name of a key, such as `TRACKER_KEY`".to_owned(),
+        );
     }
 }

@@ -215,7 +215,8 @@ impl ApiTool {
     /// All mistakes in the description.
     pub fn tool(&self) -> Result<FnTool, ApiToolError> {
         let described = self.described.clone();
-        let failed = |problems| ApiToolError::new(format!("the tool `{}`", self.described.name), problems);
+        let failed =
+            |problems| ApiToolError::new(format!("the tool `{}`", self.described.name), problems);
         let checked = CheckedApi::new(described).map_err(failed)?;
         if let Some(problem) = self.access.targets.problem() {
             return Err(failed(vec![problem]));
@@ -238,8 +239,16 @@ impl ApiTool {
         if self.described.idempotent || self.described.idempotency_key.is_some() {
             policy = policy.idempotent();
         }
-        let definition = ToolDefinition::new(&*self.described.name, &*self.described.description, checked.schema());
-        let call = Arc::new(Call { checked, access: self.access.clone(), base_path: self.base_path.clone() });
+        let definition = ToolDefinition::new(
+            &*self.described.name,
+            &*self.described.description,
+            checked.schema(),
+        );
+        let call = Arc::new(Call {
+            checked,
+            access: self.access.clone(),
+            base_path: self.base_path.clone(),
+        });
         Ok(FnTool::dynamic(definition.policy(policy), move |cx, arguments: Value| {
             let call = Arc::clone(&call);
             async move { call.access.within_time(call.made(&arguments, &cx.idempotency_key())).await }
@@ -259,7 +268,8 @@ impl Call {
         let auth = self.checked.described.auth.as_ref();
         let mut keys = self.access.keys(auth).await?;
         let mut made = self.with_keys(arguments, step_key, &keys).await;
-        let is_refused = made.as_ref().is_err_and(|error| error.status() == ToolStatus::Unauthorized);
+        let is_refused =
+            made.as_ref().is_err_and(|error| error.status() == ToolStatus::Unauthorized);
         // The service rejected the call, so it had no effect. An OAuth token may have been revoked
         // before it expired: try once with a new one.
         if is_refused && self.access.forget_token(auth, &keys).await {
@@ -269,11 +279,17 @@ impl Call {
         made.map_err(|error| keys.without_key(&error))
     }
 
-    async fn with_keys(&self, arguments: &Value, step_key: &str, keys: &Keys) -> Result<Value, ToolError> {
+    async fn with_keys(
+        &self,
+        arguments: &Value,
+        step_key: &str,
+        keys: &Keys,
+    ) -> Result<Value, ToolError> {
         let deadline = Instant::now() + self.access.timeout;
         let mut request = self.checked.request(arguments, step_key)?;
         let Some(paging) = &self.checked.described.paging else {
-            let answer = self.access.exchange(&request, keys, self.access.max_bytes, deadline).await?;
+            let answer =
+                self.access.exchange(&request, keys, self.access.max_bytes, deadline).await?;
             return self.found(&answer.value);
         };
         let first = request.url.clone();
@@ -282,14 +298,21 @@ impl Call {
         let (mut all, mut left) = (Vec::new(), self.access.max_bytes);
         request.url = pages.begin();
         loop {
-            let answer = self.access.exchange(&request, keys, left, deadline).await.map_err(|error| {
-                // The limit counts all pages together, so name it instead of the remainder for this
-                // page.
-                let is_size = error.status() == ToolStatus::OutputTooLarge && pages.count > 0;
-                let problem =
-                    format!("the pages have more than {} bytes together; ask for less", self.access.max_bytes);
-                if is_size { ToolError::with_status(ToolStatus::OutputTooLarge, problem) } else { error }
-            })?;
+            let answer =
+                self.access.exchange(&request, keys, left, deadline).await.map_err(|error| {
+                    // The limit counts all pages together, so name it instead of the remainder for this
+                    // page.
+                    let is_size = error.status() == ToolStatus::OutputTooLarge && pages.count > 0;
+                    let problem = format!(
+                        "the pages have more than {} bytes together; ask for less",
+                        self.access.max_bytes
+                    );
+                    if is_size {
+                        ToolError::with_status(ToolStatus::OutputTooLarge, problem)
+                    } else {
+                        error
+                    }
+                })?;
             let items = self.items(&answer.value)?;
             left = left.saturating_sub(answer.bytes);
             pages.count += 1;
@@ -328,7 +351,9 @@ impl Call {
             (None, answer) => Ok(answer.clone()),
             (Some(_), Value::String(text)) => {
                 let shown = agentflow_schema::text::head(text.trim(), 100);
-                Err(ToolError::new(format!("the answer is not JSON, but a text that begins with `{shown}`")))
+                Err(ToolError::new(format!(
+                    "the answer is not JSON, but a text that begins with `{shown}`"
+                )))
             }
             (Some(path), answer) => path.find(answer),
         }
@@ -364,6 +389,9 @@ impl<'de> Deserialize<'de> for ApiTool {
 
 impl fmt::Debug for ApiTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiTool").field("described", &self.described).field("access", &self.access).finish()
+        f.debug_struct("ApiTool")
+            .field("described", &self.described)
+            .field("access", &self.access)
+            .finish()
     }
 }

@@ -33,19 +33,29 @@ impl EncodedBody {
     ///
     /// # Errors
     /// The value for a form is not an object.
-    pub(crate) fn new(value: &Value, schema: &Value, content_type: Option<&HeaderValue>) -> Result<Self, ToolError> {
+    pub(crate) fn new(
+        value: &Value,
+        schema: &Value,
+        content_type: Option<&HeaderValue>,
+    ) -> Result<Self, ToolError> {
         let named = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or("application/json");
         match essence(named).as_str() {
             FORM => {
                 let fields = fields_of(value, schema)?;
                 let fields: Vec<(&str, &str)> =
                     fields.iter().map(|field| (field.name.as_str(), field.text.as_str())).collect();
-                Ok(Self { text: oauth_tokens::form(&fields), content_type: HeaderValue::from_static(FORM) })
+                Ok(Self {
+                    text: oauth_tokens::form(&fields),
+                    content_type: HeaderValue::from_static(FORM),
+                })
             }
             PARTS => Ok(in_parts(&fields_of(value, schema)?)),
             _ => {
                 let json = HeaderValue::from_static("application/json");
-                Ok(Self { text: value.to_string(), content_type: content_type.cloned().unwrap_or(json) })
+                Ok(Self {
+                    text: value.to_string(),
+                    content_type: content_type.cloned().unwrap_or(json),
+                })
             }
         }
     }
@@ -75,20 +85,29 @@ impl Field {
             (false, Some(_)) => None,
             (false, None) => json(),
         };
-        Self { name: name.to_owned(), text: text.unwrap_or_else(|| value.to_string()), media_type, is_file }
+        Self {
+            name: name.to_owned(),
+            text: text.unwrap_or_else(|| value.to_string()),
+            media_type,
+            is_file,
+        }
     }
 }
 
 fn fields_of(value: &Value, schema: &Value) -> Result<Vec<Field>, ToolError> {
     let Value::Object(fields) = value else {
-        return Err(ToolError::invalid_arguments("a form is an object with a value for each field"));
+        return Err(ToolError::invalid_arguments(
+            "a form is an object with a value for each field",
+        ));
     };
     let mut all = Vec::new();
     for (name, value) in fields {
         let schema = &schema["properties"][name];
         match value {
             Value::Null => {}
-            Value::Array(items) => all.extend(items.iter().map(|item| Field::new(name, item, &schema["items"]))),
+            Value::Array(items) => {
+                all.extend(items.iter().map(|item| Field::new(name, item, &schema["items"])));
+            }
             value => all.push(Field::new(name, value, schema)),
         }
     }
@@ -106,7 +125,8 @@ fn in_parts(fields: &[Field]) -> EncodedBody {
         }
         // The media type comes from an OpenAPI document of another author. It must not be able to
         // add headers.
-        let media_type = field.media_type.as_deref().filter(|kind| HeaderValue::from_str(kind).is_ok());
+        let media_type =
+            field.media_type.as_deref().filter(|kind| HeaderValue::from_str(kind).is_ok());
         if let Some(kind) = media_type {
             let _ = write!(part, "\r\nContent-Type: {kind}");
         }
@@ -146,10 +166,15 @@ mod tests {
         let body = encoded(&value, &json!({}), "application/x-www-form-urlencoded; charset=utf-8");
         assert_eq!(body.text, "a=b+c%26d&list=1&list=true&of=%7B%22x%22%3A1%7D");
         assert_eq!(body.content_type, FORM);
-        let error = EncodedBody::new(&json!([1]), &json!({}), Some(&HeaderValue::from_static(FORM))).unwrap_err();
+        let error =
+            EncodedBody::new(&json!([1]), &json!({}), Some(&HeaderValue::from_static(FORM)))
+                .unwrap_err();
         assert_eq!(error.message(), "a form is an object with a value for each field");
         let json = EncodedBody::new(&value, &json!({}), None).unwrap();
-        assert_eq!((json.text, json.content_type.to_str().unwrap()), (value.to_string(), "application/json"));
+        assert_eq!(
+            (json.text, json.content_type.to_str().unwrap()),
+            (value.to_string(), "application/json")
+        );
     }
 
     #[test]

@@ -16,7 +16,10 @@ const MOST: usize = 20;
 /// A message for each place that cannot be parsed.
 pub(crate) fn value_of(text: &str, most_bytes: usize) -> Result<Value, Vec<String>> {
     if text.len() > most_bytes {
-        return Err(vec![format!("the text has {} bytes, and at most {most_bytes} are read", text.len())]);
+        return Err(vec![format!(
+            "the text has {} bytes, and at most {most_bytes} are read",
+            text.len()
+        )]);
     }
     let as_json = || {
         strict::check(text)
@@ -27,12 +30,19 @@ pub(crate) fn value_of(text: &str, most_bytes: usize) -> Result<Value, Vec<Strin
     if !text.trim_start().starts_with('{') {
         return match agentflow_schema::text_tree::Tree::read(text) {
             Ok(tree) => Ok(tree.to_json()),
-            Err(misread) => Err(misread.into_iter().take(MOST).map(|one| one.in_line(text)).collect()),
+            Err(misread) => {
+                Err(misread.into_iter().take(MOST).map(|one| one.in_line(text)).collect())
+            }
         };
     }
     as_json().map_err(|problem| {
-        let is_yaml = !text.trim_start().starts_with(['{', '[', '"']) && cfg!(not(feature = "documents"));
-        vec![if is_yaml { format!("{problem}; YAML is read with the feature `documents`") } else { problem }]
+        let is_yaml =
+            !text.trim_start().starts_with(['{', '[', '"']) && cfg!(not(feature = "documents"));
+        vec![if is_yaml {
+            format!("{problem}; YAML is read with the feature `documents`")
+        } else {
+            problem
+        }]
     })
 }
 
@@ -54,7 +64,8 @@ pub(crate) fn form_of<T: DeserializeOwned>(mut value: Value) -> Result<T, Vec<St
         };
         let (path, message) = (error.path().clone(), error.inner().to_string());
         let (said, near) = said(&path, &message);
-        let is_missing = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+        let is_missing =
+            message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
         if let Some(name) = is_missing {
             // The field was removed or is misspelled, and that mistake is reported already.
             if !passed.contains(&(place_of(&path, None), name.to_owned())) {
@@ -66,7 +77,9 @@ pub(crate) fn form_of<T: DeserializeOwned>(mut value: Value) -> Result<T, Vec<St
             continue;
         }
         problems.push(said);
-        let Some((place, name)) = without(&mut value, &path, &message).filter(|_| problems.len() < MOST) else {
+        let Some((place, name)) =
+            without(&mut value, &path, &message).filter(|_| problems.len() < MOST)
+        else {
             return Err(problems);
         };
         passed.extend(near.map(|near| (place.clone(), near)));
@@ -92,7 +105,9 @@ fn said(path: &Path, message: &str) -> (String, Option<String>) {
         path => format!("`{path}`: "),
     };
     match (message.split(' ').next(), &names[..]) {
-        (Some("missing"), [name, ..]) => (format!("{of}`{name}` is missing; give it a value"), None),
+        (Some("missing"), [name, ..]) => {
+            (format!("{of}`{name}` is missing; give it a value"), None)
+        }
         (Some("unknown"), [wrong, known @ ..]) => {
             let near = nearest(wrong, known.iter().copied());
             let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
@@ -114,11 +129,14 @@ fn said(path: &Path, message: &str) -> (String, Option<String>) {
 
 /// Removes the value at a path. Returns the path of its object and its name in it.
 fn without(value: &mut Value, path: &Path, message: &str) -> Option<(Vec<String>, String)> {
-    let mut parts: Vec<&Segment> = path.iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
+    let mut parts: Vec<&Segment> =
+        path.iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
     // For an unknown field in a tagged enum, serde's path ends at the enum.
     let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
     let last = match unknown {
-        Some(name) if !matches!(parts.last(), Some(Segment::Map { key }) if key == name) => name.to_owned(),
+        Some(name) if !matches!(parts.last(), Some(Segment::Map { key }) if key == name) => {
+            name.to_owned()
+        }
         _ => match parts.pop() {
             Some(Segment::Map { key }) => key.clone(),
             _ => return None,
@@ -129,7 +147,8 @@ fn without(value: &mut Value, path: &Path, message: &str) -> Option<(Vec<String>
 }
 
 fn fill(value: &mut Value, path: &Path, name: &str) -> bool {
-    let parts: Vec<&Segment> = path.iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
+    let parts: Vec<&Segment> =
+        path.iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
     let place = step_to(value, &parts).and_then(Value::as_object_mut);
     let filler = match name {
         "in" => "query",

@@ -52,18 +52,27 @@ impl Operation {
                     reader.definition()?;
                     continue;
                 }
-                Token::Name(kind @ ("query" | "mutation")) => reader.operation(kind == "mutation")?,
+                Token::Name(kind @ ("query" | "mutation")) => {
+                    reader.operation(kind == "mutation")?
+                }
                 Token::Name("subscription") => {
-                    return Err("a subscription has no single answer; use a query or a mutation".to_owned());
+                    return Err(
+                        "a subscription has no single answer; use a query or a mutation".to_owned()
+                    );
                 }
                 Token::Name(word) => {
-                    return Err(format!("`{word}` begins no operation; begin with `query`, `mutation` or `{{`"));
+                    return Err(format!(
+                        "`{word}` begins no operation; begin with `query`, `mutation` or `{{`"
+                    ));
                 }
                 _ => return Err("a document begins with `query`, `mutation` or `{`".to_owned()),
             };
             reader.definition()?;
             if found.replace(operation).is_some() {
-                return Err("the document has several operations; keep the one that the tool is for".to_owned());
+                return Err(
+                    "the document has several operations; keep the one that the tool is for"
+                        .to_owned(),
+                );
             }
         }
         found.ok_or_else(|| "the document has no operation; write `query { .. }`".to_owned())
@@ -101,7 +110,9 @@ impl<'r> Reader<'r> {
         }
         if self.takes('(') {
             while !self.takes(')') {
-                let (true, Some(Token::Name(name)), true) = (self.takes('$'), self.next(), self.takes(':')) else {
+                let (true, Some(Token::Name(name)), true) =
+                    (self.takes('$'), self.next(), self.takes(':'))
+                else {
                     return Err("a variable is written `$name: Type`".to_owned());
                 };
                 let (schema, not_null) = self.type_of(MOST_DEPTH)?;
@@ -117,7 +128,8 @@ impl<'r> Reader<'r> {
                     }
                 }
                 // GraphQL: a variable may be omitted if it is nullable or has a default.
-                let variable = Variable { name: name.to_owned(), schema, required: not_null && !has_default };
+                let variable =
+                    Variable { name: name.to_owned(), schema, required: not_null && !has_default };
                 if operation.variables.iter().any(|one| one.name == variable.name) {
                     return Err(format!("the variable `${name}` is there twice"));
                 }
@@ -138,7 +150,9 @@ impl<'r> Reader<'r> {
                 json!({"type": "array", "items": items})
             }
             Some(Token::Name("ID" | "String")) => json!({"type": "string"}),
-            Some(Token::Name("Int")) => json!({"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX}),
+            Some(Token::Name("Int")) => {
+                json!({"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX})
+            }
             Some(Token::Name("Float")) => json!({"type": "number"}),
             Some(Token::Name("Boolean")) => json!({"type": "boolean"}),
             // An enum, input object or custom scalar, which only the service knows.
@@ -184,7 +198,9 @@ impl<'r> Reader<'r> {
             match token {
                 Token::Sign('{') => return self.closed(),
                 Token::Sign('(' | '[') => self.closed()?,
-                Token::Sign(sign @ (')' | ']' | '}')) => return Err(format!("a `{sign}` closes nothing")),
+                Token::Sign(sign @ (')' | ']' | '}')) => {
+                    return Err(format!("a `{sign}` closes nothing"));
+                }
                 _ => {}
             }
         }
@@ -270,8 +286,11 @@ mod tests {
         "#;
         let operation = Operation::read(text).unwrap();
         assert_eq!((operation.name.as_deref(), operation.is_mutation), (Some("Issues"), false));
-        let found: Vec<_> =
-            operation.variables.iter().map(|one| (&*one.name, one.schema.clone(), one.required)).collect();
+        let found: Vec<_> = operation
+            .variables
+            .iter()
+            .map(|one| (&*one.name, one.schema.clone(), one.required))
+            .collect();
         let int = json!({"type": ["integer", "null"], "minimum": i32::MIN, "maximum": i32::MAX});
         let float = json!({"type": ["number", "null"]});
         assert_eq!(
@@ -281,7 +300,11 @@ mod tests {
                 ("first", int, false),
                 ("ids", json!({"type": ["array", "null"], "items": {"type": "string"}}), false),
                 ("by", json!({}), false),
-                ("deep", json!({"type": "array", "items": {"type": ["array", "null"], "items": float}}), true),
+                (
+                    "deep",
+                    json!({"type": "array", "items": {"type": ["array", "null"], "items": float}}),
+                    true
+                ),
             ]
         );
         assert!(Operation::read("mutation { a }").unwrap().is_mutation);

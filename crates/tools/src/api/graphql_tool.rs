@@ -176,10 +176,13 @@ impl GraphqlTool {
         let described = &self.described;
         check_name(&described.name, &described.description, &mut problems);
         check_headers(&described.headers, &[], described.auth.as_ref(), &mut problems);
-        let template = UrlTemplate::parse(&described.url).and_then(|template| match template.names() {
-            [] => template.filled(|_| None),
-            [name, ..] => Err(format!("the url has the placeholder `{{{name}}}`; a GraphQL service has one address")),
-        });
+        let template =
+            UrlTemplate::parse(&described.url).and_then(|template| match template.names() {
+                [] => template.filled(|_| None),
+                [name, ..] => Err(format!(
+                    "the url has the placeholder `{{{name}}}`; a GraphQL service has one address"
+                )),
+            });
         let url = template.and_then(|url| match self.access.targets.url(url.as_str(), None) {
             Ok(url) => Ok(url),
             Err(error) => Err(error.message().to_owned()),
@@ -190,10 +193,12 @@ impl GraphqlTool {
         }
         self.access.check_client(described.auth.as_ref(), self.is_read, &mut problems);
         let answer = described.answer.as_deref().and_then(|path| {
-            BoundedPath::parse(path).map_err(|problem| problems.push(format!("`answer`: {problem}"))).ok()
+            BoundedPath::parse(path)
+                .map_err(|problem| problems.push(format!("`answer`: {problem}")))
+                .ok()
         });
-        let operation =
-            Operation::read(&described.query).map_err(|problem| problems.push(format!("`query`: {problem}")));
+        let operation = Operation::read(&described.query)
+            .map_err(|problem| problems.push(format!("`query`: {problem}")));
         if let Ok(operation) = &operation {
             let names = || operation.variables.iter().map(|variable| &*variable.name);
             for (name, schema) in &described.variables {
@@ -216,7 +221,8 @@ impl GraphqlTool {
             policy = policy.idempotent();
         }
         let schema = self.schema(&operation);
-        let definition = ToolDefinition::new(&*described.name, &*described.description, schema).policy(policy);
+        let definition =
+            ToolDefinition::new(&*described.name, &*described.description, schema).policy(policy);
         let call = Arc::new(Call {
             url,
             headers: headers(&described.headers),
@@ -234,26 +240,30 @@ impl GraphqlTool {
     }
 
     fn schema(&self, operation: &Operation) -> Value {
-        let schema = |name: &str, of_type: &Value| self.described.variables.get(name).unwrap_or(of_type).clone();
+        let schema = |name: &str, of_type: &Value| {
+            self.described.variables.get(name).unwrap_or(of_type).clone()
+        };
         let all = &operation.variables;
         let properties: Map<String, Value> =
             all.iter().map(|one| (one.name.clone(), schema(&one.name, &one.schema))).collect();
-        let required: Vec<&str> = all.iter().filter(|one| one.required).map(|one| &*one.name).collect();
+        let required: Vec<&str> =
+            all.iter().filter(|one| one.required).map(|one| &*one.name).collect();
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
     }
 }
 
 /// Converts headers that were checked.
 fn headers(given: &BTreeMap<String, String>) -> HeaderMap {
-    let read = given
-        .iter()
-        .filter_map(|(name, value)| Some((name.parse::<HeaderName>().ok()?, HeaderValue::from_str(value).ok()?)));
+    let read = given.iter().filter_map(|(name, value)| {
+        Some((name.parse::<HeaderName>().ok()?, HeaderValue::from_str(value).ok()?))
+    });
     let mut headers: HeaderMap = read.collect();
     let json = HeaderValue::from_static("application/json");
     headers.insert(CONTENT_TYPE, json.clone());
     // `application/graphql-response+json` is the media type of the GraphQL over HTTP specification.
     // It describes errors more precisely.
-    let both = HeaderValue::from_static("application/graphql-response+json, application/json;q=0.9");
+    let both =
+        HeaderValue::from_static("application/graphql-response+json, application/json;q=0.9");
     headers.entry(ACCEPT).or_insert(both);
     headers
 }
@@ -286,8 +296,10 @@ impl Call {
             repeatable: self.repeatable,
             ignores_body: false,
         };
-        let mut answer = self.access.exchange(&request, &keys, self.access.max_bytes, deadline).await;
-        let is_refused = answer.as_ref().is_err_and(|error| error.status() == ToolStatus::Unauthorized);
+        let mut answer =
+            self.access.exchange(&request, &keys, self.access.max_bytes, deadline).await;
+        let is_refused =
+            answer.as_ref().is_err_and(|error| error.status() == ToolStatus::Unauthorized);
         // The service rejected the call, so it had no effect. An OAuth token may have been revoked:
         // try once with a new one.
         if is_refused && self.access.forget_token(self.auth.as_ref(), &keys).await {
@@ -296,11 +308,14 @@ impl Call {
         }
         let answer = answer.map_err(|error| keys.without_key(&error))?;
         // A GraphQL service may answer 200 even if the operation failed.
-        if let Some(errors) = answer.value["errors"].as_array().filter(|errors| !errors.is_empty()) {
+        if let Some(errors) = answer.value["errors"].as_array().filter(|errors| !errors.is_empty())
+        {
             return Err(ToolError::new(said(errors)));
         }
         match (answer.value.get("data"), &self.answer) {
-            (None | Some(Value::Null), _) => Err(ToolError::new("the answer has neither `data` nor `errors`")),
+            (None | Some(Value::Null), _) => {
+                Err(ToolError::new("the answer has neither `data` nor `errors`"))
+            }
             (Some(data), Some(path)) => path.find(data),
             (Some(data), None) => Ok(data.clone()),
         }
@@ -313,8 +328,10 @@ fn said(errors: &[Value]) -> String {
         let message = error["message"].as_str().unwrap_or("an error without a message");
         match error["path"].as_array() {
             Some(path) if !path.is_empty() => {
-                let path: Vec<String> =
-                    path.iter().map(|part| part.as_str().map_or_else(|| part.to_string(), ToOwned::to_owned)).collect();
+                let path: Vec<String> = path
+                    .iter()
+                    .map(|part| part.as_str().map_or_else(|| part.to_string(), ToOwned::to_owned))
+                    .collect();
                 format!("{} (at `{}`)", head(message, SHOWN.1), head(&path.join("."), SHOWN.1))
             }
             _ => head(message, SHOWN.1).to_owned(),
@@ -336,12 +353,19 @@ impl Serialize for GraphqlTool {
 
 impl<'de> Deserialize<'de> for GraphqlTool {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self { described: Described::deserialize(deserializer)?, access: ApiAccess::new(), is_read: true })
+        Ok(Self {
+            described: Described::deserialize(deserializer)?,
+            access: ApiAccess::new(),
+            is_read: true,
+        })
     }
 }
 
 impl fmt::Debug for GraphqlTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GraphqlTool").field("described", &self.described).field("access", &self.access).finish()
+        f.debug_struct("GraphqlTool")
+            .field("described", &self.described)
+            .field("access", &self.access)
+            .finish()
     }
 }

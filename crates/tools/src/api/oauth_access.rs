@@ -40,8 +40,16 @@ pub(crate) struct OAuthClient<'d> {
 impl<'d> OAuthClient<'d> {
     /// Returns the client of an OAuth 2.0 `auth`.
     pub(crate) fn from_auth(auth: &'d ApiAuth) -> Option<Self> {
-        let ApiAuth::Oauth2 { token_url, client_id, secret, scopes, refresh_token } = auth else { return None };
-        Some(Self { token_url, id: client_id, secret, scopes, refresh_token: refresh_token.as_deref() })
+        let ApiAuth::Oauth2 { token_url, client_id, secret, scopes, refresh_token } = auth else {
+            return None;
+        };
+        Some(Self {
+            token_url,
+            id: client_id,
+            secret,
+            scopes,
+            refresh_token: refresh_token.as_deref(),
+        })
     }
 
     fn place(&self) -> [String; 4] {
@@ -85,7 +93,8 @@ impl ApiAccess {
         // program's token, which may have been replaced meanwhile.
         let refresh = kept.refresh.take();
         let tokens = self.asked(client, refresh.as_ref()).await?;
-        kept.ends = tokens.lasts.map(|lasts| Instant::now() + lasts.saturating_sub(MARGIN.min(lasts / 10)));
+        kept.ends =
+            tokens.lasts.map(|lasts| Instant::now() + lasts.saturating_sub(MARGIN.min(lasts / 10)));
         let newest = tokens.refresh_token.map(Secret::new).or(refresh);
         // The client credentials grant needs no refresh token.
         kept.refresh = newest.filter(|_| client.refresh_token.is_some());
@@ -107,7 +116,11 @@ impl ApiAccess {
         true
     }
 
-    async fn asked(&self, client: &OAuthClient<'_>, refresh: Option<&Secret>) -> Result<Tokens, ToolError> {
+    async fn asked(
+        &self,
+        client: &OAuthClient<'_>,
+        refresh: Option<&Secret>,
+    ) -> Result<Tokens, ToolError> {
         let secret = self.key(client.secret).await?;
         let refresh = match (refresh, client.refresh_token) {
             (Some(refresh), _) => Some(refresh.clone()),
@@ -116,7 +129,9 @@ impl ApiAccess {
         };
         let scopes = client.scopes.join(" ");
         let mut fields = match &refresh {
-            Some(refresh) => vec![("grant_type", "refresh_token"), ("refresh_token", refresh.expose())],
+            Some(refresh) => {
+                vec![("grant_type", "refresh_token"), ("refresh_token", refresh.expose())]
+            }
             None => vec![("grant_type", "client_credentials")],
         };
         if !scopes.is_empty() {
@@ -137,7 +152,8 @@ impl ApiAccess {
             repeatable: refresh.is_none(),
             ignores_body: false,
         };
-        let answered = self.exchange(&request, &keys, MOST_BYTES, Instant::now() + self.timeout).await;
+        let answered =
+            self.exchange(&request, &keys, MOST_BYTES, Instant::now() + self.timeout).await;
         let answer = answered.map_err(|error| {
             let status = match error.status() {
                 // A token endpoint answers most errors with 400 (RFC 6749, section 5.2). These are
@@ -148,15 +164,21 @@ impl ApiAccess {
             let mut hidden = Keys::default();
             refresh.iter().for_each(|refresh| hidden.hide(refresh.expose()));
             let said = hidden.masked(error.message());
-            ToolError::with_status(status, format!("no access token of `{host}` for `{}`: {said}", client.id))
+            ToolError::with_status(
+                status,
+                format!("no access token of `{host}` for `{}`: {said}", client.id),
+            )
         })?;
-        let unusable = |why: &str| ToolError::new(format!("the tokens of `{host}` cannot be used: {why}"));
+        let unusable =
+            |why: &str| ToolError::new(format!("the tokens of `{host}` cannot be used: {why}"));
         let value = match answer.value {
-            Value::String(text) => serde_json::from_str(&text).map_err(|_| unusable("they are not JSON"))?,
+            Value::String(text) => {
+                serde_json::from_str(&text).map_err(|_| unusable("they are not JSON"))?
+            }
             value => value,
         };
-        let answer: TokenAnswer =
-            serde_json::from_value(value).map_err(|_| unusable("they are not of the form that the standard says"))?;
+        let answer: TokenAnswer = serde_json::from_value(value)
+            .map_err(|_| unusable("they are not of the form that the standard says"))?;
         answer.tokens().map_err(unusable)
     }
 }

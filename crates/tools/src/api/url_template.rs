@@ -33,13 +33,18 @@ impl UrlTemplate {
     /// A message, if the text is not an HTTP address or has a placeholder outside of its path.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
-            return Err(format!("an address has at most {LONGEST} bytes, and this one has {}", text.len()));
+            return Err(format!(
+                "an address has at most {LONGEST} bytes, and this one has {}",
+                text.len()
+            ));
         }
         let wrong = |problem: &str| Err(format!("`{text}` {problem}"));
         if text.contains(MARK) {
             return wrong("cannot be an address");
         }
-        let is_address = |(scheme, rest): &(&str, &str)| matches!(*scheme, "http" | "https") && !rest.starts_with('/');
+        let is_address = |(scheme, rest): &(&str, &str)| {
+            matches!(*scheme, "http" | "https") && !rest.starts_with('/')
+        };
         let Some((scheme, rest)) = text.split_once("://").filter(is_address) else {
             return wrong(
                 "is not an address with `https:` or `http:`; give one such as `https://api.example.org/a/{b}`",
@@ -48,24 +53,34 @@ impl UrlTemplate {
         let path_at = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (host, path) = rest.split_at(path_at);
         if host.contains(['{', '}', '@', '\\']) {
-            return wrong("has more before its path than a host and a port; a placeholder may stand in the path alone");
+            return wrong(
+                "has more before its path than a host and a port; a placeholder may stand in the path alone",
+            );
         }
         if path.contains('#') {
             return wrong("has a part after `#`, which is not sent; leave it out");
         }
-        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
+        let (path, query) =
+            path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         if query.is_some_and(|query| query.contains(['{', '}'])) {
-            return wrong("has a placeholder in its query; make it a parameter with `in: query` and leave it out here");
+            return wrong(
+                "has a placeholder in its query; make it a parameter with `in: query` and leave it out here",
+            );
         }
         // URL parsers resolve plain dot segments, and servers decode and resolve encoded ones, so
         // the requested path would differ.
         if has_dot_segment(path.trim()) || path.chars().any(char::is_control) {
-            return wrong("has a part `.` or `..` or a control character in its path; write the path that is meant");
+            return wrong(
+                "has a part `.` or `..` or a control character in its path; write the path that is meant",
+            );
         }
         let (mut marked, mut names, mut open) = (String::new(), Vec::new(), path);
         while let Some((before, after)) = open.split_once('{') {
-            let Some((name, after)) = after.split_once('}').filter(|(name, _)| !name.is_empty()) else {
-                return wrong("has a `{` that does not begin the name of a placeholder; write `{name}`");
+            let Some((name, after)) = after.split_once('}').filter(|(name, _)| !name.is_empty())
+            else {
+                return wrong(
+                    "has a `{` that does not begin the name of a placeholder; write `{name}`",
+                );
             };
             if before.contains('}') || name.contains(['{', '/', '}']) {
                 return wrong("has a placeholder that is not a name; write `{name}`");
@@ -120,7 +135,9 @@ impl UrlTemplate {
                 .collect();
             let has_name = part.iter().any(|piece| matches!(piece, Piece::Name(_)));
             if has_name && matches!(&*text, "." | "..") {
-                return Err(format!("the part `{text}` of a path leads to another one; give another value"));
+                return Err(format!(
+                    "the part `{text}` of a path leads to another one; give another value"
+                ));
             }
             path.push('/');
             path.push_str(&text);
@@ -163,7 +180,9 @@ fn fits(value: &str) -> Result<(), String> {
         return Err("a part of a path has no control characters; leave them out".to_owned());
     }
     match has_dot_segment(value) {
-        true => Err(format!("`{value}` leads out of its place in the path; leave out `.` and `..`")),
+        true => {
+            Err(format!("`{value}` leads out of its place in the path; leave out `.` and `..`"))
+        }
         false => Ok(()),
     }
 }
@@ -174,7 +193,9 @@ pub(crate) fn has_dot_segment(path: &str) -> bool {
     let mut decoded = path.to_ascii_lowercase();
     // Repeated, because a value may be encoded several times.
     for _ in 0..3 {
-        for (code, letter) in [("%25", "%"), ("%2e", "."), ("%2f", "/"), ("%5c", "\\"), ("%3b", ";")] {
+        for (code, letter) in
+            [("%25", "%"), ("%2e", "."), ("%2f", "/"), ("%5c", "\\"), ("%3b", ";")]
+        {
             decoded = decoded.replace(code, letter);
         }
     }
@@ -188,7 +209,9 @@ fn encoded(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for byte in value.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(byte.into()),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(byte.into());
+            }
             _ => out.push_str(&format!("%{byte:02X}")),
         }
     }
@@ -230,7 +253,11 @@ mod tests {
             (".git", ".git"),
             (";x=1", "%3Bx%3D1"),
         ] {
-            assert_eq!(filled(template, value), Ok(format!("https://h.test/a/{path}/c?d=e")), "{value}");
+            assert_eq!(
+                filled(template, value),
+                Ok(format!("https://h.test/a/{path}/c?d=e")),
+                "{value}"
+            );
         }
         for value in [
             "",

@@ -27,7 +27,9 @@ pub(super) fn value_of(text: &str) -> Result<f64, ToolError> {
     match reader.peek() {
         // JSON has no infinity and no NaN.
         None if value.is_finite() => Ok(value),
-        None => Err(wrong(format!("the result is {value}, which is not a number; check for a division by zero"))),
+        None => Err(wrong(format!(
+            "the result is {value}, which is not a number; check for a division by zero"
+        ))),
         Some(found) => Err(reader.unexpected(found, "an operator such as `+`")),
     }
 }
@@ -61,7 +63,11 @@ impl Reader<'_> {
     }
 
     fn unexpected(&self, found: char, expected: &str) -> ToolError {
-        wrong(format!("unexpected `{}` at byte {}, expected {expected}", found.escape_debug(), self.at))
+        wrong(format!(
+            "unexpected `{}` at byte {}, expected {expected}",
+            found.escape_debug(),
+            self.at
+        ))
     }
 
     fn sum(&mut self) -> Result<f64, ToolError> {
@@ -95,7 +101,9 @@ impl Reader<'_> {
     fn signed(&mut self) -> Result<f64, ToolError> {
         // All recursion passes through here, so the check bounds the stack.
         if self.depth == DEEPEST {
-            return Err(wrong(format!("the expression is nested more than {DEEPEST} deep; compute it in parts")));
+            return Err(wrong(format!(
+                "the expression is nested more than {DEEPEST} deep; compute it in parts"
+            )));
         }
         self.depth += 1;
         let value = if self.take('-') {
@@ -139,8 +147,9 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Result<f64, ToolError> {
         let rest = &self.text.as_bytes()[self.at..];
-        let digits =
-            |from: usize| rest[from..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+        let digits = |from: usize| {
+            rest[from..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count()
+        };
         let mut length = digits(0);
         // An `e` without digits after it is not an exponent; it may be the constant.
         if let Some(b'e' | b'E') = rest.get(length) {
@@ -151,7 +160,9 @@ impl Reader<'_> {
             }
         }
         let written = &self.text[self.at..self.at + length];
-        let number = written.parse().map_err(|_| wrong(format!("`{written}` at byte {} is not a number", self.at)))?;
+        let number = written
+            .parse()
+            .map_err(|_| wrong(format!("`{written}` at byte {} is not a number", self.at)))?;
         self.at += length;
         Ok(number)
     }
@@ -159,7 +170,8 @@ impl Reader<'_> {
     /// Parses a constant, or a function with its arguments.
     fn named(&mut self) -> Result<f64, ToolError> {
         let rest = &self.text[self.at..];
-        let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let length =
+            rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let (name, at) = (&rest[..length], self.at);
         self.at += length;
         if !self.take('(') {
@@ -184,8 +196,7 @@ impl Reader<'_> {
 }
 
 /// The function names, as listed in errors.
-const FUNCTIONS: &str =
-    "abs, ceil, cos, exp, floor, ln, log10, max, mean, median, min, pow, round, sin, sqrt, sum, tan";
+const FUNCTIONS: &str = "abs, ceil, cos, exp, floor, ln, log10, max, mean, median, min, pow, round, sin, sqrt, sum, tan";
 
 fn applied(name: &str, arguments: &[f64]) -> Result<f64, ToolError> {
     let value = match (name, arguments) {
@@ -212,7 +223,10 @@ fn applied(name: &str, arguments: &[f64]) -> Result<f64, ToolError> {
         ("mean", all @ [_, ..]) => mean(all),
         ("median", all @ [_, ..]) => median(all),
         _ if FUNCTIONS.split(", ").any(|known| known == name) => {
-            return Err(wrong(format!("it does not take {} arguments of these values", arguments.len())));
+            return Err(wrong(format!(
+                "it does not take {} arguments of these values",
+                arguments.len()
+            )));
         }
         _ => return Err(wrong(format!("there is no such function; there are {FUNCTIONS}"))),
     };
@@ -273,16 +287,28 @@ mod tests {
             assert_eq!(value_of(text).unwrap_err().message(), problem, "{text}");
         }
         assert!(
-            value_of("system(1)").unwrap_err().message().starts_with("`system` at byte 0: there is no such function")
+            value_of("system(1)")
+                .unwrap_err()
+                .message()
+                .starts_with("`system` at byte 0: there is no such function")
         );
         assert!(value_of("x").unwrap_err().message().starts_with("`x` at byte 0 is not known"));
     }
 
     #[test]
     fn work_and_stack_are_bounded() {
-        assert!(value_of(&"(".repeat(4000)).unwrap_err().message().contains("nested more than 64 deep"));
-        assert!(value_of(&"-".repeat(4000)).unwrap_err().message().contains("nested more than 64 deep"));
-        assert!(value_of(&"1^".repeat(2000)).unwrap_err().message().contains("nested more than 64 deep"));
+        assert!(
+            value_of(&"(".repeat(4000)).unwrap_err().message().contains("nested more than 64 deep")
+        );
+        assert!(
+            value_of(&"-".repeat(4000)).unwrap_err().message().contains("nested more than 64 deep")
+        );
+        assert!(
+            value_of(&"1^".repeat(2000))
+                .unwrap_err()
+                .message()
+                .contains("nested more than 64 deep")
+        );
         assert!(value_of(&"1+".repeat(4000)).unwrap_err().message().contains("4096 is the most"));
     }
 }

@@ -44,11 +44,16 @@ impl HttpAddress {
     /// # Errors
     /// A message about an address that cannot be used.
     pub fn url(&self) -> Result<Url, String> {
-        let url: Url =
-            self.url.parse().map_err(|error| format!("`{}` is not an address: {error}", self.masked(&self.url)))?;
+        let url: Url = self
+            .url
+            .parse()
+            .map_err(|error| format!("`{}` is not an address: {error}", self.masked(&self.url)))?;
         match matches!(url.scheme(), "http" | "https") && url.has_host() {
             true => Ok(url),
-            false => Err(format!("the address must begin with `http://` or `https://`, not with `{}:`", url.scheme())),
+            false => Err(format!(
+                "the address must begin with `http://` or `https://`, not with `{}:`",
+                url.scheme()
+            )),
         }
     }
 
@@ -63,7 +68,9 @@ impl HttpAddress {
     /// Replaces all secrets of this address in a string with `***`.
     pub fn masked(&self, text: &str) -> String {
         let secrets = self.key_of_address().into_iter().chain(self.sent_secrets());
-        secrets.fold(text.to_owned(), |text, secret| mask::without(&text, &secret, "***").unwrap_or(text))
+        secrets.fold(text.to_owned(), |text, secret| {
+            mask::without(&text, &secret, "***").unwrap_or(text)
+        })
     }
 
     /// Returns the secrets that are sent to the server: the key, the values of headers with and without the authentication
@@ -73,14 +80,16 @@ impl HttpAddress {
     }
 
     fn sent_secrets(&self) -> Vec<String> {
-        let mut secrets: Vec<String> = self.bearer.iter().map(|key| key.expose().to_owned()).collect();
+        let mut secrets: Vec<String> =
+            self.bearer.iter().map(|key| key.expose().to_owned()).collect();
         for (name, value) in &self.headers {
             if PLAIN_HEADERS.iter().any(|plain| name.eq_ignore_ascii_case(plain)) {
                 continue;
             }
             // `Bearer KEY` has two secret forms: the whole value, and the key after the scheme.
             let key = value.split_once(' ').map(|(_, key)| key);
-            secrets.extend([Some(value.as_str()), key].into_iter().flatten().map(ToOwned::to_owned));
+            secrets
+                .extend([Some(value.as_str()), key].into_iter().flatten().map(ToOwned::to_owned));
         }
         if let Ok(url) = self.url.parse::<Url>() {
             secrets.extend(basic_auth(&url));
@@ -104,7 +113,9 @@ impl HttpAddress {
         };
         let Some((user, _)) = place.rsplit_once('@') else { return Vec::new() };
         match user.split_once(':') {
-            Some((_, password)) if !password.is_empty() => vec![user.to_owned(), password.to_owned()],
+            Some((_, password)) if !password.is_empty() => {
+                vec![user.to_owned(), password.to_owned()]
+            }
             // A short user name without a password is not a key; masking it would damage ordinary
             // text.
             _ if user.len() >= 6 => vec![user.to_owned()],
@@ -133,9 +144,13 @@ mod tests {
     fn every_form_in_which_a_key_is_sent_is_a_secret() {
         let address = HttpAddress {
             url: "https://bob:p%40ss@h.example/mcp?project=research&api_key=ak-123456".to_owned(),
-            headers: [("x-auth", "Bearer sk-123456"), ("accept-language", "english"), ("x-n", "12345")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+            headers: [
+                ("x-auth", "Bearer sk-123456"),
+                ("accept-language", "english"),
+                ("x-n", "12345"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
             ..HttpAddress::default()
         };
         let masked = address.masked("Ym9iOnBAc3M= ak-123456 sk-123456 research english 12345");
@@ -144,12 +159,22 @@ mod tests {
 
     #[test]
     fn a_key_in_an_address_is_masked() {
-        for url in ["https://bob:pw9@h.example/mcp", "https://bob:p/w9@h.example:x", "bob:pw9@", "https://bob:pw9@"] {
+        for url in [
+            "https://bob:pw9@h.example/mcp",
+            "https://bob:p/w9@h.example:x",
+            "bob:pw9@",
+            "https://bob:pw9@",
+        ] {
             let address = HttpAddress { url: url.to_owned(), ..HttpAddress::default() };
-            let text = format!("{} {}", address.url().err().unwrap_or_default(), address.masked(&format!("at {url}")));
+            let text = format!(
+                "{} {}",
+                address.url().err().unwrap_or_default(),
+                address.masked(&format!("at {url}"))
+            );
             assert!(!text.contains("w9"), "{text}");
         }
-        let address = HttpAddress { url: "https://a@h.example/@b".to_owned(), ..HttpAddress::default() };
+        let address =
+            HttpAddress { url: "https://a@h.example/@b".to_owned(), ..HttpAddress::default() };
         assert_eq!(address.masked("a banana"), "a banana");
     }
 }

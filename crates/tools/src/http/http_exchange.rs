@@ -47,7 +47,8 @@ const OWN: [&str; 23] = [
 ];
 
 /// Prefixes of more such headers.
-const OWN_FAMILIES: [&str; 5] = ["proxy-", "x-aws-ec2-", "x-forwarded", "x-http-method-override", "x-original-"];
+const OWN_FAMILIES: [&str; 5] =
+    ["proxy-", "x-aws-ec2-", "x-forwarded", "x-http-method-override", "x-original-"];
 
 /// Returns `true` if a caller must not set this header.
 pub(crate) fn is_own_header(name: &HeaderName) -> bool {
@@ -80,11 +81,14 @@ pub(crate) async fn send(
     body: Option<&str>,
 ) -> Result<Response, SendError> {
     let host = host_of(url);
-    let client = pinned_client(url, addresses, CONNECT_TIMEOUT, targets.roots_of(url)).map_err(|error| SendError {
-        error: ToolError::new(error.to_string()),
-        #[cfg(feature = "api")]
-        unconnected: false,
-    })?;
+    let client =
+        pinned_client(url, addresses, CONNECT_TIMEOUT, targets.roots_of(url)).map_err(|error| {
+            SendError {
+                error: ToolError::new(error.to_string()),
+                #[cfg(feature = "api")]
+                unconnected: false,
+            }
+        })?;
     let request = client.request(method.clone(), url.clone()).headers(headers);
     let request = match body {
         Some(body) => request.body(body.to_owned()),
@@ -98,9 +102,14 @@ pub(crate) async fn send(
 }
 
 /// Reads the body of an answer.
-pub(crate) async fn body_of(response: &mut Response, max_bytes: usize) -> Result<Vec<u8>, ToolError> {
+pub(crate) async fn body_of(
+    response: &mut Response,
+    max_bytes: usize,
+) -> Result<Vec<u8>, ToolError> {
     let mut read = Vec::new();
-    let cut = |error: &reqwest::Error| ToolError::new(format!("the answer broke off: {}", innermost_cause(error)));
+    let cut = |error: &reqwest::Error| {
+        ToolError::new(format!("the answer broke off: {}", innermost_cause(error)))
+    };
     while let Some(chunk) = response.chunk().await.map_err(|error| cut(&error))? {
         // Checked for each chunk: `content-length` may be missing or wrong.
         if read.len() + chunk.len() > max_bytes {

@@ -26,12 +26,15 @@ impl HttpRequest {
         let host = host_of(&url);
         let address = host.parse::<IpAddr>().ok();
         if let Some(address) = address.filter(|address| !self.targets.guard.allows(*address)) {
-            return Err(ToolError::new(format!("{address} is not an address of the public internet")));
+            return Err(ToolError::new(format!(
+                "{address} is not an address of the public internet"
+            )));
         }
         let public = AddressGuard::default();
         let is_plain = url.scheme() != "https" && has_key;
         // A host name may resolve to a private address that the guard allows.
-        let may_be_plain = address.map_or(self.targets.guard != public, |address| !public.allows(address));
+        let may_be_plain =
+            address.map_or(self.targets.guard != public, |address| !public.allows(address));
         match is_plain && !may_be_plain {
             true => Err(plain_key(&host)),
             false => Ok(()),
@@ -43,7 +46,13 @@ impl HttpRequest {
     /// # Errors
     /// The address is refused, or the server does not answer within the time limit.
     #[doc(hidden)]
-    pub async fn post(&self, url: &str, headers: &HeaderMap, has_key: bool, body: &str) -> Result<u16, ToolError> {
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: &HeaderMap,
+        has_key: bool,
+        body: &str,
+    ) -> Result<u16, ToolError> {
         let sent = async {
             self.refuses(url, has_key)?;
             let url: Url = self.targets.url(url, None)?;
@@ -53,7 +62,9 @@ impl HttpRequest {
             }
             // Connect only to the checked addresses, and send no keys of this program: another
             // party chose the address.
-            let sent = send(&self.targets, &url, &addresses, &Method::POST, headers.clone(), Some(body)).await;
+            let sent =
+                send(&self.targets, &url, &addresses, &Method::POST, headers.clone(), Some(body))
+                    .await;
             let response = sent.map_err(|unsent| unsent.error)?;
             Ok(response.status().as_u16())
         };

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use agentflow_http::{AddressGuard, secret_header};
 use reqwest::header::{
-    CONTENT_LANGUAGE, CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, LINK, LOCATION,
-    RETRY_AFTER,
+    CONTENT_LANGUAGE, CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
+    LINK, LOCATION, RETRY_AFTER,
 };
 use reqwest::{Method, Response, StatusCode, Url};
 use schemars::JsonSchema;
@@ -31,7 +31,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_MAX_REDIRECTS: usize = 5;
 
 /// Response headers that are shown to the model.
-const SHOWN: [HeaderName; 8] = [CONTENT_TYPE, CONTENT_LANGUAGE, DATE, ETAG, LAST_MODIFIED, LINK, LOCATION, RETRY_AFTER];
+const SHOWN: [HeaderName; 8] =
+    [CONTENT_TYPE, CONTENT_LANGUAGE, DATE, ETAG, LAST_MODIFIED, LINK, LOCATION, RETRY_AFTER];
 
 /// Builder of the tool `http_request`, which sends a request to a web server and returns the
 /// answer.
@@ -128,7 +129,10 @@ impl HttpRequest {
     /// names are ignored.
     #[must_use]
     pub fn methods<'m>(mut self, methods: impl IntoIterator<Item = &'m str>) -> Self {
-        self.methods = methods.into_iter().filter_map(|name| Method::from_bytes(name.as_bytes()).ok()).collect();
+        self.methods = methods
+            .into_iter()
+            .filter_map(|name| Method::from_bytes(name.as_bytes()).ok())
+            .collect();
         self
     }
 
@@ -139,7 +143,12 @@ impl HttpRequest {
     /// host is refused if the caller sets the same header. To an address that the
     /// [guard](Self::guard) had to allow, the header is also sent without TLS.
     #[must_use]
-    pub fn secret_header(mut self, host: impl Into<String>, name: impl Into<String>, value: Secret) -> Self {
+    pub fn secret_header(
+        mut self,
+        host: impl Into<String>,
+        name: impl Into<String>,
+        value: Secret,
+    ) -> Self {
         let host = self.targets.read_host(host.into());
         self.secrets.push(SecretHeader { host, name: name.into(), value });
         self
@@ -167,7 +176,11 @@ impl HttpRequest {
     ///
     /// # Errors
     /// The text contains no certificate, or a certificate that cannot be parsed.
-    pub fn root_certificate(mut self, host: impl Into<String>, pem: impl AsRef<[u8]>) -> io::Result<Self> {
+    pub fn root_certificate(
+        mut self,
+        host: impl Into<String>,
+        pem: impl AsRef<[u8]>,
+    ) -> io::Result<Self> {
         self.targets.trust(host.into(), pem.as_ref())?;
         Ok(self)
     }
@@ -218,7 +231,8 @@ impl HttpRequest {
              {methods}.{hosts}"
         );
         // GET and HEAD are safe methods (RFC 9110), so only other methods make the tool write.
-        let only_reads = self.methods.iter().all(|method| *method == Method::GET || *method == Method::HEAD);
+        let only_reads =
+            self.methods.iter().all(|method| *method == Method::GET || *method == Method::HEAD);
         let effects = if only_reads { Effects::Read } else { Effects::Write };
         let request = Arc::new(self.clone());
         let tool = FnTool::new("http_request", about, move |_cx, asked: Asked| {
@@ -247,7 +261,9 @@ impl HttpRequest {
             }
         });
         if body.is_some() && (method == Method::GET || method == Method::HEAD) {
-            return Err(ToolError::new(format!("a {method} has no body; leave it out, or use another method")));
+            return Err(ToolError::new(format!(
+                "a {method} has no body; leave it out, or use another method"
+            )));
         }
         for hop in 0.. {
             let response = self.send(&url, &method, &headers, body.as_deref()).await?;
@@ -257,17 +273,27 @@ impl HttpRequest {
             // Like browsers: the redirect is requested with GET, unless status 307 or 308 demands
             // that the request is repeated.
             let status = response.status();
-            let repeats = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-            if !repeats && method != Method::HEAD && (status == StatusCode::SEE_OTHER || method == Method::POST) {
+            let repeats =
+                matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+            if !repeats
+                && method != Method::HEAD
+                && (status == StatusCode::SEE_OTHER || method == Method::POST)
+            {
                 (method, body) = (Method::GET, None);
                 headers.remove(CONTENT_TYPE);
             }
             // Another host must not receive the caller's headers or a request with effects.
-            if host_of(&next) != host_of(&url) || next.port_or_known_default() != url.port_or_known_default() {
+            if host_of(&next) != host_of(&url)
+                || next.port_or_known_default() != url.port_or_known_default()
+            {
                 if method != Method::GET && method != Method::HEAD {
                     let host = host_of(&next);
-                    let problem = format!("the server sends the request on to `{host}`, which it was not meant for");
-                    return Err(ToolError::new(format!("{problem}; request `{next}` itself if it should be")));
+                    let problem = format!(
+                        "the server sends the request on to `{host}`, which it was not meant for"
+                    );
+                    return Err(ToolError::new(format!(
+                        "{problem}; request `{next}` itself if it should be"
+                    )));
                 }
                 headers.clear();
             }
@@ -288,13 +314,17 @@ impl HttpRequest {
     fn headers(&self, given: &BTreeMap<String, String>) -> Result<HeaderMap, ToolError> {
         let mut headers = HeaderMap::new();
         for (name, value) in given {
-            let named: HeaderName =
-                name.parse().map_err(|_| ToolError::new(format!("`{name}` is not the name of a header")))?;
+            let named: HeaderName = name
+                .parse()
+                .map_err(|_| ToolError::new(format!("`{name}` is not the name of a header")))?;
             if is_own_header(&named) {
-                return Err(ToolError::new(format!("the header `{name}` is not set by a caller; leave it out")));
+                return Err(ToolError::new(format!(
+                    "the header `{name}` is not set by a caller; leave it out"
+                )));
             }
-            let value = HeaderValue::from_str(value)
-                .map_err(|_| ToolError::new(format!("the value of the header `{name}` cannot be sent")))?;
+            let value = HeaderValue::from_str(value).map_err(|_| {
+                ToolError::new(format!("the value of the header `{name}` cannot be sent"))
+            })?;
             headers.insert(named, value);
         }
         Ok(headers)
@@ -311,14 +341,19 @@ impl HttpRequest {
         let may_be_plain = may_be_plain(&addresses);
         let mut all = headers.clone();
         let host = host_of(url);
-        for SecretHeader { name, value, .. } in self.secrets.iter().filter(|secret| may_have_key(url, &secret.host)) {
+        for SecretHeader { name, value, .. } in
+            self.secrets.iter().filter(|secret| may_have_key(url, &secret.host))
+        {
             let (named, value) = secret_header(name, value.expose()).map_err(ToolError::new)?;
             // The caller must not replace the key.
             if headers.contains_key(&named) {
-                return Err(ToolError::new(format!("the header `{name}` of `{host}` is set already; leave it out")));
+                return Err(ToolError::new(format!(
+                    "the header `{name}` of `{host}` is set already; leave it out"
+                )));
             }
             if url.scheme() != "https" && !may_be_plain {
-                let problem = format!("`{host}` is requested with a key, which is sent over `https:` alone");
+                let problem =
+                    format!("`{host}` is requested with a key, which is sent over `https:` alone");
                 return Err(ToolError::new(problem));
             }
             all.insert(named, value);
@@ -327,11 +362,22 @@ impl HttpRequest {
     }
 
     /// Returns the address to which an answer redirects, or `None` if it is the final answer.
-    fn redirect(&self, response: &Response, from: &Url, hop: usize) -> Result<Option<Url>, ToolError> {
-        let followed = [301, 302, 303, 307, 308].contains(&response.status().as_u16()) && self.max_redirects > 0;
-        let Some(location) = response.headers().get(LOCATION).filter(|_| followed) else { return Ok(None) };
+    fn redirect(
+        &self,
+        response: &Response,
+        from: &Url,
+        hop: usize,
+    ) -> Result<Option<Url>, ToolError> {
+        let followed = [301, 302, 303, 307, 308].contains(&response.status().as_u16())
+            && self.max_redirects > 0;
+        let Some(location) = response.headers().get(LOCATION).filter(|_| followed) else {
+            return Ok(None);
+        };
         if hop == self.max_redirects {
-            let problem = format!("there are more than {hop} redirects, the last one from `{}`", host_of(from));
+            let problem = format!(
+                "there are more than {hop} redirects, the last one from `{}`",
+                host_of(from)
+            );
             return Err(ToolError::new(problem));
         }
         let location = std::str::from_utf8(location.as_bytes())
@@ -339,7 +385,10 @@ impl HttpRequest {
         // The target of a redirect passes the same checks as the first address.
         let next = self.targets.url(location, Some(from))?;
         match from.scheme() == "https" && next.scheme() == "http" {
-            true => Err(ToolError::new(format!("the server redirects from TLS to none, at `{}`", host_of(&next)))),
+            true => Err(ToolError::new(format!(
+                "the server redirects from TLS to none, at `{}`",
+                host_of(&next)
+            ))),
             false => Ok(Some(next)),
         }
     }
@@ -354,7 +403,9 @@ impl HttpRequest {
         let read = body_of(&mut response, self.max_bytes).await?;
         let kind = headers.get("content-type").map(String::as_str).unwrap_or_default();
         let text = String::from_utf8(read).map_err(|_| {
-            ToolError::new(format!("the answer is not text of UTF-8, but `{kind}`, with the status {status}"))
+            ToolError::new(format!(
+                "the answer is not text of UTF-8, but `{kind}`, with the status {status}"
+            ))
         })?;
         let text = self.masked(&text);
         let body = match kind.split(';').next().is_some_and(|kind| kind.trim().ends_with("json")) {
@@ -367,7 +418,9 @@ impl HttpRequest {
 
     /// Masks the keys in a string, which a server may have sent back.
     fn masked(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| without_key(&text, secret.value.expose()))
+        self.secrets
+            .iter()
+            .fold(text.to_owned(), |text, secret| without_key(&text, secret.value.expose()))
     }
 
     fn without_secrets(&self, error: &ToolError) -> ToolError {

@@ -15,8 +15,9 @@ use agentflow_core::tool::ToolError;
 const LONGEST: usize = 8 << 10;
 
 /// Function that resolves a host name.
-pub(crate) type Resolver =
-    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> + Send + Sync>;
+pub(crate) type Resolver = Arc<
+    dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> + Send + Sync,
+>;
 
 /// The addresses that may be requested.
 #[derive(Clone, Default)]
@@ -42,7 +43,8 @@ impl Targets {
 
     /// Sets the hosts that may be requested. Records names that no request can match.
     pub(crate) fn name_hosts<H: Into<String>>(&mut self, hosts: impl IntoIterator<Item = H>) {
-        let hosts: Vec<String> = hosts.into_iter().map(|named| self.read_host(named.into())).collect();
+        let hosts: Vec<String> =
+            hosts.into_iter().map(|named| self.read_host(named.into())).collect();
         self.hosts = Some(hosts);
     }
 
@@ -61,9 +63,10 @@ impl Targets {
 
     /// Sets the certificate authorities of a host from PEM text. The last setting for a host wins.
     pub(crate) fn trust(&mut self, host: String, pem: &[u8]) -> io::Result<()> {
-        let host = host_name(&host).map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
-        let roots =
-            TrustedRoots::from_pem(pem).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))?;
+        let host = host_name(&host)
+            .map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
+        let roots = TrustedRoots::from_pem(pem)
+            .map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))?;
         self.roots.push((host, roots));
         Ok(())
     }
@@ -78,7 +81,10 @@ impl Targets {
     pub(crate) fn url(&self, text: &str, from: Option<&Url>) -> Result<Url, ToolError> {
         let wrong = |problem: String| Err(ToolError::new(problem));
         if text.len() > LONGEST {
-            return wrong(format!("an address has at most {LONGEST} bytes, and this one has {}", text.len()));
+            return wrong(format!(
+                "an address has at most {LONGEST} bytes, and this one has {}",
+                text.len()
+            ));
         }
         let read = match from {
             Some(from) => from.join(text),
@@ -87,21 +93,32 @@ impl Targets {
         let url: Url = match read {
             Ok(url) => url,
             Err(error) => {
-                return wrong(format!("`{text}` is not an address: {error}; give one such as `https://example.org/a`"));
+                return wrong(format!(
+                    "`{text}` is not an address: {error}; give one such as `https://example.org/a`"
+                ));
             }
         };
         if !matches!(url.scheme(), "http" | "https") {
-            return wrong(format!("`{}:` is not requested; give an address with `https:` or `http:`", url.scheme()));
+            return wrong(format!(
+                "`{}:` is not requested; give an address with `https:` or `http:`",
+                url.scheme()
+            ));
         }
         // Credentials in a URL would appear in events and logs.
         if !url.username().is_empty() || url.password().is_some() {
-            return wrong("an address holds no user and no password; leave out what stands before the `@`".to_owned());
+            return wrong(
+                "an address holds no user and no password; leave out what stands before the `@`"
+                    .to_owned(),
+            );
         }
         let host = host_of(&url);
         if let Some(hosts) = &self.hosts
             && !hosts.iter().any(|named| is_named(&url, named))
         {
-            return wrong(format!("the host `{host}` is not requested; there are: {}", hosts.join(", ")));
+            return wrong(format!(
+                "the host `{host}` is not requested; there are: {}",
+                hosts.join(", ")
+            ));
         }
         Ok(url)
     }
@@ -114,19 +131,30 @@ impl Targets {
     /// Resolves and checks the host of a URL. If an address is refused, `remedy` becomes part of
     /// the message. Without it, the remedy is only logged for developers, because a model reads the
     /// message.
-    pub(crate) async fn addresses_or(&self, url: &Url, remedy: Option<&str>) -> Result<Vec<SocketAddr>, ToolError> {
+    pub(crate) async fn addresses_or(
+        &self,
+        url: &Url,
+        remedy: Option<&str>,
+    ) -> Result<Vec<SocketAddr>, ToolError> {
         let host = host_of(url);
         let port = url.port_or_known_default().unwrap_or(80);
         let found = match (host.parse::<IpAddr>(), &self.resolver) {
             (Ok(address), _) => vec![address],
-            (Err(_), Some(resolver)) => resolver(host.clone()).await.map_err(|error| unresolved(&host, &error))?,
-            (Err(_), None) => of_system(host.clone(), port).await.map_err(|error| unresolved(&host, &error))?,
+            (Err(_), Some(resolver)) => {
+                resolver(host.clone()).await.map_err(|error| unresolved(&host, &error))?
+            }
+            (Err(_), None) => {
+                of_system(host.clone(), port).await.map_err(|error| unresolved(&host, &error))?
+            }
         };
         // If any address is refused, the name is not trusted at all: a mixed result may be an
         // attack.
         if let Some(refused) = found.iter().find(|address| !self.guard.allows(**address)) {
-            let subject = if refused.to_string() == host { "it".to_owned() } else { refused.to_string() };
-            let problem = format!("`{host}` is not requested: {subject} is not an address of the public internet");
+            let subject =
+                if refused.to_string() == host { "it".to_owned() } else { refused.to_string() };
+            let problem = format!(
+                "`{host}` is not requested: {subject} is not an address of the public internet"
+            );
             return Err(match remedy {
                 Some(remedy) => ToolError::new(format!("{problem}, and {remedy}")),
                 None => ToolError::new(format!("{problem}, and this program does not allow it")).remedy(format!(
@@ -156,15 +184,21 @@ pub(crate) fn host_of(url: &Url) -> String {
 /// # Errors
 /// A message, if no request can match the name.
 pub(crate) fn host_name(named: &str) -> Result<String, String> {
-    let example = "give a name such as `api.example.org`, `*.example.org` or `api.example.org:8443`";
-    let wrong = |problem: &str| Err(format!("`{named}` is not the name of a host: {problem}; {example}"));
+    let example =
+        "give a name such as `api.example.org`, `*.example.org` or `api.example.org:8443`";
+    let wrong =
+        |problem: &str| Err(format!("`{named}` is not the name of a host: {problem}; {example}"));
     // A common mistake is to write a URL instead of a host.
     if named.contains(['/', '?', '#', '@', '\\']) {
         return wrong("it is an address");
     }
     let (host, port) = named_port(named);
     let (below, host) = host.strip_prefix("*.").map_or(("", host), |host| ("*.", host));
-    if host.is_empty() || host.ends_with(':') || host.contains(['*', '%']) || host.contains(char::is_whitespace) {
+    if host.is_empty()
+        || host.ends_with(':')
+        || host.contains(['*', '%'])
+        || host.contains(char::is_whitespace)
+    {
         return wrong("it has no host, or a sign that no host has");
     }
     let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
@@ -227,7 +261,9 @@ fn unresolved(host: &str, error: &io::Error) -> ToolError {
 }
 
 async fn of_system(host: String, port: u16) -> io::Result<Vec<IpAddr>> {
-    let resolve = move || (host.as_str(), port).to_socket_addrs().map(|found| found.map(|one| one.ip()).collect());
+    let resolve = move || {
+        (host.as_str(), port).to_socket_addrs().map(|found| found.map(|one| one.ip()).collect())
+    };
     // The system resolver blocks.
     tokio::task::spawn_blocking(resolve).await.map_err(io::Error::other)?
 }
@@ -265,7 +301,10 @@ mod tests {
             "ex ample.org",
         ] {
             let problem = host_name(named).unwrap_err();
-            assert!(problem.starts_with(&format!("`{named}` is not the name of a host: ")), "{problem}");
+            assert!(
+                problem.starts_with(&format!("`{named}` is not the name of a host: ")),
+                "{problem}"
+            );
         }
     }
 
@@ -286,7 +325,11 @@ mod tests {
             ("https://[::1]:81/", "::1", true, false),
         ] {
             let url: reqwest::Url = url.parse().unwrap();
-            assert_eq!((is_named(&url, named), may_have_key(&url, named)), (is_there, has_key), "{url} {named}");
+            assert_eq!(
+                (is_named(&url, named), may_have_key(&url, named)),
+                (is_there, has_key),
+                "{url} {named}"
+            );
         }
     }
 

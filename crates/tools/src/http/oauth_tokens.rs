@@ -45,7 +45,9 @@ impl TokenAnswer {
             return Err("they are not bearer tokens");
         }
         let is_token = |token: &str| {
-            !token.is_empty() && token.len() <= LONGEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic())
+            !token.is_empty()
+                && token.len() <= LONGEST_TOKEN
+                && token.bytes().all(|byte| byte.is_ascii_graphic())
         };
         if !is_token(&self.access_token) || !self.refresh_token.as_deref().is_none_or(is_token) {
             return Err("a token is empty, too long or not of the letters of tokens");

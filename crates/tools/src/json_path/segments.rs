@@ -50,7 +50,8 @@ pub(super) fn segments(path: &str) -> Option<Vec<PathSegment>> {
 }
 
 fn name_end(text: &str) -> usize {
-    text.find(|letter: char| letter == '.' || letter == '[' || letter.is_whitespace()).unwrap_or(text.len())
+    text.find(|letter: char| letter == '.' || letter == '[' || letter.is_whitespace())
+        .unwrap_or(text.len())
 }
 
 /// Calls `visit` for each character outside of quotes, with its position and the number of open
@@ -120,7 +121,8 @@ fn patterns_steps(text: &str) -> u64 {
             if !rest.starts_with('(') {
                 continue;
             }
-            steps = steps.saturating_add(pattern_literal(rest).map_or(UNKNOWN_PATTERN_STEPS, pattern_steps));
+            steps = steps
+                .saturating_add(pattern_literal(rest).map_or(UNKNOWN_PATTERN_STEPS, pattern_steps));
         }
     }
     steps
@@ -170,14 +172,23 @@ mod tests {
             ("$..[?@['x]'] == \"]\"].é", vec!["..[?@['x]'] == \"]\"]", ".é"]),
             ("$ .a [1:2]", vec![".a", "[1:2]"]),
         ] {
-            assert_eq!(texts(path), Some(expected.into_iter().map(ToOwned::to_owned).collect()), "{path}");
+            assert_eq!(
+                texts(path),
+                Some(expected.into_iter().map(ToOwned::to_owned).collect()),
+                "{path}"
+            );
         }
         assert_eq!(texts("a.b"), None);
     }
 
     #[test]
     fn a_segment_knows_its_work() {
-        assert!(!only("$.a").has_many && only("$[*]").has_many && only("$[1:2]").has_many && only("$[?@.a]").has_many);
+        assert!(
+            !only("$.a").has_many
+                && only("$[*]").has_many
+                && only("$[1:2]").has_many
+                && only("$[?@.a]").has_many
+        );
         assert_eq!(only("$['a','b',0]").selectors, 3);
         assert_eq!(only("$[?@.a == 'b,?..']").filter_depth, 0);
         assert_eq!(only("$[?@..a[?@..b]]").filter_depth, 3);

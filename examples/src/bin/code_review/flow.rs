@@ -28,7 +28,8 @@ pub(crate) struct Verdict {
 /// Count what a machine can find in the lines that a change adds.
 #[tool(effects = "read")]
 async fn run_linter(diff: String) -> u32 {
-    let doubtful = |line: &&str| ["unwrap()", "todo!", "dbg!"].iter().any(|word| line.contains(word));
+    let doubtful =
+        |line: &&str| ["unwrap()", "todo!", "dbg!"].iter().any(|word| line.contains(word));
     let added = diff.lines().filter(|line| line.starts_with('+') && !line.starts_with("+++"));
     u32::try_from(added.filter(doubtful).count()).unwrap_or(u32::MAX)
 }
@@ -39,8 +40,15 @@ fn search_incidents(
     /// A word that the part is known by.
     part: String,
 ) -> Vec<String> {
-    let incidents = [("payment", "3 November: payments of 0.00 were rounded up"), ("login", "nobody could log in")];
-    incidents.iter().filter(|(of, _)| part.contains(of)).map(|(_, what)| (*what).to_owned()).collect()
+    let incidents = [
+        ("payment", "3 November: payments of 0.00 were rounded up"),
+        ("login", "nobody could log in"),
+    ];
+    incidents
+        .iter()
+        .filter(|(of, _)| part.contains(of))
+        .map(|(_, what)| (*what).to_owned())
+        .collect()
 }
 
 /// Merge a change. This example has no server, so it only returns the result.

@@ -54,9 +54,14 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
             "--help" | "-h" => return Err(String::new()),
             "--graph" => arguments.graph = true,
             "--approve" => arguments.decision = Some(Approval::granted()),
-            "--deny" => arguments.decision = Some(Approval::denied(given.next().ok_or("--deny needs a comment")?)),
+            "--deny" => {
+                arguments.decision =
+                    Some(Approval::denied(given.next().ok_or("--deny needs a comment")?));
+            }
             "--store" => arguments.store = Some(given.next().ok_or("--store needs a file")?.into()),
-            option if option.starts_with("--") => return Err(format!("there is no option {option}")),
+            option if option.starts_with("--") => {
+                return Err(format!("there is no option {option}"));
+            }
             file if arguments.diff.is_none() => arguments.diff = Some(file.into()),
             extra => return Err(format!("`{extra}` is too much; one diff is reviewed at a time")),
         }
@@ -98,7 +103,9 @@ async fn main() -> ExitCode {
 /// Returns the verdict, or `None` if the run waits in its store for an approval.
 async fn reviewed(arguments: Arguments) -> Result<Option<Verdict>, String> {
     let pr = match &arguments.diff {
-        Some(file) => std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?,
+        Some(file) => {
+            std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?
+        }
         None => DIFF.to_owned(),
     };
     let pr = pull_request(pr);
@@ -109,8 +116,11 @@ async fn reviewed(arguments: Arguments) -> Result<Option<Verdict>, String> {
 }
 
 fn pull_request(diff: String) -> PullRequest {
-    let files: Vec<String> =
-        diff.lines().filter_map(|line| line.strip_prefix("+++ b/")).map(ToOwned::to_owned).collect();
+    let files: Vec<String> = diff
+        .lines()
+        .filter_map(|line| line.strip_prefix("+++ b/"))
+        .map(ToOwned::to_owned)
+        .collect();
     PullRequest { title: format!("{} files changed", files.len()), diff, files }
 }
 
@@ -135,7 +145,9 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
     let workflow = review::workflow();
     let runtime = runtime(arguments.store.as_ref()).await?;
     let earlier = match &arguments.store {
-        Some(_) => runtime.runs(RunFilter::unfinished().name(workflow.name())).await?.into_iter().next(),
+        Some(_) => {
+            runtime.runs(RunFilter::unfinished().name(workflow.name())).await?.into_iter().next()
+        }
         None => None,
     };
     let (run, seen) = match &earlier {
@@ -148,7 +160,9 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
     let (mut unanswered, mut waits) = (false, false);
     if let Some(earlier) = earlier {
         let nodes = runtime.inspect(&earlier.run_id).await?.nodes;
-        if let Some((node, question)) = nodes.into_iter().find_map(|node| Some((node.name, node.question?))) {
+        if let Some((node, question)) =
+            nodes.into_iter().find_map(|node| Some((node.name, node.question?)))
+        {
             unanswered = !answer(&run, &arguments, &node, &question).await?;
             waits = unanswered && earlier.pause_reason == Some(PauseReason::Approval);
         }
@@ -169,15 +183,25 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
             _ => {}
         }
     }
-    let Some(store) = arguments.store.filter(|_| waits) else { return run.result().await.map(Some) };
-    eprintln!("the review waits in {}; call again with --store and --approve or --deny", store.display());
+    let Some(store) = arguments.store.filter(|_| waits) else {
+        return run.result().await.map(Some);
+    };
+    eprintln!(
+        "the review waits in {}; call again with --store and --approve or --deny",
+        store.display()
+    );
     run.abandon();
     Ok(None)
 }
 
 /// Answers with the decision of the command line or of the terminal. Returns `false` without a
 /// decision.
-async fn answer(run: &RunHandle<Verdict>, arguments: &Arguments, node: &str, question: &str) -> Result<bool> {
+async fn answer(
+    run: &RunHandle<Verdict>,
+    arguments: &Arguments,
+    node: &str,
+    question: &str,
+) -> Result<bool> {
     let decision = match arguments.decision.clone() {
         Some(decision) => Some(decision),
         None => ask(question).await,
@@ -185,7 +209,10 @@ async fn answer(run: &RunHandle<Verdict>, arguments: &Arguments, node: &str, que
     match decision {
         Some(decision) => run.approve(node, decision, "code_review").await?,
         None if arguments.store.is_some() => return Ok(false),
-        None => run.cancel("nobody answered; use --approve or --deny, or keep the review with --store").await?,
+        None => {
+            run.cancel("nobody answered; use --approve or --deny, or keep the review with --store")
+                .await?;
+        }
     }
     Ok(true)
 }
@@ -208,9 +235,15 @@ fn show(event: &Event) {
     match &event.kind {
         EventKind::NodeStarted { .. } => eprintln!("  {} ...", event.path),
         EventKind::NodeCompleted { output, .. } => eprintln!("  {}: {output}", event.path),
-        EventKind::NodeFailed { error, .. } => eprintln!("  {} failed: {}", event.path, error.message),
-        EventKind::ToolStarted { call, .. } => eprintln!("  {} calls {} {}", event.path, call.name, call.arguments),
-        EventKind::ApprovalResolved { answer, by } => eprintln!("  {}: {answer} by {by}", event.path),
+        EventKind::NodeFailed { error, .. } => {
+            eprintln!("  {} failed: {}", event.path, error.message);
+        }
+        EventKind::ToolStarted { call, .. } => {
+            eprintln!("  {} calls {} {}", event.path, call.name, call.arguments);
+        }
+        EventKind::ApprovalResolved { answer, by } => {
+            eprintln!("  {}: {answer} by {by}", event.path);
+        }
         _ => {}
     }
 }

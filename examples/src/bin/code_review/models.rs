@@ -36,10 +36,15 @@ fn summary(request: &ModelRequest) -> Turn {
 
 fn note(request: &ModelRequest) -> Turn {
     let message = shown(request);
-    let file =
-        message.strip_prefix("The file is ").and_then(|rest| rest.split(". A linter").next()).unwrap_or("the file");
-    let look =
-        if file.contains("test") { "is the zero among the cases?" } else { "what becomes of a negative amount?" };
+    let file = message
+        .strip_prefix("The file is ")
+        .and_then(|rest| rest.split(". A linter").next())
+        .unwrap_or("the file");
+    let look = if file.contains("test") {
+        "is the zero among the cases?"
+    } else {
+        "what becomes of a negative amount?"
+    };
     Turn::text(format!("{file}: {look}"))
 }
 
@@ -52,8 +57,12 @@ fn risk(request: &ModelRequest) -> Turn {
         .map(|result| result.output.clone())
         .collect();
     match results.first() {
-        None if shown(request).contains("payments") => Turn::call("search_incidents", json!({"part": "payment"})),
+        None if shown(request).contains("payments") => {
+            Turn::call("search_incidents", json!({"part": "payment"}))
+        }
         None => Turn::text(json!({"level": 1, "why": "nothing of value is touched"}).to_string()),
-        Some(found) => Turn::text(json!({"level": 4, "why": format!("it went wrong before: {found}")}).to_string()),
+        Some(found) => Turn::text(
+            json!({"level": 4, "why": format!("it went wrong before: {found}")}).to_string(),
+        ),
     }
 }

@@ -7,7 +7,10 @@ use agentflow_testing::{ScriptedModel, Turn};
 pub(crate) fn model() -> ScriptedModel {
     let test = || Turn::call("run_tests", json!({"pattern": "sum"}));
     let patch = |path: &str, find: &str, replace: &str| {
-        Turn::call("apply_patch", json!({"changes": [{"path": path, "find": find, "replace": replace}]}))
+        Turn::call(
+            "apply_patch",
+            json!({"changes": [{"path": path, "find": find, "replace": replace}]}),
+        )
     };
     ScriptedModel::new([
         Turn::call("read_repo_structure", json!({})),
@@ -24,8 +27,9 @@ pub(crate) fn model() -> ScriptedModel {
         Turn::with(|request| {
             let answers = request.messages.messages().iter().flat_map(|message| message.results());
             let last = answers.filter(|answer| answer.name == "run_tests").last().cloned();
-            let answer: Value =
-                last.and_then(|last| agentflow::serde_json::from_str(&last.output).ok()).unwrap_or_default();
+            let answer: Value = last
+                .and_then(|last| agentflow::serde_json::from_str(&last.output).ok())
+                .unwrap_or_default();
             let passed = if answer["status"] == 0 { "pass" } else { "still fail" };
             Turn::text(format!("`sum` adds now where it subtracted; the tests {passed}."))
         }),

@@ -39,7 +39,8 @@ impl Repository {
     /// Calls a tool of the library.
     async fn call(&self, cx: &Context, name: &str, arguments: &Value) -> Result<Value, ToolError> {
         let tool = self.tools.iter().find(|tool| *tool.definition().name == *name);
-        let tool = tool.ok_or_else(|| ToolError::new(format!("the folder has no tool `{name}`")))?;
+        let tool =
+            tool.ok_or_else(|| ToolError::new(format!("the folder has no tool `{name}`")))?;
         let answer = tool.call(cx, &arguments.to_string()).await?;
         serde_json::from_str(answer.as_json()).map_err(|error| ToolError::new(error.to_string()))
     }
@@ -52,7 +53,8 @@ impl Repository {
             let listing = self.call(cx, "storage_list", &json!({"path": folder})).await?;
             for entry in listing["entries"].as_array().into_iter().flatten() {
                 let name = entry["name"].as_str().unwrap_or_default();
-                let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+                let path =
+                    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
                 match entry["kind"].as_str() {
                     Some("folder") => folders.push(path),
                     Some("file") => files.push(path),
@@ -151,13 +153,18 @@ pub(crate) async fn run_tests(
     let call = json!({"program": "test", "arguments": [pattern]});
     let answer = repository.call(cx, "run_program", &call).await?;
     let kept = cx.save_artifact(TEST_OUTPUT, answer.to_string(), "application/json").await;
-    kept.map_err(|problem| ToolError::new(format!("the output of the tests is not kept: {problem}")))?;
+    kept.map_err(|problem| {
+        ToolError::new(format!("the output of the tests is not kept: {problem}"))
+    })?;
     Ok(answer)
 }
 
 /// Summarize the changes of all files since the work began.
 #[tool(effects = "read")]
-pub(crate) async fn summarize_diff(cx: &Context, repository: Inject<Repository>) -> Result<String, ToolError> {
+pub(crate) async fn summarize_diff(
+    cx: &Context,
+    repository: Inject<Repository>,
+) -> Result<String, ToolError> {
     let mut summary = String::new();
     for (path, before) in &repository.before {
         let now = repository.read(cx, path).await?;
@@ -172,7 +179,11 @@ pub(crate) async fn summarize_diff(cx: &Context, repository: Inject<Repository>)
 fn difference(path: &str, before: &str, now: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), now.lines().collect());
     let begin = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
-    let same_at_end = old[begin..].iter().rev().zip(new[begin..].iter().rev()).take_while(|(one, other)| one == other);
+    let same_at_end = old[begin..]
+        .iter()
+        .rev()
+        .zip(new[begin..].iter().rev())
+        .take_while(|(one, other)| one == other);
     let end = same_at_end.count();
     let (removed, added) = (&old[begin..old.len() - end], &new[begin..new.len() - end]);
     let mut text = format!("{path}: {} removed, {} added\n", removed.len(), added.len());

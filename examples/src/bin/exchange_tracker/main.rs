@@ -41,8 +41,15 @@ fn runtime() -> Result<Runtime, Box<dyn std::error::Error>> {
 
 /// Runs this program again with default arguments.
 fn by_default() -> ExitCode {
-    let run = ["workflow", "run", "exchange_tracker", "--input", r#"{"message": "What is EUR in USD and JPY?"}"#];
-    let program = std::env::current_exe().and_then(|program| Command::new(program).args(run).status());
+    let run = [
+        "workflow",
+        "run",
+        "exchange_tracker",
+        "--input",
+        r#"{"message": "What is EUR in USD and JPY?"}"#,
+    ];
+    let program =
+        std::env::current_exe().and_then(|program| Command::new(program).args(run).status());
     match program {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,

@@ -39,10 +39,15 @@ fn next(request: &ModelRequest) -> Part {
             format!("Whoever travels gets {} for one unit.", in_words(rates))
         }
         (None, None) => {
-            let is_currency = |word: &&str| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_uppercase());
-            let mut names = question.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(is_currency);
-            let arguments = json!({"base": names.next().unwrap_or("EUR"), "quotes": names.collect::<Vec<_>>()});
-            return Part::ToolCall(ToolCall::new("", "exchange_rates", arguments.to_string()).into());
+            let is_currency =
+                |word: &&str| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+            let mut names =
+                question.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(is_currency);
+            let arguments =
+                json!({"base": names.next().unwrap_or("EUR"), "quotes": names.collect::<Vec<_>>()});
+            return Part::ToolCall(
+                ToolCall::new("", "exchange_rates", arguments.to_string()).into(),
+            );
         }
     };
     Part::Text { text }
@@ -50,7 +55,8 @@ fn next(request: &ModelRequest) -> Part {
 
 /// Formats `{"JPY":160.0}` as `160 JPY`.
 fn in_words(rates: &str) -> String {
-    let rates: serde_json::Map<String, serde_json::Value> = serde_json::from_str(rates).unwrap_or_default();
+    let rates: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(rates).unwrap_or_default();
     let all: Vec<String> = rates.iter().map(|(name, rate)| format!("{rate} {name}")).collect();
     all.join(" and ")
 }

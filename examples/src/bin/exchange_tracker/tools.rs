@@ -14,7 +14,9 @@ const PER_EURO: [(&str, f64); 4] = [("EUR", 1.0), ("USD", 1.25), ("JPY", 160.0),
 fn exchange_rates(base: String, quotes: Vec<String>) -> Result<BTreeMap<String, f64>, String> {
     let of = |name: &str| {
         let found = PER_EURO.iter().find(|(currency, _)| currency.eq_ignore_ascii_case(name));
-        found.map(|(_, rate)| *rate).ok_or_else(|| format!("`{name}` has no rate here; EUR, USD, JPY and GBP have"))
+        found
+            .map(|(_, rate)| *rate)
+            .ok_or_else(|| format!("`{name}` has no rate here; EUR, USD, JPY and GBP have"))
     };
     let base = of(&base)?;
     quotes.into_iter().map(|quote| Ok((quote.to_uppercase(), of(&quote)? / base))).collect()

@@ -13,9 +13,12 @@ fn temperature(town: String) -> i32 {
 pub(crate) async fn run() -> Result<String> {
     let model = ScriptedModel::new([
         Turn::call("temperature", json!({"town": "Oslo"})),
-        Turn::with(|request| Turn::text(format!("In Oslo it is {} degrees.", last_result(request)))),
+        Turn::with(|request| {
+            Turn::text(format!("In Oslo it is {} degrees.", last_result(request)))
+        }),
     ]);
-    let answer = Agent::new(model).tools(tools![temperature]).run("How warm is it in Oslo?").await?;
+    let answer =
+        Agent::new(model).tools(tools![temperature]).run("How warm is it in Oslo?").await?;
     Ok(answer.to_string())
 }
 

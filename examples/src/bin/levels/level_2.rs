@@ -19,7 +19,8 @@ struct Advice {
 async fn advise(cx: &Context, town: String, degrees: i32) -> Result<Advice>;
 
 pub(crate) async fn run() -> Result<String> {
-    let model = ScriptedModel::new([Turn::text(json!({"wear": "a coat", "umbrella": true}).to_string())]);
+    let model =
+        ScriptedModel::new([Turn::text(json!({"wear": "a coat", "umbrella": true}).to_string())]);
     let runtime = Runtime::builder().model(model).build();
     let advice = advise(&runtime.context(), "Oslo".to_owned(), 4).await?;
     let umbrella = if advice.umbrella { "with" } else { "without" };

@@ -31,7 +31,8 @@ async fn journey(cx: &Context, town: String) -> Result<String> {
 
 pub(crate) async fn run() -> Result<String> {
     let model = ScriptedModel::from_fn(|request| {
-        let asked = request.messages.messages().iter().map(|message| message.text()).collect::<String>();
+        let asked =
+            request.messages.messages().iter().map(|message| message.text()).collect::<String>();
         let with = asked.split_once("journey with ").map_or("", |(_, with)| with);
         Turn::text(format!("You take {}", with.trim()))
     });

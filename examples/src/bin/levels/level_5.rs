@@ -18,7 +18,8 @@ impl Model for Echo {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let asked = request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
+        let asked =
+            request.messages.last().map(|message| message.text().into_owned()).unwrap_or_default();
         let answer = Part::Text { text: asked };
         let response = ModelResponse::new(Message::new(Role::Assistant, [answer]));
         ModelStream::new(stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))

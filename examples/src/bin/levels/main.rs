@@ -32,7 +32,9 @@ async fn main() -> ExitCode {
         None => 0..=LAST,
         Some(Ok(level)) if level <= LAST => level..=level,
         Some(_) => {
-            eprintln!("usage: levels [LEVEL]\n  LEVEL is a number from 0 to {LAST}; without it all levels run.");
+            eprintln!(
+                "usage: levels [LEVEL]\n  LEVEL is a number from 0 to {LAST}; without it all levels run."
+            );
             return ExitCode::from(2);
         }
     };

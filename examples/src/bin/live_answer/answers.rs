@@ -77,7 +77,10 @@ impl Answers {
         });
     }
 
-    fn map<T>(&self, change: impl FnOnce(&mut HashMap<String, watch::Receiver<Written>>) -> T) -> T {
+    fn map<T>(
+        &self,
+        change: impl FnOnce(&mut HashMap<String, watch::Receiver<Written>>) -> T,
+    ) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -103,7 +106,9 @@ impl Answers {
                     Ok(Ok(())) => {}
                     // The task has ended without a result, because the program is shutting down.
                     Ok(Err(_)) => return None,
-                    Err(_) => return Some((Ok(": still here\n\n".to_owned()), Some((reader, seen)))),
+                    Err(_) => {
+                        return Some((Ok(": still here\n\n".to_owned()), Some((reader, seen))));
+                    }
                 }
             }
         }))

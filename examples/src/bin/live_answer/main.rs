@@ -125,7 +125,10 @@ async fn answer(
     Path(run): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let seen = headers.get("last-event-id").and_then(|id| Seen::read(id.to_str().ok()?)).unwrap_or_default();
+    let seen = headers
+        .get("last-event-id")
+        .and_then(|id| Seen::read(id.to_str().ok()?))
+        .unwrap_or_default();
     let body = match service.answers.events(&run, seen) {
         Some(events) => Body::from_stream(events),
         // The run ended some time ago, so the complete answer is read from the store.
@@ -135,7 +138,8 @@ async fn answer(
             Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>(event)]))
         }
     };
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    let headers =
+        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
 }
 
@@ -152,7 +156,9 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let status = match &self.0 {
             Error::Registry(RegistryError::Unknown { .. }) => StatusCode::NOT_FOUND,
-            Error::Store(error) if error.kind() == StoreErrorKind::NotFound => StatusCode::NOT_FOUND,
+            Error::Store(error) if error.kind() == StoreErrorKind::NotFound => {
+                StatusCode::NOT_FOUND
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, Json(json!({"error": self.0.to_string()}))).into_response()

@@ -46,7 +46,11 @@ impl Middleware for Audit {
         Ok(())
     }
 
-    async fn on_tool_error(&self, step: &ToolStep, result: &ToolResult) -> Result<Flow<ToolResult>> {
+    async fn on_tool_error(
+        &self,
+        step: &ToolStep,
+        result: &ToolResult,
+    ) -> Result<Flow<ToolResult>> {
         self.write(format!("{} fails: {}", step.call().name, result.output));
         Ok(Flow::Continue)
     }
@@ -105,7 +109,8 @@ impl Middleware for CallLimit {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let made = calls.entry(step.context().run_id().clone()).or_default();
         if *made == self.most {
-            let refusal = format!("this run may call tools {} times; answer with what you have", self.most);
+            let refusal =
+                format!("this run may call tools {} times; answer with what you have", self.most);
             return Ok(Flow::Return(step.result(ToolStatus::TooManyCalls, refusal)));
         }
         *made += 1;

@@ -38,8 +38,9 @@ fn post(ledger: &Ledger) -> ToolRef {
 }
 
 fn runtime(store: &MemoryStore, ledger: &Ledger) -> Runtime {
-    let agent =
-        |name: &str, answer: &'static str| Agent::new(ScriptedModel::from_fn(move |_| Turn::text(answer))).name(name);
+    let agent = |name: &str, answer: &'static str| {
+        Agent::new(ScriptedModel::from_fn(move |_| Turn::text(answer))).name(name)
+    };
     let pipeline = Pipeline::from(agent("draft", "700 cents for tea"))
         >> Pipeline::from(post(ledger)).with(json!({"text": "{input}"}))
         >> Pipeline::gate("Send the thanks?")

@@ -3,7 +3,8 @@
 use agentflow::Message;
 use agentflow::message::{Part, Role, ToolCall};
 use agentflow::model::{
-    ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelSettings, ModelSource, ModelStream, Usage,
+    ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelSettings, ModelSource, ModelStream,
+    Usage,
 };
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
@@ -43,12 +44,16 @@ impl Model for StandIn {
             None => {
                 let asked = last.map(|message| message.text().into_owned()).unwrap_or_default();
                 let city = asked.trim_end_matches('?').rsplit(' ').next().unwrap_or_default();
-                Part::ToolCall(ToolCall::new("call_1", "weather", json!({"city": city}).to_string()).into())
+                Part::ToolCall(
+                    ToolCall::new("call_1", "weather", json!({"city": city}).to_string()).into(),
+                )
             }
         };
         let mut response = ModelResponse::new(Message::new(Role::Assistant, [part]));
         response.usage = Usage::new(20, 5);
         response.model = "stand-in-1".to_owned();
-        ModelStream::new(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(response)))]))
+        ModelStream::new(futures_util::stream::iter([Ok(ModelEvent::Completed(Box::new(
+            response,
+        )))]))
     }
 }

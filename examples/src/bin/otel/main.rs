@@ -18,11 +18,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A real program passes the exporters of `opentelemetry-otlp` here. The rest is the same.
     let telemetry = Telemetry::new(print::Spans, print::Metrics);
     telemetry.subscriber().try_init()?;
-    let content = std::env::var("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT").is_ok_and(|yes| yes == "true");
-    let runtime = Runtime::builder().sink(MetricsSink::new(&telemetry.meter())).trace_content(content).build();
+    let content = std::env::var("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+        .is_ok_and(|yes| yes == "true");
+    let runtime = Runtime::builder()
+        .sink(MetricsSink::new(&telemetry.meter()))
+        .trace_content(content)
+        .build();
 
     let city = std::env::args().nth(1).unwrap_or_else(|| "Oslo".to_owned());
-    let result = agent::forecaster().runtime(&runtime).run(format!("Do I need an umbrella in {city}?")).await;
+    let result = agent::forecaster()
+        .runtime(&runtime)
+        .run(format!("Do I need an umbrella in {city}?"))
+        .await;
     // Pending batches are sent before the program ends, also after a failed run.
     telemetry.flush()?;
     println!("{}", result?);

@@ -19,7 +19,10 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    pub(crate) fn new(spans: impl SpanExporter + 'static, metrics: impl PushMetricExporter) -> Self {
+    pub(crate) fn new(
+        spans: impl SpanExporter + 'static,
+        metrics: impl PushMetricExporter,
+    ) -> Self {
         Self {
             spans: SdkTracerProvider::builder().with_batch_exporter(spans).build(),
             metrics: SdkMeterProvider::builder().with_periodic_exporter(metrics).build(),
@@ -30,7 +33,8 @@ impl Telemetry {
     /// logs to it.
     pub(crate) fn subscriber(&self) -> impl tracing_subscriber::util::SubscriberInitExt + use<> {
         let layer = tracing_opentelemetry::layer().with_tracer(self.spans.tracer("agentflow"));
-        let spans_only = Targets::new().with_target("agentflow", tracing_subscriber::filter::LevelFilter::INFO);
+        let spans_only =
+            Targets::new().with_target("agentflow", tracing_subscriber::filter::LevelFilter::INFO);
         Registry::default().with(layer.with_filter(spans_only))
     }
 

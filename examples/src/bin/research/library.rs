@@ -71,8 +71,13 @@ impl Library {
     /// When the path does not exist or cannot be read.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let root = fs::canonicalize(path)?;
-        let mut library =
-            Self { documents: BTreeMap::new(), skipped: 0, places: Vec::new(), index: HashMap::new(), mean_words: 1.0 };
+        let mut library = Self {
+            documents: BTreeMap::new(),
+            skipped: 0,
+            places: Vec::new(),
+            index: HashMap::new(),
+            mean_words: 1.0,
+        };
         let mut bytes = 0;
         if root.is_file() {
             let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -117,7 +122,9 @@ impl Library {
 
     fn add_file(&mut self, file: &Path, name: String, bytes: &mut u64) {
         match read_text(file).filter(|_| !NOT_WRITTEN.iter().any(|ending| name.ends_with(ending))) {
-            Some(text) if self.documents.len() < MAX_FILES && *bytes + text.len() as u64 <= MAX_BYTES => {
+            Some(text)
+                if self.documents.len() < MAX_FILES && *bytes + text.len() as u64 <= MAX_BYTES =>
+            {
                 *bytes += text.len() as u64;
                 self.documents.insert(name, text.lines().map(ToOwned::to_owned).collect());
             }
@@ -197,9 +204,12 @@ impl Library {
         }
         let mut ranked: Vec<(f32, usize)> = scores
             .into_iter()
-            .map(|(at, (score, covered))| (score * self.places[at].factor * (covered / all).powi(2), at))
+            .map(|(at, (score, covered))| {
+                (score * self.places[at].factor * (covered / all).powi(2), at)
+            })
             .collect();
-        let best_first = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        let best_first =
+            |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         ranked.sort_by(best_first);
         // Only the best candidates are ranked in detail.
         ranked.truncate(limit * 20);
@@ -236,8 +246,9 @@ impl Place {
             return 0.0;
         }
         let (own, about) = (words(&self.text), words(&self.about));
-        let beside =
-            |pair: &&[String]| own.windows(2).any(|two| two == *pair) || about.windows(2).any(|two| two == *pair);
+        let beside = |pair: &&[String]| {
+            own.windows(2).any(|two| two == *pair) || about.windows(2).any(|two| two == *pair)
+        };
         1.0 + 0.4 * asked.windows(2).filter(beside).count().min(2) as f32
     }
 }
@@ -255,7 +266,10 @@ fn path_factor(path: &str) -> f32 {
     let path = path.to_lowercase();
     if path.contains("license") || path.contains("licence") || path.contains("copying") {
         0.2
-    } else if ["test", "fixture", "bench", "changelog", "example"].iter().any(|part| path.contains(part)) {
+    } else if ["test", "fixture", "bench", "changelog", "example"]
+        .iter()
+        .any(|part| path.contains(part))
+    {
         0.6
     } else if path.ends_with(".md") || path.ends_with(".txt") || path.ends_with(".rst") {
         1.2

@@ -47,12 +47,17 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
         match argument.as_str() {
             "--help" | "-h" => return Err(String::new()),
             "--base-url" => base_url = Some(given.next().ok_or("--base-url needs an address")?),
-            option if option.starts_with("--") => return Err(format!("there is no option {option}")),
+            option if option.starts_with("--") => {
+                return Err(format!("there is no option {option}"));
+            }
             _ => words.push(argument),
         }
     }
     let mut words = words.into_iter();
-    let question = words.next().filter(|question| !question.trim().is_empty()).ok_or("there is no question")?;
+    let question = words
+        .next()
+        .filter(|question| !question.trim().is_empty())
+        .ok_or("there is no question")?;
     let place = words.next().unwrap_or_else(|| ".".to_owned()).into();
     match words.next() {
         Some(extra) => Err(format!("`{extra}` is too much; put the question in quotation marks")),
@@ -151,7 +156,9 @@ fn model(base_url: Option<&str>) -> Result<ModelSource, Failure> {
     match std::env::var("AGENTFLOW_MODEL") {
         Ok(name) if !name.is_empty() => named(&name, base_url),
         _ => {
-            eprintln!("no model is configured (AGENTFLOW_MODEL), so a stand-in by rules answers with quotations");
+            eprintln!(
+                "no model is configured (AGENTFLOW_MODEL), so a stand-in by rules answers with quotations"
+            );
             Ok(StandIn::new().into())
         }
     }
@@ -161,7 +168,9 @@ fn named(name: &str, base_url: Option<&str>) -> Result<ModelSource, Failure> {
     let Some(base_url) = base_url else { return Ok(name.into()) };
     let model: ModelRef = name.parse().map_err(Error::from)?;
     if model.provider() != "openai-chat" {
-        return Err(Failure::Other(format!("--base-url goes with openai-chat/NAME, not with {model}")));
+        return Err(Failure::Other(format!(
+            "--base-url goes with openai-chat/NAME, not with {model}"
+        )));
     }
     Ok(OpenAiChat::builder(model.model()).base_url(base_url).build().map_err(Error::from)?.into())
 }
@@ -172,7 +181,9 @@ fn show(event: &Event) {
         EventKind::ToolStarted { call, .. } => {
             let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
             match (&*call.name, &arguments["path"], &arguments["from"], &arguments["to"]) {
-                ("read_lines", Value::String(path), from, to) => eprintln!("  read {path}:{from}-{to}"),
+                ("read_lines", Value::String(path), from, to) => {
+                    eprintln!("  read {path}:{from}-{to}");
+                }
                 (name, ..) => eprintln!("  {name} {}", call.arguments),
             }
         }

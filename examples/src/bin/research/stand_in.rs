@@ -46,9 +46,13 @@ impl Model for StandIn {
 fn next(conversation: &Conversation) -> Vec<Part> {
     let messages = conversation.messages();
     let asked = messages.iter().rposition(|message| message.role() == Role::User).unwrap_or(0);
-    let question = messages.get(asked).map(|message| message.text().into_owned()).unwrap_or_default();
-    let results: Vec<&ToolResult> =
-        messages[asked..].iter().flat_map(|message| message.results()).map(|result| &**result).collect();
+    let question =
+        messages.get(asked).map(|message| message.text().into_owned()).unwrap_or_default();
+    let results: Vec<&ToolResult> = messages[asked..]
+        .iter()
+        .flat_map(|message| message.results())
+        .map(|result| &**result)
+        .collect();
     let Some(search) = results.iter().find(|result| result.name == "search") else {
         return calls(&[("search", json!({"query": question}))]);
     };
@@ -69,7 +73,9 @@ fn calls(calls: &[(&str, Value)]) -> Vec<Part> {
     // Calls without ids: the agent assigns them.
     calls
         .iter()
-        .map(|(tool, arguments)| Part::ToolCall(ToolCall::new("", *tool, arguments.to_string()).into()))
+        .map(|(tool, arguments)| {
+            Part::ToolCall(ToolCall::new("", *tool, arguments.to_string()).into())
+        })
         .collect()
 }
 
@@ -77,15 +83,21 @@ fn calls(calls: &[(&str, Value)]) -> Vec<Part> {
 fn places(found: &Value) -> Vec<(&'static str, Value)> {
     let mut places: Vec<(&str, u64)> = Vec::new();
     for hit in found["hits"].as_array().into_iter().flatten() {
-        let (Some(path), Some(line)) = (hit["path"].as_str(), hit["line"].as_u64()) else { continue };
-        let near = places.iter().any(|(known, at)| *known == path && at.abs_diff(line) <= AROUND as u64);
+        let (Some(path), Some(line)) = (hit["path"].as_str(), hit["line"].as_u64()) else {
+            continue;
+        };
+        let near =
+            places.iter().any(|(known, at)| *known == path && at.abs_diff(line) <= AROUND as u64);
         if places.len() < PLACES && !near {
             places.push((path, line));
         }
     }
     let around = AROUND as u64;
     let read = |(path, line): (&str, u64)| {
-        ("read_lines", json!({"path": path, "from": line.saturating_sub(around).max(1), "to": line + around}))
+        (
+            "read_lines",
+            json!({"path": path, "from": line.saturating_sub(around).max(1), "to": line + around}),
+        )
     };
     places.into_iter().map(read).collect()
 }
@@ -117,13 +129,17 @@ fn answer(question: &str, found: &Value, reads: &[Value]) -> String {
             chosen.push(quote);
         }
     }
-    let missing: Vec<&str> = weights.iter().filter(|(_, weight)| *weight == 0.0).map(|(word, _)| *word).collect();
+    let missing: Vec<&str> =
+        weights.iter().filter(|(_, weight)| *weight == 0.0).map(|(word, _)| *word).collect();
     let mut text = String::new();
     if chosen.is_empty() {
         let all: Vec<&str> = weights.iter().map(|(word, _)| *word).collect();
         return match all.is_empty() {
-            true => "The question has no word that could be looked for. Ask with a name or a term.".to_owned(),
-            false => format!("The documents say nothing about this; looked for: {}.", all.join(", ")),
+            true => "The question has no word that could be looked for. Ask with a name or a term."
+                .to_owned(),
+            false => {
+                format!("The documents say nothing about this; looked for: {}.", all.join(", "))
+            }
         };
     }
     let lost = missing.len() as f64 / weights.len().max(1) as f64;
@@ -154,23 +170,28 @@ fn quotes(question: &str, weights: &[(&str, f64)], reads: &[Value]) -> Vec<Quote
     let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
     let mut quotes: Vec<Quote> = Vec::new();
     for (rank, read) in reads.iter().enumerate() {
-        let (Some(path), Some(text)) = (read["path"].as_str(), read["text"].as_str()) else { continue };
+        let (Some(path), Some(text)) = (read["path"].as_str(), read["text"].as_str()) else {
+            continue;
+        };
         let numbered: Vec<(usize, &str)> = text
             .lines()
             .filter_map(|line| line.split_once(':'))
-            .filter_map(|(number, line)| Some((number.parse().ok()?, line.strip_prefix(' ').unwrap_or(line))))
+            .filter_map(|(number, line)| {
+                Some((number.parse().ok()?, line.strip_prefix(' ').unwrap_or(line)))
+            })
             .collect();
         let Some((first, _)) = numbered.first() else { continue };
         let read = passages(path, *first, numbered.iter().map(|(_, line)| *line));
         let last_line = numbered.len() + first - 1;
         for (at, passage) in read.iter().enumerate() {
             let own: BTreeSet<String> = words(&passage.text).into_iter().collect();
-            let known = quotes
-                .iter()
-                .any(|quote| quote.path == path && quote.passage.first == passage.first && quote.words == own);
+            let known = quotes.iter().any(|quote| {
+                quote.path == path && quote.passage.first == passage.first && quote.words == own
+            });
             let about: BTreeSet<String> = words(&passage.about).into_iter().collect();
             // The first and the last sentence of an excerpt may be incomplete.
-            let cut = (at == 0 && *first > 1) || (passage.last == last_line && at + 1 == read.len() && reads.len() > 1);
+            let cut = (at == 0 && *first > 1)
+                || (passage.last == last_line && at + 1 == read.len() && reads.len() > 1);
             if known
                 || passage.kind == Kind::Heading
                 || repeats(&passage.text, question)
@@ -186,7 +207,8 @@ fn quotes(question: &str, weights: &[(&str, f64)], reads: &[Value]) -> Vec<Quote
                     () => 0.0,
                 })
                 .sum();
-            let long = (own.len() as f64 / 6.0).min(1.0) * (40.0 / own.len().max(1) as f64).min(1.0);
+            let long =
+                (own.len() as f64 / 6.0).min(1.0) * (40.0 / own.len().max(1) as f64).min(1.0);
             let kind = match passage.kind {
                 Kind::Sentence => 1.0,
                 Kind::Row => 0.8,
@@ -203,7 +225,13 @@ fn quotes(question: &str, weights: &[(&str, f64)], reads: &[Value]) -> Vec<Quote
             let says_something = weights.iter().any(|(word, _)| own.contains(*word));
             if says_something && score > 0.0 {
                 let covered = covered / all.max(f64::MIN_POSITIVE);
-                quotes.push(Quote { path: path.to_owned(), passage: passage.clone(), words: own, covered, score });
+                quotes.push(Quote {
+                    path: path.to_owned(),
+                    passage: passage.clone(),
+                    words: own,
+                    covered,
+                    score,
+                });
             }
         }
     }

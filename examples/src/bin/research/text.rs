@@ -27,11 +27,12 @@ pub(crate) enum Kind {
 
 /// Stop words, sorted.
 const STOP: &[&str] = &[
-    "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could",
-    "did", "do", "does", "for", "from", "get", "give", "had", "happen", "happens", "has", "have", "how", "i", "if",
-    "in", "into", "is", "it", "its", "me", "my", "no", "not", "of", "on", "one", "or", "our", "shall", "should", "so",
-    "some", "tell", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to",
-    "us", "use", "used", "was", "we", "were", "what", "when", "where", "which", "who", "whom", "whose", "why", "will",
+    "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
+    "can", "could", "did", "do", "does", "for", "from", "get", "give", "had", "happen", "happens",
+    "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "no", "not",
+    "of", "on", "one", "or", "our", "shall", "should", "so", "some", "tell", "than", "that", "the",
+    "their", "them", "then", "there", "these", "they", "this", "those", "to", "us", "use", "used",
+    "was", "we", "were", "what", "when", "where", "which", "who", "whom", "whose", "why", "will",
     "with", "would", "you", "your",
 ];
 
@@ -61,10 +62,12 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 pub(crate) fn stem(word: &str) -> String {
     let mut stem = word;
     for _ in 0..2 {
-        let cut =
-            ["ations", "ation", "ings", "ing", "ions", "ion", "ies", "ers", "er", "ed", "es", "ly", "s", "e", "y"]
-                .iter()
-                .find_map(|ending| stem.strip_suffix(ending).filter(|rest| rest.chars().count() >= 3));
+        let cut = [
+            "ations", "ation", "ings", "ing", "ions", "ion", "ies", "ers", "er", "ed", "es", "ly",
+            "s", "e", "y",
+        ]
+        .iter()
+        .find_map(|ending| stem.strip_suffix(ending).filter(|rest| rest.chars().count() >= 3));
         match cut {
             Some(rest) => stem = rest,
             None => break,
@@ -89,7 +92,9 @@ pub(crate) fn without_marker(line: &str) -> &str {
             "///" | "//!" | "//" | "/**" | "/*" | "*" | "-" | "+" | ">" | "--" => true,
             hashes => !hashes.is_empty() && hashes.bytes().all(|byte| byte == b'#'),
         };
-        if !is_marker || !rest[marker..].is_empty() && !rest[marker..].starts_with(char::is_whitespace) {
+        if !is_marker
+            || !rest[marker..].is_empty() && !rest[marker..].starts_with(char::is_whitespace)
+        {
             return rest;
         }
         rest = rest[marker..].trim_start();
@@ -105,27 +110,36 @@ pub(crate) fn share_of_about(path: &str) -> f32 {
 /// Returns `true` for a file with code, in which only comments are prose.
 fn is_code(path: &str) -> bool {
     const CODE: &[&str] = &[
-        "c", "cc", "cpp", "cs", "css", "go", "h", "hpp", "java", "js", "json", "jsonl", "jsx", "kt", "lua", "php",
-        "pl", "py", "rb", "rs", "scala", "sh", "sql", "swift", "toml", "ts", "tsx", "xml", "yaml", "yml", "zig",
+        "c", "cc", "cpp", "cs", "css", "go", "h", "hpp", "java", "js", "json", "jsonl", "jsx",
+        "kt", "lua", "php", "pl", "py", "rb", "rs", "scala", "sh", "sql", "swift", "toml", "ts",
+        "tsx", "xml", "yaml", "yml", "zig",
     ];
     let name = path.rsplit('/').next().unwrap_or(path);
-    name.rsplit_once('.').is_some_and(|(_, ending)| CODE.contains(&ending.to_ascii_lowercase().as_str()))
+    name.rsplit_once('.')
+        .is_some_and(|(_, ending)| CODE.contains(&ending.to_ascii_lowercase().as_str()))
 }
 
 /// Returns `true` if a line of code is a comment.
 fn is_comment(line: &str) -> bool {
-    line == "*" || line == "#" || ["//", "# ", "/*", "* ", "-- "].iter().any(|start| line.starts_with(start))
+    line == "*"
+        || line == "#"
+        || ["//", "# ", "/*", "* ", "-- "].iter().any(|start| line.starts_with(start))
 }
 
 /// Returns the passages in some lines of a document. The first line has the number `first`.
-pub(crate) fn passages<'a>(path: &str, first: usize, lines: impl IntoIterator<Item = &'a str>) -> Vec<Passage> {
+pub(crate) fn passages<'a>(
+    path: &str,
+    first: usize,
+    lines: impl IntoIterator<Item = &'a str>,
+) -> Vec<Passage> {
     let code_file = is_code(path);
     let lines: Vec<&str> = lines.into_iter().collect();
     let mut passages = Vec::new();
     let mut paragraph: Vec<(usize, &str)> = Vec::new();
     // An excerpt may start inside of a code block. Then the number of fences is odd and the first
     // one is bare.
-    let fences: Vec<&str> = lines.iter().map(|line| without_marker(line)).filter(|line| is_fence(line)).collect();
+    let fences: Vec<&str> =
+        lines.iter().map(|line| without_marker(line)).filter(|line| is_fence(line)).collect();
     let mut fenced = first > 1 && fences.len() % 2 == 1 && fences[0].len() == 3;
     let mut heading = String::new();
     // Index of the first passage of the comment that describes the next line of code.
@@ -140,7 +154,8 @@ pub(crate) fn passages<'a>(path: &str, first: usize, lines: impl IntoIterator<It
             text: text.to_owned(),
             about: about.to_owned(),
         };
-        let commented = ["///", "//!", "//", "*"].iter().find_map(|marker| trimmed.strip_prefix(marker));
+        let commented =
+            ["///", "//!", "//", "*"].iter().find_map(|marker| trimmed.strip_prefix(marker));
         let is_heading = if code_file { commented } else { Some(trimmed) };
         let is_heading = is_heading.is_some_and(|rest| rest.trim_start().starts_with('#'));
         // In a code file, a fenced block cannot extend beyond its comment.
@@ -173,7 +188,9 @@ pub(crate) fn passages<'a>(path: &str, first: usize, lines: impl IntoIterator<It
             end_paragraph(&mut paragraph, &mut passages, &heading);
             passages.push(single(Kind::Row, &heading));
         } else {
-            let item = ["- ", "* ", "+ "].iter().any(|marker| text.starts_with(marker) || trimmed.starts_with(marker))
+            let item = ["- ", "* ", "+ "]
+                .iter()
+                .any(|marker| text.starts_with(marker) || trimmed.starts_with(marker))
                 || text
                     .split_once(['.', ')'])
                     .is_some_and(|(n, rest)| n.parse::<u8>().is_ok() && rest.starts_with(' '));
@@ -241,10 +258,17 @@ fn sentence_ends(text: &str) -> Vec<usize> {
         let after = at + sign.len_utf8();
         let rest = text[after..].trim_start_matches(['*', '_', ')', '"', '\'', '`', '”', '’']);
         let before = text[..at].rsplit(char::is_whitespace).next().unwrap_or_default();
-        let short = matches!(before, "e.g" | "i.e" | "cf" | "vs" | "etc" | "Dr" | "Mr" | "Ms" | "No");
-        let number = !before.is_empty() && before.len() < 3 && before.bytes().all(|byte| byte.is_ascii_digit());
+        let short =
+            matches!(before, "e.g" | "i.e" | "cf" | "vs" | "etc" | "Dr" | "Mr" | "Ms" | "No");
+        let number = !before.is_empty()
+            && before.len() < 3
+            && before.bytes().all(|byte| byte.is_ascii_digit());
         let next = rest.trim_start().chars().next();
-        if rest.starts_with(char::is_whitespace) && !short && !number && !next.is_some_and(char::is_lowercase) {
+        if rest.starts_with(char::is_whitespace)
+            && !short
+            && !number
+            && !next.is_some_and(char::is_lowercase)
+        {
             ends.push(text.len() - rest.len());
         }
     }
@@ -263,21 +287,27 @@ mod tests {
 
     #[test]
     fn forms_of_a_word_are_one() {
-        for forms in
-            [["register", "registered", "registering"], ["panic", "panics", "panicked"], ["stop", "stops", "stopped"]]
-        {
+        for forms in [
+            ["register", "registered", "registering"],
+            ["panic", "panics", "panicked"],
+            ["stop", "stops", "stopped"],
+        ] {
             assert_eq!(stem(forms[0]).trim_end_matches('k'), stem(forms[1]).trim_end_matches('k'));
             assert_eq!(stem(forms[0]).trim_end_matches('k'), stem(forms[2]).trim_end_matches('k'));
         }
-        assert_eq!(words("How are `ToolStatus` and max_steps used?"), words("tool status max step"));
+        assert_eq!(
+            words("How are `ToolStatus` and max_steps used?"),
+            words("tool status max step")
+        );
     }
 
     #[test]
     fn sentences_keep_their_lines() {
-        let text =
-            "# Title\n\nOne is here. Two goes\nover lines, e.g. this. Three.\n- item\n\n| a | b |\n```sh\nrun\n```";
-        let found: Vec<_> =
-            passages("a.md", 1, text.lines()).into_iter().map(|p| (p.first, p.last, p.kind, p.text)).collect();
+        let text = "# Title\n\nOne is here. Two goes\nover lines, e.g. this. Three.\n- item\n\n| a | b |\n```sh\nrun\n```";
+        let found: Vec<_> = passages("a.md", 1, text.lines())
+            .into_iter()
+            .map(|p| (p.first, p.last, p.kind, p.text))
+            .collect();
         let expected = [
             (1, 1, Kind::Heading, "Title"),
             (3, 3, Kind::Sentence, "One is here."),
@@ -286,21 +316,31 @@ mod tests {
             (7, 7, Kind::Row, "| a | b |"),
             (9, 9, Kind::Code, "run"),
         ];
-        assert_eq!(found, expected.map(|(first, last, kind, text)| (first, last, kind, text.to_owned())));
+        assert_eq!(
+            found,
+            expected.map(|(first, last, kind, text)| (first, last, kind, text.to_owned()))
+        );
     }
 
     #[test]
     fn an_excerpt_may_begin_inside_of_a_block_of_code() {
-        let kinds = |path, text: &str| passages(path, 9, text.lines()).iter().map(|p| p.kind).collect::<Vec<_>>();
+        let kinds = |path, text: &str| {
+            passages(path, 9, text.lines()).iter().map(|p| p.kind).collect::<Vec<_>>()
+        };
         assert_eq!(kinds("a.md", "run it\n```\nThat was it."), [Kind::Code, Kind::Sentence]);
-        assert_eq!(kinds("a.rs", "/// ```\nfn a() {}\n/// Does nothing at all.\n"), [Kind::Code, Kind::Sentence]);
+        assert_eq!(
+            kinds("a.rs", "/// ```\nfn a() {}\n/// Does nothing at all.\n"),
+            [Kind::Code, Kind::Sentence]
+        );
     }
 
     #[test]
     fn in_code_only_comments_are_prose() {
         let text = "/// Adds two. It never ever\n/// overflows.\n///\n/// # Errors\n/// Never.\n#[tool]\nfn add() {}";
         let found = passages("a.rs", 1, text.lines());
-        let at = |at: usize| (found[at].first, found[at].kind, found[at].text.as_str(), found[at].about.as_str());
+        let at = |at: usize| {
+            (found[at].first, found[at].kind, found[at].text.as_str(), found[at].about.as_str())
+        };
         assert_eq!(at(1), (1, Kind::Sentence, "It never ever overflows.", "fn add() {}"));
         assert_eq!(at(2).1, Kind::Heading);
         assert_eq!(at(5), (7, Kind::Code, "fn add() {}", ""));

@@ -47,7 +47,11 @@ fn list_documents(library: Inject<Library>, starts_with: Option<String>) -> List
     Listing {
         total: all.len(),
         skipped_files: library.skipped(),
-        documents: all.iter().take(LISTED).map(|(name, lines)| format!("{name} ({lines} lines)")).collect(),
+        documents: all
+            .iter()
+            .take(LISTED)
+            .map(|(name, lines)| format!("{name} ({lines} lines)"))
+            .collect(),
     }
 }
 
@@ -69,12 +73,16 @@ fn read_lines(
     /// The last line.
     to: usize,
 ) -> Result<Excerpt, String> {
-    let lines = library
-        .lines(&path)
-        .ok_or_else(|| format!("there is no document `{path}`; take a path from `list_documents` or `search`"))?;
+    let lines = library.lines(&path).ok_or_else(|| {
+        format!("there is no document `{path}`; take a path from `list_documents` or `search`")
+    })?;
     let (from, to) = (from.max(1), to.min(lines.len()));
     if from > to {
-        return Err(format!("`{path}` has {} lines; ask for lines from 1 to {}", lines.len(), lines.len()));
+        return Err(format!(
+            "`{path}` has {} lines; ask for lines from 1 to {}",
+            lines.len(),
+            lines.len()
+        ));
     }
     let text: Vec<String> = (from..=to)
         .take(READ)
@@ -103,7 +111,9 @@ mod tests {
     use super::{Library, list_documents, read_lines, search};
 
     fn library() -> Inject<Library> {
-        Inject::new(Library::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/research")).unwrap())
+        Inject::new(
+            Library::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/research")).unwrap(),
+        )
     }
 
     #[test]
@@ -128,7 +138,10 @@ mod tests {
         let places = search(library(), "What is the maximum size of a file?".to_owned());
         let best = places.hits.iter().take(3).find(|hit| hit.text == "Maximum size of a file.");
         let best = best.unwrap_or_else(|| panic!("{:?}", places.hits));
-        assert_eq!((&*best.path, &*best.about), ("library.rs", "const MAX_FILE: u64 = 1024 * 1024;"));
+        assert_eq!(
+            (&*best.path, &*best.about),
+            ("library.rs", "const MAX_FILE: u64 = 1024 * 1024;")
+        );
         assert_eq!(list_documents(library(), Some("lib".to_owned())).total, 1);
     }
 }

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 const ROUNDS: u32 = 3;
 
 /// Messages of the specialists and the reviewer to each other and to the arbiter.
-static NOTES: Mailbox<Note> = Mailbox::new("notes", &["research", "coding", "qa", "reviewer", "arbiter"]);
+static NOTES: Mailbox<Note> =
+    Mailbox::new("notes", &["research", "coding", "qa", "reviewer", "arbiter"]);
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) enum Note {
@@ -84,7 +85,10 @@ enum Check {
 
 /// Acceptance criteria in the order of the checks. Code checks them where possible.
 const CRITERIA: [(&str, Check); 3] = [
-    ("it names a figure", Check::Code(|work| work.opinion.text.contains(|c: char| c.is_ascii_digit()))),
+    (
+        "it names a figure",
+        Check::Code(|work| work.opinion.text.contains(|c: char| c.is_ascii_digit())),
+    ),
     ("it is short", Check::Code(|work| work.opinion.text.len() <= 400)),
     ("it says what would change its mind", Check::Judge("Does it say what would change its mind?")),
 ];
@@ -162,7 +166,10 @@ pub(crate) struct DecidingAgent(Agent<Decision>);
 
 /// Builds the deciding agents. The arbiter decides if all criteria are met. Otherwise it hands the
 /// conversation off to the owner, who sees all of it and answers instead.
-pub(crate) fn last_word(arbiter: impl Into<ModelSource>, owner: impl Into<ModelSource>) -> Result<DecidingAgent> {
+pub(crate) fn last_word(
+    arbiter: impl Into<ModelSource>,
+    owner: impl Into<ModelSource>,
+) -> Result<DecidingAgent> {
     let arbiter = Agent::new(arbiter)
         .name("arbiter")
         .instruct(
@@ -184,7 +191,8 @@ pub(crate) async fn review_board(cx: &Context, proposal: String) -> Result<Repor
     let board = repeat!(
         first,
         |board| {
-            let worked = map!(board.open, |assignment| work(cx, assignment, board.proposal)).await?; // side by side
+            let worked =
+                map!(board.open, |assignment| work(cx, assignment, board.proposal)).await?; // side by side
             let board = review(cx, board, worked).await?;
             board
         },
@@ -200,10 +208,11 @@ pub(crate) async fn review_board(cx: &Context, proposal: String) -> Result<Repor
 /// round, and saves the opinion as an artifact.
 async fn work(cx: &Context, assignment: Assignment, proposal: String) -> Result<Work> {
     let Assignment { by, question } = &assignment;
-    let refused = cx.take_mail(&NOTES, by.name())?.into_iter().filter_map(|mail| match mail.message {
-        Note::Unmet(Unmet { criterion, why, .. }) => Some(format!("{criterion}: {why}")),
-        Note::Aside(_) => None,
-    });
+    let refused =
+        cx.take_mail(&NOTES, by.name())?.into_iter().filter_map(|mail| match mail.message {
+            Note::Unmet(Unmet { criterion, why, .. }) => Some(format!("{criterion}: {why}")),
+            Note::Aside(_) => None,
+        });
     let opinion = specialist(cx, *by, question.clone(), proposal, refused.collect()).await?;
     cx.save_artifact(&artifact(*by), opinion.text.clone(), "text/plain").await?;
     Ok(Work { assignment, opinion })
@@ -223,7 +232,9 @@ async fn review(cx: &Context, board: Board, worked: Vec<Work>) -> Result<Board> 
         for (criterion, check) in &CRITERIA {
             let Verdict { met, why } = match check {
                 Check::Code(check) => Verdict { met: check(&work), why: "it does not".to_owned() },
-                Check::Judge(question) => judge(cx, (*question).to_owned(), work.opinion.text.clone()).await?,
+                Check::Judge(question) => {
+                    judge(cx, (*question).to_owned(), work.opinion.text.clone()).await?
+                }
             };
             if !met {
                 board.unmet.push(Unmet { by, criterion: (*criterion).to_owned(), why });
@@ -244,24 +255,33 @@ async fn review(cx: &Context, board: Board, worked: Vec<Work>) -> Result<Board> 
 /// Combines the results and the artifacts into a report.
 async fn decide(cx: &Context, board: Board) -> Result<Report> {
     let Board { accepted, unmet, .. } = board;
-    let remarks = cx.take_mail(&NOTES, "arbiter")?.into_iter().filter_map(|mail| match mail.message {
-        Note::Aside(text) => Some(format!("{}: {text}", mail.from)),
-        Note::Unmet(_) => None,
-    });
+    let remarks =
+        cx.take_mail(&NOTES, "arbiter")?.into_iter().filter_map(|mail| match mail.message {
+            Note::Aside(text) => Some(format!("{}: {text}", mail.from)),
+            Note::Unmet(_) => None,
+        });
     let remarks: Vec<String> = remarks.collect();
-    let opinions: Vec<String> =
-        accepted.iter().map(|work| format!("{}: {}", work.assignment.by.name(), work.opinion.text)).collect();
-    let reasons: Vec<String> = unmet.iter().map(|unmet| format!("{}: {}", unmet.by.name(), unmet.criterion)).collect();
+    let opinions: Vec<String> = accepted
+        .iter()
+        .map(|work| format!("{}: {}", work.assignment.by.name(), work.opinion.text))
+        .collect();
+    let reasons: Vec<String> =
+        unmet.iter().map(|unmet| format!("{}: {}", unmet.by.name(), unmet.criterion)).collect();
     let asked = json!({"opinions": opinions, "not_met": reasons, "remarks": remarks}).to_string();
     let last: Inject<DecidingAgent> = cx.inject()?;
     let decision = last.0.run_in(cx, asked).await?.into_output();
 
-    let mut text = format!("{}: {}\n", if decision.accept { "accepted" } else { "refused" }, decision.why);
+    let mut text =
+        format!("{}: {}\n", if decision.accept { "accepted" } else { "refused" }, decision.why);
     let mut artifacts = Vec::new();
     for work in &accepted {
         if let Some(opinion) = cx.artifact(&artifact(work.assignment.by)).await? {
             artifacts.push(versioned(&opinion.reference));
-            text += &format!("\n## {}\n{}\n", work.assignment.by.name(), String::from_utf8_lossy(&opinion.bytes));
+            text += &format!(
+                "\n## {}\n{}\n",
+                work.assignment.by.name(),
+                String::from_utf8_lossy(&opinion.bytes)
+            );
         }
     }
     if !remarks.is_empty() {

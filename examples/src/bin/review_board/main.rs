@@ -22,13 +22,17 @@ const USAGE: &str = "usage: review_board [--store FILE] [PROPOSAL]
 
 const PROPOSAL: &str = "Cache the price list for an hour.";
 
-fn arguments(mut given: impl Iterator<Item = String>) -> Result<(Option<PathBuf>, Option<String>), String> {
+fn arguments(
+    mut given: impl Iterator<Item = String>,
+) -> Result<(Option<PathBuf>, Option<String>), String> {
     let (mut store, mut proposal) = (None, None);
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--help" | "-h" => return Err(String::new()),
             "--store" => store = Some(given.next().ok_or("--store needs a file")?.into()),
-            option if option.starts_with("--") => return Err(format!("there is no option {option}")),
+            option if option.starts_with("--") => {
+                return Err(format!("there is no option {option}"));
+            }
             _ if proposal.is_none() => proposal = Some(argument),
             extra => return Err(format!("`{extra}` is too much; put the proposal into quotes")),
         }
@@ -52,7 +56,10 @@ async fn main() -> ExitCode {
     match review(store, proposal.unwrap_or_else(|| PROPOSAL.to_owned())).await {
         Ok((report, text)) => {
             print!("{text}");
-            report.unmet.iter().for_each(|unmet| println!("not met by {:?}: {}", unmet.by, unmet.criterion));
+            report
+                .unmet
+                .iter()
+                .for_each(|unmet| println!("not met by {:?}: {}", unmet.by, unmet.criterion));
             println!("made of: {}", report.artifacts.join(", "));
             ExitCode::SUCCESS
         }
@@ -67,7 +74,9 @@ async fn main() -> ExitCode {
 async fn review(store: Option<PathBuf>, proposal: String) -> Result<(Report, String)> {
     let mut runtime = Runtime::builder();
     runtime = match std::env::var("AGENTFLOW_MODEL") {
-        Ok(model) if !model.is_empty() => runtime.resource(last_word(model.as_str(), model.as_str())?).model(model),
+        Ok(model) if !model.is_empty() => {
+            runtime.resource(last_word(model.as_str(), model.as_str())?).model(model)
+        }
         _ => {
             eprintln!("no model is configured (AGENTFLOW_MODEL), so stand-ins by rules answer");
             stand_in::scripted(runtime)
@@ -80,7 +89,8 @@ async fn review(store: Option<PathBuf>, proposal: String) -> Result<(Report, Str
     };
     let runtime = runtime.build();
     let workflow = review_board::workflow();
-    let earlier = runtime.runs(RunFilter::unfinished().name(workflow.name())).await?.into_iter().next();
+    let earlier =
+        runtime.runs(RunFilter::unfinished().name(workflow.name())).await?.into_iter().next();
     let run = match earlier {
         Some(earlier) => {
             eprintln!("continuing with the review {}; what is done stays done", earlier.run_id);
@@ -90,6 +100,7 @@ async fn review(store: Option<PathBuf>, proposal: String) -> Result<(Report, Str
     };
     let report = run.result().await?;
     let text = runtime.artifact(run.run_id(), "report.md", None).await?;
-    let text = text.map_or_else(String::new, |text| String::from_utf8_lossy(&text.bytes).into_owned());
+    let text =
+        text.map_or_else(String::new, |text| String::from_utf8_lossy(&text.bytes).into_owned());
     Ok((report, text))
 }

@@ -15,7 +15,8 @@ pub(crate) fn scripted(runtime: RuntimeBuilder) -> RuntimeBuilder {
         .agent_model("specialist", ScriptedModel::from_fn(opinion))
         .agent_model("judge", ScriptedModel::from_fn(verdict))
         .resource(
-            last_word(ScriptedModel::from_fn(decision), ScriptedModel::from_fn(of_the_owner)).expect("two agents"),
+            last_word(ScriptedModel::from_fn(decision), ScriptedModel::from_fn(of_the_owner))
+                .expect("two agents"),
         )
 }
 
@@ -28,7 +29,8 @@ fn shown(request: &ModelRequest) -> String {
 fn plan(request: &ModelRequest) -> Turn {
     let proposal = shown(request);
     let question = |by: &str, question: &str| json!({"by": by, "question": question});
-    let mut assignments = vec![question("research", "What do others do?"), question("coding", "What has to change?")];
+    let mut assignments =
+        vec![question("research", "What do others do?"), question("coding", "What has to change?")];
     if proposal.contains("today") {
         assignments.push(question("qa", "How is it tested?"));
     }
@@ -39,18 +41,28 @@ fn plan(request: &ModelRequest) -> Turn {
 /// never names one.
 fn opinion(request: &ModelRequest) -> Turn {
     let shown = shown(request);
-    let is = |by: &str| shown.contains(&format!("You are: {by}.")) || shown.contains(&format!("You are: \"{by}\"."));
-    let is_refused = shown.contains("it names a figure: ") || shown.contains("what would change its mind: ");
-    let has_remarked = request.messages.messages().iter().any(|message| message.results().next().is_some());
-    let answer = |in_favour: bool, text: &str| Turn::text(json!({"in_favour": in_favour, "text": text}).to_string());
+    let is = |by: &str| {
+        shown.contains(&format!("You are: {by}.")) || shown.contains(&format!("You are: \"{by}\"."))
+    };
+    let is_refused =
+        shown.contains("it names a figure: ") || shown.contains("what would change its mind: ");
+    let has_remarked =
+        request.messages.messages().iter().any(|message| message.results().next().is_some());
+    let answer = |in_favour: bool, text: &str| {
+        Turn::text(json!({"in_favour": in_favour, "text": text}).to_string())
+    };
     match (is("research"), is("coding")) {
-        (true, _) if !is_refused => answer(true, "Others cache it. A counterexample would change my mind."),
+        (true, _) if !is_refused => {
+            answer(true, "Others cache it. A counterexample would change my mind.")
+        }
         (true, _) => answer(true, "4 of 5 shops cache it. A counterexample would change my mind."),
         (_, true) if !has_remarked && !is_refused => {
             Turn::call("remark", json!({"by": "coding", "text": "the list has 2 writers"}))
         }
         (_, true) if !is_refused => answer(false, "It is 40 lines in 2 files."),
-        (_, true) => answer(true, "It is 40 lines in 2 files. A third writer would change my mind."),
+        (_, true) => {
+            answer(true, "It is 40 lines in 2 files. A third writer would change my mind.")
+        }
         _ => answer(false, "3 tests are missing."),
     }
 }

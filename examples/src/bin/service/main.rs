@@ -70,10 +70,17 @@ enum Arguments {
 fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (listen, store) = (([127, 0, 0, 1], 8080).into(), "service.db".into());
-    let mut serving =
-        ServeOptions { listen, hosts: Vec::new(), store, mcp: variable("MCP_URL"), token: variable("SERVICE_TOKEN") };
+    let mut serving = ServeOptions {
+        listen,
+        hosts: Vec::new(),
+        store,
+        mcp: variable("MCP_URL"),
+        token: variable("SERVICE_TOKEN"),
+    };
     let mut only_tools = false;
-    let address = |text: String| text.parse().map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:8080"));
+    let address = |text: String| {
+        text.parse().map_err(|_| format!("`{text}` is not an address such as 127.0.0.1:8080"))
+    };
     while let Some(argument) = given.next() {
         let mut value = |what: &str| given.next().ok_or(format!("{argument} needs {what}"));
         match argument.as_str() {
@@ -89,7 +96,9 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
     }
     if !serving.listen.ip().is_loopback() && serving.token.is_none() {
         let listen = serving.listen;
-        return Err(format!("other machines reach {listen}; set SERVICE_TOKEN, which clients must then send"));
+        return Err(format!(
+            "other machines reach {listen}; set SERVICE_TOKEN, which clients must then send"
+        ));
     }
     Ok(if only_tools { Arguments::Tools(serving) } else { Arguments::Serve(serving) })
 }
@@ -98,7 +107,8 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
 fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let sent = headers.get("authorization").map_or(&b""[..], |value| value.as_bytes());
     let expected = format!("Bearer {token}");
-    let differ = sent.iter().zip(expected.as_bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
+    let differ =
+        sent.iter().zip(expected.as_bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
     sent.len() == expected.len() && differ == 0
 }
 
@@ -161,7 +171,8 @@ async fn serve(serving: ServeOptions) -> Result<(), Box<dyn std::error::Error>> 
     let mut builder = Runtime::builder().store(SqliteStore::open(&serving.store).await?);
     let mut offered = vec!["digest"];
     if let Some(url) = serving.mcp {
-        let count = Pipeline::tool("mcp.sidecar.count_words").with(json!({"text": "{input}", "pause_ms": 0}));
+        let count = Pipeline::tool("mcp.sidecar.count_words")
+            .with(json!({"text": "{input}", "pause_ms": 0}));
         let sidecar = McpClient::http("sidecar", url);
         let sidecar = serving.token.iter().fold(sidecar, |sidecar, token| sidecar.bearer(token));
         builder = builder.toolset(sidecar.build()?).pipeline("counted_elsewhere", count);
@@ -190,7 +201,8 @@ async fn serve(serving: ServeOptions) -> Result<(), Box<dyn std::error::Error>> 
     };
     // Includes the addresses of peers, so that limits apply per address.
     let service = health.merge(agents).into_make_service_with_connect_info::<SocketAddr>();
-    let server = tokio::spawn(axum::serve(listener, service).with_graceful_shutdown(stopped).into_future());
+    let server =
+        tokio::spawn(axum::serve(listener, service).with_graceful_shutdown(stopped).into_future());
     asked_to_end.recv().await;
     eprintln!("asked to end; runs that are busy have {REST:?}");
     // Refuses new requests. Active requests and runs get time to finish.
@@ -205,12 +217,16 @@ async fn serve(serving: ServeOptions) -> Result<(), Box<dyn std::error::Error>> 
 async fn serve_tools(serving: ServeOptions) -> Result<(), Box<dyn std::error::Error>> {
     let mut asked_to_end = end_signals()?;
     let runtime = Runtime::builder().build();
-    let server = McpServer::from_runtime(&runtime).tools(["count_words", "longest_word"]).allow_hosts(serving.hosts);
+    let server = McpServer::from_runtime(&runtime)
+        .tools(["count_words", "longest_word"])
+        .allow_hosts(serving.hosts);
     let server = serving.token.into_iter().fold(server, |server, token| {
         server.authenticate(move |headers| {
             let caller = match has_token(&headers, &token) {
                 true => Ok(McpCaller::new("token")),
-                false => Err(McpRefusal::unknown("send the token of the service as a bearer token")),
+                false => {
+                    Err(McpRefusal::unknown("send the token of the service as a bearer token"))
+                }
             };
             async move { caller }
         })
@@ -234,7 +250,8 @@ fn end_signals() -> std::io::Result<tokio::sync::mpsc::Receiver<()>> {
     });
     #[cfg(unix)]
     {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let mut terminate =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
         tokio::spawn(async move {
             terminate.recv().await;
             let _ = asked.send(()).await;
@@ -244,7 +261,9 @@ fn end_signals() -> std::io::Result<tokio::sync::mpsc::Receiver<()>> {
 }
 
 /// Reports the service as healthy while it accepts requests.
-async fn healthz(State(draining): State<watch::Receiver<bool>>) -> (StatusCode, Json<agentflow::serde_json::Value>) {
+async fn healthz(
+    State(draining): State<watch::Receiver<bool>>,
+) -> (StatusCode, Json<agentflow::serde_json::Value>) {
     match *draining.borrow() {
         false => (StatusCode::OK, Json(json!({"status": "ok"}))),
         true => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "draining"}))),
@@ -255,15 +274,21 @@ async fn healthz(State(draining): State<watch::Receiver<bool>>) -> (StatusCode, 
 async fn check(address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
     let asked = async {
         let mut stream = TcpStream::connect(address).await?;
-        let request = format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        let request =
+            format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.take(4096).read_to_string(&mut answer).await?;
         Ok::<_, std::io::Error>(answer)
     };
-    let answer = timeout(PATIENCE, asked).await.map_err(|_| format!("{address} did not answer in {PATIENCE:?}"))??;
+    let answer = timeout(PATIENCE, asked)
+        .await
+        .map_err(|_| format!("{address} did not answer in {PATIENCE:?}"))??;
     match answer.starts_with("HTTP/1.1 200 ") {
         true => Ok(()),
-        false => Err(format!("{address} is not well: {}", answer.lines().next().unwrap_or("no answer")).into()),
+        false => {
+            Err(format!("{address} is not well: {}", answer.lines().next().unwrap_or("no answer"))
+                .into())
+        }
     }
 }

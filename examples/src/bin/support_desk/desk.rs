@@ -94,16 +94,28 @@ pub(crate) async fn look_into(cx: &Context, letter: String) -> Result<Case> {
 
 /// Pay back a small amount for an order.
 #[tool(idempotent)]
-async fn refund(cx: &Context, shop: Inject<Shop>, order: u32, cents: u32) -> Result<Payment, String> {
+async fn refund(
+    cx: &Context,
+    shop: Inject<Shop>,
+    order: u32,
+    cents: u32,
+) -> Result<Payment, String> {
     if cents > LIMIT {
-        return Err(format!("{cents} cents are more than {LIMIT}; call `large_refund`, which asks a person"));
+        return Err(format!(
+            "{cents} cents are more than {LIMIT}; call `large_refund`, which asks a person"
+        ));
     }
     pay_back(cx, &shop, order, cents)
 }
 
 /// Pay back an amount for an order that needs a person's word. The person may change the amount.
 #[tool(idempotent, approve)]
-async fn large_refund(cx: &Context, shop: Inject<Shop>, order: u32, cents: u32) -> Result<Payment, String> {
+async fn large_refund(
+    cx: &Context,
+    shop: Inject<Shop>,
+    order: u32,
+    cents: u32,
+) -> Result<Payment, String> {
     pay_back(cx, &shop, order, cents)
 }
 

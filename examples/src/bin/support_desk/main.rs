@@ -42,7 +42,10 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
         let mut value = |what: &str| given.next().ok_or(format!("{argument} needs {what}"));
         match argument.as_str() {
             "--help" | "-h" => return Err(String::new()),
-            "--port" => arguments.port = value("a number")?.parse().map_err(|_| "a port is a number up to 65535")?,
+            "--port" => {
+                arguments.port =
+                    value("a number")?.parse().map_err(|_| "a port is a number up to 65535")?;
+            }
             "--store" => arguments.store = value("a folder")?.into(),
             other => return Err(format!("there is no option {other}")),
         }
@@ -76,8 +79,9 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     // Registered before other work, so that no signal is missed.
     let asked_to_end = end_signal()?;
     let shop = shop::Shop::open(&arguments.store.join("payments"))?;
-    let mut runtime =
-        Runtime::builder().store(SqliteStore::open(arguments.store.join("runs.db")).await?).resource(shop);
+    let mut runtime = Runtime::builder()
+        .store(SqliteStore::open(arguments.store.join("runs.db")).await?)
+        .resource(shop);
     let support = match std::env::var("AGENTFLOW_MODEL") {
         Ok(model) if !model.is_empty() => {
             runtime = runtime.model(model.as_str());
@@ -106,7 +110,8 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let stopped = async move {
         let _ = stopped.wait_for(|draining| *draining).await;
     };
-    let server = axum::serve(listener, service::service(runtime.clone())).with_graceful_shutdown(stopped);
+    let server =
+        axum::serve(listener, service::service(runtime.clone())).with_graceful_shutdown(stopped);
     let server = tokio::spawn(server.into_future());
     asked_to_end.await;
     draining.send_replace(true);
@@ -121,7 +126,8 @@ async fn serve(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
 #[cfg(unix)]
 fn end_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}

@@ -44,7 +44,9 @@ impl IntoResponse for Refused {
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         let status = match &error {
-            Error::Store(error) if error.kind() == StoreErrorKind::NotFound => StatusCode::NOT_FOUND,
+            Error::Store(error) if error.kind() == StoreErrorKind::NotFound => {
+                StatusCode::NOT_FOUND
+            }
             Error::Store(error) if error.kind() == StoreErrorKind::Exists => StatusCode::CONFLICT,
             Error::Control(error) => match error.kind() {
                 ControlErrorKind::UnknownNode => StatusCode::NOT_FOUND,
@@ -74,8 +76,9 @@ async fn receive(
     Json(letter): Json<Letter>,
 ) -> Answer<Response> {
     // The letters of a customer are answered one after the other.
-    let mut request =
-        RunRequest::new(letter.text).session(Session::from(customer.as_str()).waiting()).caller(customer.as_str());
+    let mut request = RunRequest::new(letter.text)
+        .session(Session::from(customer.as_str()).waiting())
+        .caller(customer.as_str());
     if let Some(key) = headers.get("idempotency-key").and_then(|key| key.to_str().ok()) {
         let id = RunId::new(format!("{customer}.{key}"));
         if runtime.run_record(&id).await.is_ok() {
@@ -96,7 +99,10 @@ fn accepted(run: &RunId) -> Response {
 }
 
 /// Returns the conversation of a customer with the desk.
-async fn history(State(runtime): State<Runtime>, Path(customer): Path<String>) -> Answer<Json<Value>> {
+async fn history(
+    State(runtime): State<Runtime>,
+    Path(customer): Path<String>,
+) -> Answer<Json<Value>> {
     let runs = runtime.session_history(&customer, 100).await?;
     Ok(Json(json!(runs)))
 }
@@ -114,11 +120,18 @@ async fn show(State(runtime): State<Runtime>, Path(run): Path<String>) -> Answer
 
 /// Streams the events of a run as server-sent events: first the past ones, then each new one. A
 /// client that reconnects continues after `Last-Event-ID`.
-async fn events(State(runtime): State<Runtime>, Path(run): Path<String>, headers: HeaderMap) -> Answer<Response> {
-    let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok()).unwrap_or(0);
+async fn events(
+    State(runtime): State<Runtime>,
+    Path(run): Path<String>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let seen =
+        headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok()).unwrap_or(0);
     let events = runtime.events(&RunId::new(run), 0).await?;
     let mut screen = ScreenEvents::default();
-    let shown = events.filter_map(move |event| std::future::ready(screen.next(&event).filter(|event| event.id > seen)));
+    let shown = events.filter_map(move |event| {
+        std::future::ready(screen.next(&event).filter(|event| event.id > seen))
+    });
     let body = Body::from_stream(shown.map(|event| Ok::<_, Infallible>(event.to_string())));
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
 }
@@ -141,7 +154,10 @@ struct Decision {
     approval: Approval,
 }
 
-async fn answer(State(runtime): State<Runtime>, Json(decision): Json<Decision>) -> Answer<StatusCode> {
+async fn answer(
+    State(runtime): State<Runtime>,
+    Json(decision): Json<Decision>,
+) -> Answer<StatusCode> {
     runtime.approve(&decision.run, &decision.path, decision.approval, &decision.by).await?;
     Ok(StatusCode::NO_CONTENT)
 }

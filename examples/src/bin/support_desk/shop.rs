@@ -43,7 +43,11 @@ impl Shop {
     pub(crate) fn order(&self, number: u32) -> Option<Order> {
         let articles = [("a tea pot", 1_900), ("a lamp", 4_900), ("an armchair", 12_900)];
         let (article, cents) = articles[number as usize % articles.len()];
-        (1..=100_000).contains(&number).then(|| Order { number, article: article.to_owned(), cents })
+        (1..=100_000).contains(&number).then(|| Order {
+            number,
+            article: article.to_owned(),
+            cents,
+        })
     }
 
     /// Returns the location of an order's parcel.
@@ -54,7 +58,8 @@ impl Shop {
     /// Pays once per key. Later calls with the same key return the first payment. A payment's file
     /// is written atomically.
     pub(crate) fn pay(&self, key: &str, payment: &Payment) -> io::Result<Payment> {
-        let name: String = key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let name: String =
+            key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let kept = self.payments.join(format!("{name}.json"));
         if !kept.exists() {
             let mut file = tempfile::NamedTempFile::new_in(&self.payments)?;

@@ -19,14 +19,18 @@ pub(crate) fn sort(request: &ModelRequest) -> Turn {
     } else {
         "other"
     };
-    let number = letter.split(|c: char| !c.is_ascii_digit()).find_map(|digits| digits.parse::<u32>().ok());
+    let number =
+        letter.split(|c: char| !c.is_ascii_digit()).find_map(|digits| digits.parse::<u32>().ok());
     Turn::text(json!({"topic": topic, "order": number}).to_string())
 }
 
 /// Drafts an answer from the known facts.
 pub(crate) fn draft(request: &ModelRequest) -> Turn {
     let known = last_of(request).map_or_else(String::new, |message| message.text().into_owned());
-    let parcel = known.lines().find_map(|line| line.strip_prefix("Its parcel: ")).filter(|parcel| *parcel != "null");
+    let parcel = known
+        .lines()
+        .find_map(|line| line.strip_prefix("Its parcel: "))
+        .filter(|parcel| *parcel != "null");
     Turn::text(match parcel {
         Some(parcel) => format!("Your parcel is {parcel}."),
         None => "Thank you for your letter.".to_owned(),
@@ -38,8 +42,10 @@ pub(crate) fn draft(request: &ModelRequest) -> Turn {
 pub(crate) fn support(request: &ModelRequest) -> Turn {
     let messages = request.messages.messages();
     let letters = messages.iter().filter(|message| message.role() == Role::User).count();
-    let newest = messages.iter().rposition(|message| message.role() == Role::User).unwrap_or_default();
-    let letter = messages.get(newest).map_or_else(String::new, |message| message.text().into_owned());
+    let newest =
+        messages.iter().rposition(|message| message.role() == Role::User).unwrap_or_default();
+    let letter =
+        messages.get(newest).map_or_else(String::new, |message| message.text().into_owned());
     let results: Vec<_> = messages[newest..].iter().flat_map(|message| message.results()).collect();
     let Some(first) = results.first() else {
         return Turn::call("look_into", json!({"letter": letter}));
@@ -49,7 +55,9 @@ pub(crate) fn support(request: &ModelRequest) -> Turn {
     };
     let paid = match (results.get(1), case.order) {
         (Some(result), _) => match serde_json::from_str::<Value>(&result.output) {
-            Ok(payment) if payment["cents"].is_u64() => format!(" We pay back {} cents.", payment["cents"]),
+            Ok(payment) if payment["cents"].is_u64() => {
+                format!(" We pay back {} cents.", payment["cents"])
+            }
             _ => format!(" We cannot pay back: {}", result.output),
         },
         (None, Some(order)) if case.topic == Topic::Refund => {

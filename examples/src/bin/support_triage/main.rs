@@ -53,8 +53,11 @@ async fn resolve(cx: &Context, case: String) -> Result<String>;
 /// Open a ticket. The same letter has the same ticket, however often it is opened.
 #[tool(idempotent)]
 fn create_ticket(intent: Intent, summary: String) -> Ticket {
-    let number =
-        summary.bytes().fold(7_u32, |number, byte| number.wrapping_mul(31).wrapping_add(byte.into())) % 9000 + 1000;
+    let number = summary
+        .bytes()
+        .fold(7_u32, |number, byte| number.wrapping_mul(31).wrapping_add(byte.into()))
+        % 9000
+        + 1000;
     let kind = match intent {
         Intent::Billing => "B",
         Intent::Fault => "F",
@@ -67,14 +70,18 @@ fn create_ticket(intent: Intent, summary: String) -> Ticket {
 /// person. Faults and bills get a ticket. Then the letter is answered.
 fn support_triage() -> Pipeline {
     let classify = Pipeline::agent("classify").with(json!({"letter": "{input}"}));
-    let ticket =
-        Pipeline::tool("create_ticket").with(json!({"intent": "{input.intent}", "summary": "{input.summary}"}));
+    let ticket = Pipeline::tool("create_ticket")
+        .with(json!({"intent": "{input.intent}", "summary": "{input.summary}"}));
     let resolve = Pipeline::agent("resolve");
-    let with_ticket = ticket >> resolve.clone().with(json!({"case": "{input.summary} (ticket {input.ticket_id})"}));
+    let with_ticket = ticket
+        >> resolve.clone().with(json!({"case": "{input.summary} (ticket {input.ticket_id})"}));
     let without = resolve.with(json!({"case": "{input.summary}"}));
     classify.save("sorted")
-        >> Pipeline::when("input.confidence < 0.5", Pipeline::gate("Is this letter for the support desk?"))
-            .otherwise(Pipeline::value("{input}"))
+        >> Pipeline::when(
+            "input.confidence < 0.5",
+            Pipeline::gate("Is this letter for the support desk?"),
+        )
+        .otherwise(Pipeline::value("{input}"))
         >> Pipeline::when("input.intent == 'question'", without).otherwise(with_ticket)
 }
 
@@ -103,7 +110,9 @@ fn main() -> ExitCode {
 
 #[tokio::main(flavor = "current_thread")]
 async fn answer_all(runtime: &Runtime) -> Result<(), Box<dyn std::error::Error>> {
-    for letter in ["I was charged twice for order 8.", "The lamp is broken.", "Do you ship to Norway?"] {
+    for letter in
+        ["I was charged twice for order 8.", "The lamp is broken.", "Do you ship to Norway?"]
+    {
         let run = runtime.start_named("support_triage", json!({"input": letter})).await?;
         let answer: String = run.result().await?.decode()?;
         println!("{letter}\n  {answer}");

@@ -8,11 +8,18 @@ use agentflow_testing::{ScriptedModel, Turn};
 /// Sorts and answers.
 pub(crate) fn model() -> ScriptedModel {
     ScriptedModel::from_fn(|request: &ModelRequest| {
-        let asked = request.messages.messages().iter().map(|message| message.text()).collect::<Vec<_>>().join("\n");
+        let asked = request
+            .messages
+            .messages()
+            .iter()
+            .map(|message| message.text())
+            .collect::<Vec<_>>()
+            .join("\n");
         match asked.split_once("how sure are you? ") {
             Some((_, letter)) => Turn::text(sorted(letter.trim()).to_string()),
             None => {
-                let case = asked.split_once("if there is one. ").map_or(&*asked, |(_, case)| case.trim());
+                let case =
+                    asked.split_once("if there is one. ").map_or(&*asked, |(_, case)| case.trim());
                 Turn::text(format!("Thank you for your letter. We look into it: {case}"))
             }
         }

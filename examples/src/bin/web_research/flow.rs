@@ -36,12 +36,14 @@ fn synthesize_notes(chunks: Vec<Chunk>) -> String {
         return "Nothing was found.\n".to_owned();
     }
     let all: Vec<String> = chunks.iter().flat_map(|chunk| words(&chunk.text)).collect();
-    let weight =
-        |sentence: &str| words(sentence).iter().map(|word| all.iter().filter(|one| *one == word).count()).sum();
+    let weight = |sentence: &str| {
+        words(sentence).iter().map(|word| all.iter().filter(|one| *one == word).count()).sum()
+    };
     let mut notes = String::new();
     for (number, chunk) in chunks.iter().enumerate() {
         let sentences = chunk.text.split_inclusive(". ").map(str::trim);
-        let best = sentences.max_by_key(|sentence| -> usize { weight(sentence) }).unwrap_or_default();
+        let best =
+            sentences.max_by_key(|sentence| -> usize { weight(sentence) }).unwrap_or_default();
         notes.push_str(&format!("- {best} [{}]\n", number + 1));
     }
     notes.push_str("\n## Sources\n\n");

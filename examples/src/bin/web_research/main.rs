@@ -38,9 +38,13 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
             "--help" | "-h" => return Err(String::new()),
             "--document" => arguments.document = true,
             "--store" => arguments.store = Some(given.next().ok_or("--store needs a file")?.into()),
-            option if option.starts_with("--") => return Err(format!("there is no option {option}")),
+            option if option.starts_with("--") => {
+                return Err(format!("there is no option {option}"));
+            }
             _ if arguments.question.is_none() => arguments.question = Some(argument),
-            extra => return Err(format!("`{extra}` is too much; put the question in quotation marks")),
+            extra => {
+                return Err(format!("`{extra}` is too much; put the question in quotation marks"));
+            }
         }
     }
     Ok(arguments)
@@ -80,9 +84,12 @@ async fn research(arguments: Arguments) -> Result<(usize, Web), Box<dyn std::err
     }
     let question = arguments.question.unwrap_or_else(|| QUESTION.to_owned());
     let bytes = match arguments.document {
-        false => runtime.build().start(flow::web_research::workflow(), question).await?.result().await?,
+        false => {
+            runtime.build().start(flow::web_research::workflow(), question).await?.result().await?
+        }
         true => {
-            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/web_research/workflows/web_research.yaml");
+            let file = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("src/bin/web_research/workflows/web_research.yaml");
             let document = Document::open(file)?;
             let runtime = runtime.document(document.clone()).build();
             runtime.check(&document).await?;

@@ -23,13 +23,18 @@ const PAGES: [(&str, &str, &str); 5] = [
         "Spring tides",
         "When sun and moon pull together, tides are highest. These are spring tides, twice a month.",
     ),
-    ("https://bread.example/rye", "Rye bread", "Rye bread is baked of rye. Its dough rises slowly."),
+    (
+        "https://bread.example/rye",
+        "Rye bread",
+        "Rye bread is baked of rye. Its dough rises slowly.",
+    ),
     ("https://bread.example/yeast", "Yeast", "Yeast makes dough rise. It lives on sugar."),
 ];
 
 /// Stop words.
 const COMMON: [&str; 17] = [
-    "how", "do", "does", "work", "the", "of", "a", "on", "is", "are", "what", "and", "in", "it", "its", "because", "at",
+    "how", "do", "does", "work", "the", "of", "a", "on", "is", "are", "what", "and", "in", "it",
+    "its", "because", "at",
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -47,7 +52,8 @@ impl Web {
     pub(crate) fn search(&self, query: &str) -> Vec<String> {
         let wanted = words(query);
         let hits = |text: &str| words(text).iter().filter(|word| wanted.contains(word)).count();
-        let mut found: Vec<_> = PAGES.iter().map(|(url, title, text)| (hits(title) + hits(text), *url)).collect();
+        let mut found: Vec<_> =
+            PAGES.iter().map(|(url, title, text)| (hits(title) + hits(text), *url)).collect();
         found.retain(|(hits, _)| *hits > 0);
         found.sort_by_key(|(hits, url)| (usize::MAX - hits, *url));
         found.into_iter().map(|(_, url)| url.to_owned()).collect()

@@ -35,7 +35,8 @@ impl EffectFile {
     }
 
     fn line(&self, line: &str) {
-        let mut file = OpenOptions::new().create(true).append(true).open(&*self.0).expect("the file opens");
+        let mut file =
+            OpenOptions::new().create(true).append(true).open(&*self.0).expect("the file opens");
         file.write_all(format!("{line}\n").as_bytes()).expect("it is written");
         file.sync_data().expect("it is kept");
     }
@@ -43,7 +44,11 @@ impl EffectFile {
     /// Returns how often a run has recorded this effect, across all processes.
     fn count(&self, kind: &str, cx: &Context) -> usize {
         let of = format!("{kind} {} ", cx.run_id());
-        fs::read_to_string(&*self.0).unwrap_or_default().lines().filter(|line| line.starts_with(&of)).count()
+        fs::read_to_string(&*self.0)
+            .unwrap_or_default()
+            .lines()
+            .filter(|line| line.starts_with(&of))
+            .count()
     }
 }
 
@@ -58,7 +63,8 @@ where
     F: Fn(Context, u64) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Step<String>> + Send + 'static,
 {
-    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let policy = ToolPolicy::default().effects(Effects::Write);
     let policy = if idempotent { policy.idempotent() } else { policy };
     FnTool::dynamic(ToolDefinition::new(name, "Does it.", schema), move |cx, arguments: Value| {
@@ -87,22 +93,33 @@ fn ask(name: &'static str, idempotent: bool, agent: Agent) -> ToolRef {
         let agent = agent.clone();
         async move {
             let request = RunRequest::from(format!("{} {} {n}", cx.run_id(), cx.path()));
-            agent.run_in(&cx, request).await.map(|answer| answer.into_output()).map_err(|error| error.to_string())
+            agent
+                .run_in(&cx, request)
+                .await
+                .map(|answer| answer.into_output())
+                .map_err(|error| error.to_string())
         }
     })
 }
 
 /// Creates a model that calls the given tools, one list per turn, and then finishes. It ignores the
 /// results of the tools.
-fn model(file: &EffectFile, name: &'static str, turns: &'static [&'static [&'static str]]) -> ScriptedModel {
+fn model(
+    file: &EffectFile,
+    name: &'static str,
+    turns: &'static [&'static [&'static str]],
+) -> ScriptedModel {
     let file = file.clone();
     ScriptedModel::from_fn(move |request| {
         let messages = request.messages.messages();
         let turn = messages.iter().filter(|message| message.tool_calls().next().is_some()).count();
-        let asked = messages.iter().map(|message| message.text()).find(|text| text.contains("run-"));
+        let asked =
+            messages.iter().map(|message| message.text()).find(|text| text.contains("run-"));
         file.line(&format!("model {} {turn}", asked.unwrap_or_default()));
         let turn = match turns.get(turn) {
-            Some(tools) => Turn::calls(tools.iter().zip(1..).map(|(tool, n)| (*tool, json!({"n": n})))),
+            Some(tools) => {
+                Turn::calls(tools.iter().zip(1..).map(|(tool, n)| (*tool, json!({"n": n}))))
+            }
             None => Turn::text(format!("{name} is done after {turn} turns")),
         };
         turn.after(Duration::from_millis(1))
@@ -131,12 +148,14 @@ pub(crate) fn chief(file: &EffectFile) -> Agent {
         let part = part.clone();
         async move { part.run_in(&cx, n).await.map_err(|error| error.to_string()) }
     });
-    Agent::new(model(file, "chief", &[&["delegate", "pay"], &["plan"], &["book"]])).name("chief").tools([
-        ask("delegate", true, middle(file)),
-        plan,
-        effect(file, "pay", false),
-        effect(file, "book", true),
-    ])
+    Agent::new(model(file, "chief", &[&["delegate", "pay"], &["plan"], &["book"]]))
+        .name("chief")
+        .tools([
+            ask("delegate", true, middle(file)),
+            plan,
+            effect(file, "pay", false),
+            effect(file, "book", true),
+        ])
 }
 
 fn once() -> NodePolicy {
@@ -144,7 +163,13 @@ fn once() -> NodePolicy {
 }
 
 /// Adds a node with a side effect. It takes a moment and returns its input plus one.
-fn step(b: &mut Builder, file: &EffectFile, kind: &'static str, node: Node, reads: Handle<u64>) -> Handle<u64> {
+fn step(
+    b: &mut Builder,
+    file: &EffectFile,
+    kind: &'static str,
+    node: Node,
+    reads: Handle<u64>,
+) -> Handle<u64> {
     let file = file.clone();
     b.node(node, (reads,), move |cx, (n,)| {
         let file = file.clone();
@@ -182,7 +207,8 @@ fn mapped_agents(file: &EffectFile) -> Flow {
             }
         });
         let settled = paid(b, &file, "settle", n);
-        let word: Handle<Approval> = b.gate("word", (settled,), |(n,)| Step::Ok(("is it right?".to_owned(), n)));
+        let word: Handle<Approval> =
+            b.gate("word", (settled,), |(n,)| Step::Ok(("is it right?".to_owned(), n)));
         b.value("end", (all, settled, word), |(all, n, word)| {
             Step::Ok(format!("{} {n} {}", all.join(", "), word.is_granted()))
         })
@@ -210,8 +236,11 @@ fn inner(file: &EffectFile) -> Flow {
     built(Workflow::build("inner", ["n"], |b, (n,)| {
         let x = free(b, file, "x", n);
         let pay = paid(b, file, "pay", n);
-        let word: Handle<Approval> = b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
-        let sum = b.value("sum", (x, pay, word), |(x, y, word)| Step::Ok(x + y + u64::from(word.is_granted())));
+        let word: Handle<Approval> =
+            b.gate("ok", (x,), |(n,)| Step::Ok(("continue?".to_owned(), n)));
+        let sum = b.value("sum", (x, pay, word), |(x, y, word)| {
+            Step::Ok(x + y + u64::from(word.is_granted()))
+        });
         let y = free(b, file, "y", sum);
         b.value("end", (y,), |(y,)| Step::Ok(y.to_string()))
     }))
@@ -229,7 +258,8 @@ fn in_between(file: &EffectFile) -> Flow {
     let part = inner(file);
     built(Workflow::build("in_between", ["n"], |b, (n,)| {
         let within = nested(b, "in", &part, n);
-        let amount: Handle<u64> = b.gate("amount", (n,), |(n,)| Step::Ok(("how much?".to_owned(), n)));
+        let amount: Handle<u64> =
+            b.gate("amount", (n,), |(n,)| Step::Ok(("how much?".to_owned(), n)));
         let more = paid(b, file, "more", amount);
         b.value("end", (within, more), |(text, n)| Step::Ok(format!("{text} {n}")))
     }))
@@ -241,7 +271,8 @@ pub(crate) fn gates(file: &EffectFile) -> Flow {
     built(Workflow::build("gates", ["n"], |b, (n,)| {
         let first = free(b, file, "first", n);
         let (left, right) = (nested(b, "left", &part, first), nested(b, "right", &part, first));
-        let last: Handle<Approval> = b.gate("last", (left,), |(text,)| Step::Ok(("and now?".to_owned(), text)));
+        let last: Handle<Approval> =
+            b.gate("last", (left,), |(text,)| Step::Ok(("and now?".to_owned(), text)));
         let asked = step(b, file, "once", Node::new("asked").policy(once().approve("really?")), n);
         b.value("end", (left, right, last, asked), |(left, right, word, n)| {
             Step::Ok(format!("{left} {right} {} {n}", word.is_granted()))
@@ -249,7 +280,13 @@ pub(crate) fn gates(file: &EffectFile) -> Flow {
     }))
 }
 
-fn branch(file: &EffectFile, name: &str, millis: u64, reads: Handle<u64>, result: Step<u64>) -> Branch<u64> {
+fn branch(
+    file: &EffectFile,
+    name: &str,
+    millis: u64,
+    reads: Handle<u64>,
+    result: Step<u64>,
+) -> Branch<u64> {
     let file = file.clone();
     Branch::new(name, (reads,), move |cx, (n,)| {
         let (file, result) = (file.clone(), result.clone());
@@ -287,7 +324,9 @@ pub(crate) fn broken(file: &EffectFile) -> Flow {
         let (x, z) = (free(b, file, "x", n), paid(b, file, "z", n));
         let y = paid(b, file, "y", x);
         let lost: Handle<u64> =
-            b.node(Node::new("lost").on_error(OnError::Skip), (n,), |_, _| async { Err("it is gone".to_owned()) });
+            b.node(Node::new("lost").on_error(OnError::Skip), (n,), |_, _| async {
+                Err("it is gone".to_owned())
+            });
         let _unread = free(b, file, "unread", lost);
         b.value("end", (within, y, z), |(text, y, z)| Step::Ok(format!("{text} {y} {z}")))
     }))
@@ -296,12 +335,14 @@ pub(crate) fn broken(file: &EffectFile) -> Flow {
 /// Runs enough steps for the runtime to take a snapshot in between.
 pub(crate) fn many(file: &EffectFile) -> Flow {
     built(Workflow::build("many", ["n"], |b, (n,)| {
-        let items = b.value("items", (n,), |(n,)| Step::Ok((0..520).map(|at| at + n).collect::<Vec<u64>>()));
+        let items = b
+            .value("items", (n,), |(n,)| Step::Ok((0..520).map(|at| at + n).collect::<Vec<u64>>()));
         let policy = NodePolicy::default().concurrency(40);
-        let all = b.map(Node::new("each").policy(policy), items, (), move |_, n: u64, ()| async move {
-            pass(1).await;
-            Step::Ok(n)
-        });
+        let all =
+            b.map(Node::new("each").policy(policy), items, (), move |_, n: u64, ()| async move {
+                pass(1).await;
+                Step::Ok(n)
+            });
         let total = b.value("total", (all,), |(all,)| Step::Ok(all.iter().sum::<u64>()));
         let last = (0..4).fold(total, |before, at| paid(b, file, &format!("n{at}"), before));
         b.value("end", (last,), |(n,)| Step::Ok(n.to_string()))
@@ -315,19 +356,32 @@ pub(crate) fn forms(file: &EffectFile) -> Flow {
         let mut retry = RetryPolicy::retries(2);
         retry.backoff_ms = 8;
         let noted = file.clone();
-        let flaky =
-            b.node(Node::new("flaky").policy(NodePolicy::default().retry_policy(retry)), (n,), move |cx, (n,)| {
+        let flaky = b.node(
+            Node::new("flaky").policy(NodePolicy::default().retry_policy(retry)),
+            (n,),
+            move |cx, (n,)| {
                 let noted = noted.clone();
                 async move {
                     noted.note("flaky", &cx);
                     pass(2).await;
-                    if noted.count("flaky", &cx) < 2 { Err("not yet".to_owned()) } else { Ok(n + 1) }
+                    if noted.count("flaky", &cx) < 2 {
+                        Err("not yet".to_owned())
+                    } else {
+                        Ok(n + 1)
+                    }
                 }
-            });
-        let raced = b.race("raced", [branch(file, "slow", 12, flaky, Ok(1)), branch(file, "fast", 4, flaky, Ok(1))]);
+            },
+        );
+        let raced = b.race(
+            "raced",
+            [branch(file, "slow", 12, flaky, Ok(1)), branch(file, "fast", 4, flaky, Ok(1))],
+        );
         let fallen = b.fallback(
             "fallen",
-            [branch(file, "first", 3, flaky, Err("no".to_owned())), branch(file, "second", 3, flaky, Ok(2))],
+            [
+                branch(file, "first", 3, flaky, Err("no".to_owned())),
+                branch(file, "second", 3, flaky, Ok(2)),
+            ],
         );
         let noted = file.clone();
         let repeated = b.repeat(
@@ -357,7 +411,8 @@ pub(crate) fn forms(file: &EffectFile) -> Flow {
             }
         });
         let total = b.value("total", (mapped,), |(all,)| Step::Ok(all.iter().sum::<u64>()));
-        let router = b.route("size", ["small", "large"], (total,), |(n,)| Step::Ok(usize::from(n > 3)));
+        let router =
+            b.route("size", ["small", "large"], (total,), |(n,)| Step::Ok(usize::from(n > 3)));
         let small = b.arm(router, 0, |b| free(b, file, "s", total));
         let large = b.arm(router, 1, |b| {
             let one = paid(b, file, "l1", total);

@@ -33,7 +33,9 @@ struct Host {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [what, folder, seed, flags @ ..] = arguments.as_slice() else { panic!("kill-forms WHAT FOLDER SEED ..") };
+    let [what, folder, seed, flags @ ..] = arguments.as_slice() else {
+        panic!("kill-forms WHAT FOLDER SEED ..")
+    };
     let (folder, seed) = (PathBuf::from(folder), seed.parse().expect("a number"));
     let words = WordFile::new(folder.join("words"));
     let has = |flag: &str| flags.iter().any(|given| given == flag);
@@ -42,7 +44,9 @@ async fn main() -> Result<()> {
         "operator" => {
             let mood = if has("helpful") { OperatorMode::Helpful } else { OperatorMode::Fickle };
             match open(&folder).await {
-                Ok(store) => operators(&Runtime::builder().store(store).build(), &words, seed, mood).await,
+                Ok(store) => {
+                    operators(&Runtime::builder().store(store).build(), &words, seed, mood).await
+                }
                 Err(error) => Err(error),
             }
         }
@@ -59,7 +63,12 @@ async fn open(folder: &Path) -> Result<SqliteStore> {
 }
 
 /// Runs several operators concurrently, since each waits for the outcome of its request.
-async fn operators(runtime: &Runtime, words: &WordFile, seed: u64, mood: OperatorMode) -> Result<()> {
+async fn operators(
+    runtime: &Runtime,
+    words: &WordFile,
+    seed: u64,
+    mood: OperatorMode,
+) -> Result<()> {
     let one = |at: u64| {
         let random = fastrand::Rng::with_seed(seed.wrapping_add(at));
         let cancels = if seed % 4 == 1 { 100 } else { 12 };
@@ -68,7 +77,14 @@ async fn operators(runtime: &Runtime, words: &WordFile, seed: u64, mood: Operato
     tokio::try_join!(one(0), one(1), one(2)).map(drop)
 }
 
-async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: bool, double: bool) -> Result<()> {
+async fn host(
+    folder: &Path,
+    words: &WordFile,
+    seed: u64,
+    operate: bool,
+    twin: bool,
+    double: bool,
+) -> Result<()> {
     let host = Host::new(folder, words).await?;
     if operate {
         let (runtime, words) = (host.runtime.clone(), words.clone());
@@ -76,7 +92,9 @@ async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: b
             match operators(&runtime, &words, seed, OperatorMode::Fickle).await {
                 // The process is ending and has closed the store.
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Io => {}
-                Err(error) => words.complain(&format!("operator ends: {error}")).expect("it is kept"),
+                Err(error) => {
+                    words.complain(&format!("operator ends: {error}")).expect("it is kept");
+                }
                 Ok(()) => {}
             }
         });
@@ -107,7 +125,8 @@ async fn host(folder: &Path, words: &WordFile, seed: u64, operate: bool, twin: b
 impl Host {
     async fn new(folder: &Path, words: &WordFile) -> Result<Self> {
         let file = EffectFile::new(folder.join("effects"));
-        let of = [flows::office, flows::gates, flows::forms, flows::long, flows::broken, flows::many];
+        let of =
+            [flows::office, flows::gates, flows::forms, flows::long, flows::broken, flows::many];
         let flows = of.map(|flow| flow(&file));
         let builder = Runtime::builder().store(open(folder).await?);
         let solo = flows::chief(&file).name("solo");
@@ -126,7 +145,8 @@ impl Host {
         let there = self.runtime.runs(RunFilter::new()).await?;
         let is_there = |id: &RunId| there.iter().any(|run| run.run_id == *id);
         for id in ids().into_iter().filter(|id| !is_there(id)) {
-            let form = FORMS.iter().position(|form| id.as_str().contains(form)).expect("a run has a form");
+            let form =
+                FORMS.iter().position(|form| id.as_str().contains(form)).expect("a run has a form");
             match self.flows.get(form) {
                 Some(flow) => match self.runtime.start(flow.clone(), 1).run_id(id.clone()).await {
                     Ok(run) => self.watch(&id, async move { run.result().await.map(drop) }),
@@ -174,7 +194,8 @@ impl Host {
         words.note(&format!("executes {run}")).expect("it is kept");
         tokio::spawn(async move {
             match result.await {
-                Ok(()) | Err(Error::Cancelled { .. } | Error::Node { .. } | Error::Recorded(_)) => {}
+                Ok(()) | Err(Error::Cancelled { .. } | Error::Node { .. } | Error::Recorded(_)) => {
+                }
                 Err(Error::Store(error)) if error.kind() == StoreErrorKind::Exists => {}
                 Err(error) => words.complain(&format!("{form} ends: {error}")).expect("it is kept"),
             }
@@ -183,7 +204,10 @@ impl Host {
 
     async fn all_ended(&self) -> Result<bool> {
         let runs = self.runtime.runs(RunFilter::new()).await?;
-        let ended = runs.iter().filter(|run| matches!(run.status, RunStatus::Success | RunStatus::Cancelled)).count();
+        let ended = runs
+            .iter()
+            .filter(|run| matches!(run.status, RunStatus::Success | RunStatus::Cancelled))
+            .count();
         Ok(ended == ids().len())
     }
 }

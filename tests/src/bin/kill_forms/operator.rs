@@ -66,7 +66,9 @@ impl Operator {
                 }
             }
         } else if look.end == Some("run.failed") {
-            due.extend(self.random.choice(&look.failed).map(|node| ("retry", whole(node).to_owned())));
+            due.extend(
+                self.random.choice(&look.failed).map(|node| ("retry", whole(node).to_owned())),
+            );
         }
         self.random.shuffle(&mut due);
         due.dedup();

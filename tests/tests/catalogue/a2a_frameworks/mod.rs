@@ -8,7 +8,9 @@
 
 use std::fs;
 
-use agentflow::a2a::{A2aAnswer, A2aClient, A2aContent, A2aMessage, A2aPart, A2aTaskState, A2aUpdate};
+use agentflow::a2a::{
+    A2aAnswer, A2aClient, A2aContent, A2aMessage, A2aPart, A2aTaskState, A2aUpdate,
+};
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
@@ -17,7 +19,8 @@ use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
 use agentflow_testing::within;
 use agentflow_tests::{
-    Process, Python, a2a_ag2, a2a_agent_framework, a2a_google_adk, a2a_langgraph, a2a_pydantic_ai, free_port, get,
+    Process, Python, a2a_ag2, a2a_agent_framework, a2a_google_adk, a2a_langgraph, a2a_pydantic_ai,
+    free_port, get,
 };
 use futures_util::StreamExt;
 use tempfile::TempDir;
@@ -80,7 +83,8 @@ impl Far {
     /// Starts an agent that prints its port.
     fn start(python: Option<Python>, file: &str) -> Option<Self> {
         let mut command = python?.command();
-        let mut process = Process::start(command.arg("-B").arg(format!("{AGENTS}/{file}"))).unwrap();
+        let mut process =
+            Process::start(command.arg("-B").arg(format!("{AGENTS}/{file}"))).unwrap();
         let port: u16 = process.wait_until("its port", |process| {
             let output = process.output();
             output.lines().find_map(|line| line.strip_prefix("port ")?.parse().ok())
@@ -95,7 +99,13 @@ impl Far {
         let config = json!({"dependencies": ["."], "graphs": {"worker": format!("{AGENTS}/langgraph_agent.py:graph")}});
         fs::write(folder.path().join("langgraph.json"), config.to_string()).unwrap();
         let port = free_port();
-        command.current_dir(folder.path()).args(["dev", "--no-browser", "--no-reload", "--port", &port.to_string()]);
+        command.current_dir(folder.path()).args([
+            "dev",
+            "--no-browser",
+            "--no-reload",
+            "--port",
+            &port.to_string(),
+        ]);
         command.env("PYTHONPATH", AGENTS).env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("LANGGRAPH_CLI_NO_ANALYTICS", "1").env("LANGSMITH_TRACING", "false");
         let mut process = Process::start(&mut command).unwrap();
@@ -156,7 +166,8 @@ impl Far {
             task = update.task_id().unwrap().to_owned();
             streamed.add(&update);
         }
-        let response = within("the cancellation", self.client.cancel(&task)).await.unwrap().status.state;
+        let response =
+            within("the cancellation", self.client.cancel(&task)).await.unwrap().status.state;
         while let Some(update) = within("the end of the stream", stream.next()).await {
             streamed.add(&update.unwrap());
         }
@@ -171,7 +182,11 @@ impl Far {
         let nodes = json!([{"name": "ask", "does": ask}]);
         let graph = json!({"version": 1, "name": "deletes", "output": "ask", "concurrency": 1, "nodes": nodes});
         let graph: Graph = serde_json::from_value(graph).unwrap();
-        let runtime = Runtime::builder().store(MemoryStore::new()).toolset(self.client.clone()).graph(graph).build();
+        let runtime = Runtime::builder()
+            .store(MemoryStore::new())
+            .toolset(self.client.clone())
+            .graph(graph)
+            .build();
         let run = runtime.start_named("deletes", Encoded::new(&json!({})).unwrap()).await.unwrap();
         let question = within("the question", run.asked()).await.unwrap().unwrap();
         let about: Value = question.about.decode().unwrap();
@@ -194,7 +209,10 @@ impl Far {
 
     async fn decided_by(&self, client: &A2aClient, text: &str) -> String {
         let asked = self.ask(A2aMessage::user_text("delete /tmp/x")).await;
-        let answer = within("the form of the answer", client.answer(&asked.task().unwrap().id, text)).await.unwrap();
+        let answer =
+            within("the form of the answer", client.answer(&asked.task().unwrap().id, text))
+                .await
+                .unwrap();
         within("the answer", client.ask(&answer)).await.unwrap().text()
     }
 }
@@ -214,10 +232,16 @@ async fn google_adk() {
     assert_eq!(far.answer("hello").await, "turn 1: hello");
     // There are no deltas, because the server runs its agent without streaming.
     let streamed = far.stream("hello you").await;
-    assert_eq!((&*streamed.said, &*streamed.artifacts), (&["turn 1: hello you".to_owned()][..], &*streamed.said));
+    assert_eq!(
+        (&*streamed.said, &*streamed.artifacts),
+        (&["turn 1: hello you".to_owned()][..], &*streamed.said)
+    );
     assert_eq!(far.answer_as_tool("add 2 3").await, "done: 5");
     let calls = far.stream("add 2 3").await.data;
-    assert_eq!((&calls[0]["name"], &calls[1]["response"]), (&json!("add"), &json!({"result": 5.0})));
+    assert_eq!(
+        (&calls[0]["name"], &calls[1]["response"]),
+        (&json!("add"), &json!({"result": 5.0}))
+    );
     assert_eq!(far.decide("granted").await, "done: deleted /tmp/x");
     assert_eq!(far.decide("denied").await, "done: This tool call is rejected.");
     assert_eq!(far.decide_by_text("yes").await, "done: deleted /tmp/x");
@@ -292,8 +316,10 @@ async fn pydantic_ai() {
     let A2aContent::Data(data) = &task.artifacts[0].parts[0].content else { panic!("{task:?}") };
     let call = &data["result"]["approvals"][0];
     assert_eq!(call["tool_name"], "delete");
-    let approval = A2aPart::data(json!({"approvals": {(call["tool_call_id"].as_str().unwrap()): true}}));
-    let answer = far.ask(A2aMessage::user([approval]).context(task.context_id.clone().unwrap())).await;
+    let approval =
+        A2aPart::data(json!({"approvals": {(call["tool_call_id"].as_str().unwrap()): true}}));
+    let answer =
+        far.ask(A2aMessage::user([approval]).context(task.context_id.clone().unwrap())).await;
     assert_eq!(
         (task.status.state, answer.task().unwrap().status.state),
         (A2aTaskState::Completed, A2aTaskState::Failed)

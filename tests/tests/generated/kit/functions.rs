@@ -289,7 +289,10 @@ pub async fn seen_by(cx: &Context, site: u64, number: i64) -> Result<String, Fau
     pace(site, number as u64).await;
     // Does not return the run id or the attempt, because they differ between runs and after a
     // crash.
-    Ok(format!("seen {number} in {}", if cx.run_id().as_str().is_empty() { "nothing" } else { "a run" }))
+    Ok(format!(
+        "seen {number} in {}",
+        if cx.run_id().as_str().is_empty() { "nothing" } else { "a run" }
+    ))
 }
 
 /// A step of any type.

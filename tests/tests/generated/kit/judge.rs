@@ -105,7 +105,8 @@ impl Leaf {
     fn fails_with(&self, error: &str) -> bool {
         let Entry { act, name, site, text } = &self.key;
         *act == Act::Check
-            && (error == format!("assertion {site}") || error == format!("call {site} refuses {text}"))
+            && (error == format!("assertion {site}")
+                || error == format!("call {site} refuses {text}"))
             && matches!(*name, "holds" | "check")
     }
 }
@@ -138,17 +139,28 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
     let seen: Vec<Entry> = entries(&workflow.log, &mut seen_values).collect();
     let fails = function.outcome.is_err();
 
-    match (outcome(&function.outcome, &mut expected_values), outcome(&workflow.outcome, &mut seen_values)) {
+    match (
+        outcome(&function.outcome, &mut expected_values),
+        outcome(&workflow.outcome, &mut seen_values),
+    ) {
         (Ok(expected), Ok(seen)) if expected != seen => {
             differs(Class::Result, format!("the result is {seen} and should be {expected}"));
         }
         (Err(expected), Err(seen))
-            if expected != seen && !((allowance.wrapped || function.panicked) && seen.contains(&expected)) =>
+            if expected != seen
+                && !((allowance.wrapped || function.panicked) && seen.contains(&expected)) =>
         {
-            differs(Class::Error, format!("it fails with `{seen}` and should fail with `{expected}`"));
+            differs(
+                Class::Error,
+                format!("it fails with `{seen}` and should fail with `{expected}`"),
+            );
         }
-        (Ok(_), Err(seen)) => differs(Class::Fails, format!("it fails with `{seen}` and should not fail")),
-        (Err(expected), Ok(_)) => differs(Class::Succeeds, format!("it does not fail and should: `{expected}`")),
+        (Ok(_), Err(seen)) => {
+            differs(Class::Fails, format!("it fails with `{seen}` and should not fail"));
+        }
+        (Err(expected), Ok(_)) => {
+            differs(Class::Succeeds, format!("it does not fail and should: `{expected}`"));
+        }
         _ => {}
     }
 
@@ -169,12 +181,18 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
             // not reach.
             _ if fails && entry.act == Act::Unordered => {}
             Some(expected) if *count > expected + entry.act.more(*expected, allowance) => {
-                differs(Class::Twice, format!("{entry} happens {count} times and should {expected} times"));
+                differs(
+                    Class::Twice,
+                    format!("{entry} happens {count} times and should {expected} times"),
+                );
             }
             Some(_) => {}
             None if !fails => differs(Class::Extra, format!("{entry} happens and should not")),
             None if !matches!(entry.act, Act::Read | Act::Check) || after_check => {
-                differs(Class::ExtraAfterFailure, format!("{entry} happens although the function fails before"));
+                differs(
+                    Class::ExtraAfterFailure,
+                    format!("{entry} happens although the function fails before"),
+                );
             }
             None => {}
         }
@@ -183,9 +201,15 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
         let count = counts.get(entry).copied().unwrap_or(0);
         match fails {
             _ if count >= *expected => {}
-            false => differs(Class::Missing, format!("{entry} happens {count} times and should {expected} times")),
+            false => differs(
+                Class::Missing,
+                format!("{entry} happens {count} times and should {expected} times"),
+            ),
             true if in_group || matches!(entry.act, Act::Read | Act::Check | Act::Unordered) => {}
-            true => differs(Class::MissingBeforeFailure, format!("{entry} happens before the failure and did not")),
+            true => differs(
+                Class::MissingBeforeFailure,
+                format!("{entry} happens before the failure and did not"),
+            ),
         }
     }
     if let Some(text) = disorder(&leaves, &seen) {
@@ -197,7 +221,10 @@ pub fn judge(function: &Ran, workflow: &Ran, allowance: Allowance) -> Vec<Differ
             if values.len() != expected {
                 differs(
                     Class::Values,
-                    format!("`{token}` is {} values ({values:?}) and should be {expected}", values.len()),
+                    format!(
+                        "`{token}` is {} values ({values:?}) and should be {expected}",
+                        values.len()
+                    ),
                 );
             }
         }
@@ -245,7 +272,8 @@ impl Search<'_> {
                 again = true;
                 continue;
             }
-            let waits = |before: &usize| !happened[*before] && comes_before(&self.leaves[*before], leaf);
+            let waits =
+                |before: &usize| !happened[*before] && comes_before(&self.leaves[*before], leaf);
             match (0..next).find(waits) {
                 Some(before) => missing = missing.or(Some(before)),
                 None => {
@@ -265,7 +293,8 @@ impl Search<'_> {
         {
             self.deepest = at;
             let before = &self.leaves[before].key;
-            self.problem = Some(format!("{entry} happens before {before}, which is written above it"));
+            self.problem =
+                Some(format!("{entry} happens before {before}, which is written above it"));
         }
         false
     }
@@ -278,8 +307,9 @@ fn comes_before(first: &Leaf, second: &Leaf) -> bool {
         (Act::Unordered, _) | (_, Act::Unordered) | (Act::Read, Act::Read | Act::Check) => false,
         _ => true,
     };
-    let beside =
-        first.within.iter().any(|(group, item)| second.within.iter().any(|(other, its)| other == group && its != item));
+    let beside = first.within.iter().any(|(group, item)| {
+        second.within.iter().any(|(other, its)| other == group && its != item)
+    });
     waits && !beside
 }
 
@@ -289,11 +319,16 @@ fn ends_within_a_group(log: &[Noted]) -> bool {
 }
 
 fn leaves(log: &[Noted], values: &mut Values) -> Vec<Leaf> {
-    let (mut leaves, mut within, mut calls, mut groups, mut called) = (Vec::new(), Vec::new(), Vec::new(), 0, 0);
+    let (mut leaves, mut within, mut calls, mut groups, mut called) =
+        (Vec::new(), Vec::new(), Vec::new(), 0, 0);
     for noted in log {
         match noted {
             Noted::Entry(entry) => {
-                leaves.push(Leaf { key: key(entry, values), within: within.clone(), calls: calls.clone() });
+                leaves.push(Leaf {
+                    key: key(entry, values),
+                    within: within.clone(),
+                    calls: calls.clone(),
+                });
             }
             Noted::Open => {
                 groups += 1;
@@ -364,10 +399,17 @@ mod tests {
 
     #[test]
     fn only_reads_beside_reads_may_change_places() {
-        let [write, first, second] = [entry(Act::Write, 1), entry(Act::Read, 2), entry(Act::Read, 3)];
+        let [write, first, second] =
+            [entry(Act::Write, 1), entry(Act::Read, 2), entry(Act::Read, 3)];
         let function = ran(vec![first.clone(), second.clone(), write.clone()]);
-        assert_eq!(classes(&function, &ran(vec![second.clone(), first.clone(), write.clone()])), []);
-        assert_eq!(classes(&function, &ran(vec![first.clone(), write.clone(), second.clone()])), [Class::Order]);
+        assert_eq!(
+            classes(&function, &ran(vec![second.clone(), first.clone(), write.clone()])),
+            []
+        );
+        assert_eq!(
+            classes(&function, &ran(vec![first.clone(), write.clone(), second.clone()])),
+            [Class::Order]
+        );
         let function = ran(vec![write.clone(), first.clone()]);
         assert_eq!(classes(&function, &ran(vec![first, write])), [Class::Order]);
     }
@@ -383,9 +425,22 @@ mod tests {
     fn a_check_holds_back_what_is_below_it_in_its_function() {
         let [check, within, read, write] =
             [entry(Act::Check, 1), entry(Act::Read, 2), entry(Act::Read, 3), entry(Act::Write, 4)];
-        let all = [Noted::Enter, check.clone(), within.clone(), Noted::Leave, read.clone(), write.clone()];
+        let all = [
+            Noted::Enter,
+            check.clone(),
+            within.clone(),
+            Noted::Leave,
+            read.clone(),
+            write.clone(),
+        ];
         let function = ran(all.to_vec());
-        assert_eq!(classes(&function, &ran(vec![read.clone(), check.clone(), within.clone(), write.clone()])), []);
+        assert_eq!(
+            classes(
+                &function,
+                &ran(vec![read.clone(), check.clone(), within.clone(), write.clone()])
+            ),
+            []
+        );
         let order = |log: [&Noted; 4]| classes(&function, &ran(log.into_iter().cloned().collect()));
         assert_eq!(order([&within, &check, &read, &write]), [Class::Order]);
         assert_eq!(order([&read, &write, &check, &within]), [Class::Order]);
@@ -393,13 +448,15 @@ mod tests {
 
     #[test]
     fn reads_begin_beside_what_fails_and_not_below_a_check_that_fails() {
-        let check = Noted::Entry(Entry { act: Act::Check, name: "check", site: 1, text: "7".to_owned() });
+        let check =
+            Noted::Entry(Entry { act: Act::Check, name: "check", site: 1, text: "7".to_owned() });
         let fails = |error: &str, log: &[&Noted]| Ran {
             outcome: Err(error.to_owned()),
             ..ran(log.iter().map(|noted| (*noted).clone()).collect())
         };
         let (read, own, of_a_step) = (entry(Act::Read, 2), "call 1 refuses 7", "call 3 refuses 7");
-        let classes = |error, log: &[&Noted]| classes(&fails(error, log), &fails(error, &[&check, &read]));
+        let classes =
+            |error, log: &[&Noted]| classes(&fails(error, log), &fails(error, &[&check, &read]));
         assert_eq!(classes(own, &[&check]), [Class::ExtraAfterFailure]);
         assert_eq!(classes(own, &[&Noted::Enter, &check, &Noted::Leave]), []);
         assert_eq!(classes(of_a_step, &[&check]), []);
@@ -409,8 +466,18 @@ mod tests {
     fn items_of_a_group_may_interleave_and_not_leave_it() {
         let write = |site| entry(Act::Write, site);
         let (open, item, close) = (Noted::Open, Noted::Item, Noted::Close);
-        let function =
-            ran(vec![write(1), open, item.clone(), write(2), write(3), item, write(4), write(5), close, write(6)]);
+        let function = ran(vec![
+            write(1),
+            open,
+            item.clone(),
+            write(2),
+            write(3),
+            item,
+            write(4),
+            write(5),
+            close,
+            write(6),
+        ]);
         let order = |sites: [u64; 6]| ran(sites.map(write).to_vec());
         assert_eq!(classes(&function, &order([1, 4, 2, 5, 3, 6])), []);
         assert_eq!(classes(&function, &order([1, 4, 3, 5, 2, 6])), [Class::Order]);
@@ -421,7 +488,8 @@ mod tests {
     fn items_that_do_the_same_differ_in_what_follows() {
         let write = |site| entry(Act::Write, site);
         let (open, item, close) = (Noted::Open, Noted::Item, Noted::Close);
-        let function = ran(vec![open, item.clone(), write(1), write(2), item, write(1), write(3), close]);
+        let function =
+            ran(vec![open, item.clone(), write(1), write(2), item, write(1), write(3), close]);
         assert_eq!(classes(&function, &ran([1, 3, 1, 2].map(write).to_vec())), []);
         assert_eq!(classes(&function, &ran([1, 3, 2, 1].map(write).to_vec())), [Class::Order]);
     }
@@ -435,13 +503,21 @@ mod tests {
         };
         let another = fails(&[&second]);
         assert_eq!(classes(&fails(&[&Noted::Open, &Noted::Item, &first, &second]), &another), []);
-        assert_eq!(classes(&fails(&[&first, &Noted::Open, &Noted::Item, &second]), &another), [Class::Order]);
+        assert_eq!(
+            classes(&fails(&[&first, &Noted::Open, &Noted::Item, &second]), &another),
+            [Class::Order]
+        );
     }
 
     #[test]
     fn a_write_happens_once_unless_an_operator_says_so() {
         let function = ran(vec![entry(Act::Write, 1), entry(Act::Read, 2)]);
-        let twice = ran(vec![entry(Act::Write, 1), entry(Act::Read, 2), entry(Act::Write, 1), entry(Act::Read, 2)]);
+        let twice = ran(vec![
+            entry(Act::Write, 1),
+            entry(Act::Read, 2),
+            entry(Act::Write, 1),
+            entry(Act::Read, 2),
+        ]);
         let with = |crashes, retries| {
             let found = judge(&function, &twice, Allowance { crashes, retries, wrapped: false });
             found.into_iter().map(|difference| difference.class).collect::<Vec<_>>()
@@ -454,7 +530,8 @@ mod tests {
 
     #[test]
     fn readers_of_one_value_see_one_value() {
-        let said = |text: &str| Ran { outcome: Ok(text.to_owned()), panicked: false, log: Vec::new() };
+        let said =
+            |text: &str| Ran { outcome: Ok(text.to_owned()), panicked: false, log: Vec::new() };
         let function = said("<id.1.5> <id.1.5>");
         assert_eq!(classes(&function, &said("<id.1.8> <id.1.8>")), []);
         assert_eq!(classes(&function, &said("<id.1.8> <id.1.9>")), [Class::Values]);

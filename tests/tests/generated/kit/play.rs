@@ -76,7 +76,9 @@ pub struct Seen {
 /// Converts a result to an outcome.
 pub fn outcome<T: Serialize, E: fmt::Display>(result: Result<T, E>) -> Outcome {
     match result {
-        Ok(value) => Ok(serde_json::to_string(&value).expect("results of programs have a JSON form")),
+        Ok(value) => {
+            Ok(serde_json::to_string(&value).expect("results of programs have a JSON form"))
+        }
         Err(error) => Err(error.to_string()),
     }
 }
@@ -105,13 +107,20 @@ pub async fn play(program: &Program, effort: Effort) -> Seen {
         }
         let pace = chance.u64(..);
         let Some(writes) = run.durable(pace, &[]).await else { continue };
-        let mut cuts: Vec<Cut> = (1..=writes).flat_map(|write| [false, true].map(|kept| Cut { write, kept })).collect();
+        let mut cuts: Vec<Cut> =
+            (1..=writes).flat_map(|write| [false, true].map(|kept| Cut { write, kept })).collect();
         chance.shuffle(&mut cuts);
         cuts.truncate(effort.crashes);
         for cut in cuts {
             // A second crash follows every fourth one.
             match chance.u8(..4) {
-                0 => run.durable(pace, &[cut, Cut { write: 1 + chance.usize(..6), kept: chance.bool() }]).await,
+                0 => {
+                    run.durable(
+                        pace,
+                        &[cut, Cut { write: 1 + chance.usize(..6), kept: chance.bool() }],
+                    )
+                    .await
+                }
                 _ => run.durable(pace, &[cut]).await,
             };
         }
@@ -155,7 +164,9 @@ async fn caught(future: BoxFuture<'static, Outcome>) -> Ran {
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text").to_owned()
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a text")
+        .to_owned()
 }
 
 struct Play<'a> {
@@ -204,9 +215,16 @@ impl Play<'_> {
     async fn end(&mut self, handle: RunHandle<Encoded>, allowance: Allowance, how: &str) {
         match tokio::time::timeout(PATIENCE, handle.result()).await {
             Ok(result) => {
-                let outcome = result.map(|value| value.as_str().to_owned()).map_err(|error| error.to_string());
+                let outcome = result
+                    .map(|value| value.as_str().to_owned())
+                    .map_err(|error| error.to_string());
                 settle().await;
-                self.seen.judge(self.function, &Ran { outcome, panicked: false, log: world::log() }, allowance, how);
+                self.seen.judge(
+                    self.function,
+                    &Ran { outcome, panicked: false, log: world::log() },
+                    allowance,
+                    how,
+                );
             }
             Err(_) => self.broken("it hangs after its last event".to_owned(), how),
         }
@@ -257,7 +275,9 @@ impl Play<'_> {
     /// Adds the journal of a differing run to the report.
     async fn journal(&mut self, kept: &dyn Store, id: &RunId) {
         let events = kept.read(id, 0, usize::MAX).await.unwrap_or_default();
-        self.seen.journal.extend(trace(&events).into_iter().map(|line| format!("  journal: {line}")));
+        self.seen
+            .journal
+            .extend(trace(&events).into_iter().map(|line| format!("  journal: {line}")));
     }
 
     async fn check_journal(&mut self, kept: &dyn Store, id: &RunId, how: &str) {
@@ -267,11 +287,18 @@ impl Play<'_> {
         }
         if let Err(problems) = check_events(&events) {
             let text = problems.to_string();
-            self.seen.differences.push((Difference { class: Class::Journal, text }, how.to_owned()));
+            self.seen
+                .differences
+                .push((Difference { class: Class::Journal, text }, how.to_owned()));
         }
     }
 
-    async fn live(&self, kept: &Arc<dyn Store>, store: &MortalStore, id: &RunId) -> Result<LifeEnd, String> {
+    async fn live(
+        &self,
+        kept: &Arc<dyn Store>,
+        store: &MortalStore,
+        id: &RunId,
+    ) -> Result<LifeEnd, String> {
         let builder = (self.program.register)(Runtime::builder().clock(TestClock::new()));
         let runtime = builder.store(store.clone()).build();
         let record = kept.record(id).await.map_err(|error| error.to_string())?;
@@ -280,7 +307,9 @@ impl Play<'_> {
         }
         let begun = async {
             match record {
-                None => runtime.start_named(self.program.name, self.input()).run_id(id.clone()).await,
+                None => {
+                    runtime.start_named(self.program.name, self.input()).run_id(id.clone()).await
+                }
                 Some(_) => runtime.resume(id).await,
             }
         };
@@ -341,9 +370,10 @@ async fn recorded_end(kept: &dyn Store, id: &RunId) -> Outcome {
         .iter()
         .rev()
         .find_map(|event| match &event.kind {
-            EventKind::RunCompleted(completed) => {
-                Some(Ok(completed.workflow().map(|workflow| workflow.output.to_string()).unwrap_or_default()))
-            }
+            EventKind::RunCompleted(completed) => Some(Ok(completed
+                .workflow()
+                .map(|workflow| workflow.output.to_string())
+                .unwrap_or_default())),
             EventKind::RunFailed { error } => Some(Err(error.message.to_string())),
             EventKind::RunCancelled { reason, .. } => Some(Err(reason.to_string())),
             _ => None,
@@ -364,7 +394,13 @@ struct Driven<'a> {
 impl<'a> Driven<'a> {
     fn new(handle: &'a RunHandle<Encoded>) -> Self {
         let events = handle.events();
-        Self { handle, events, asking: Vec::new(), interrupted: BTreeSet::new(), waits: BTreeSet::new() }
+        Self {
+            handle,
+            events,
+            asking: Vec::new(),
+            interrupted: BTreeSet::new(),
+            waits: BTreeSet::new(),
+        }
     }
 
     /// Follows the run until its last event.
@@ -388,7 +424,9 @@ impl<'a> Driven<'a> {
     fn apply(&mut self, event: &Event) {
         let path = event.path.to_string();
         match &event.kind {
-            EventKind::ApprovalRequested(request) => self.asking.push((path, request.message.clone())),
+            EventKind::ApprovalRequested(request) => {
+                self.asking.push((path, request.message.clone()));
+            }
             EventKind::ApprovalResolved { .. } => self.asking.retain(|(asking, _)| *asking != path),
             EventKind::NodeFailed { error, .. } => {
                 self.forget_questions(&path);
@@ -396,8 +434,12 @@ impl<'a> Driven<'a> {
                     self.interrupted.insert(path);
                 }
             }
-            EventKind::NodeReset { .. } | EventKind::NodeStarted { .. } => drop(self.interrupted.remove(&path)),
-            EventKind::RunPaused { reason: PauseReason::Interrupted, .. } => drop(self.waits.insert(path)),
+            EventKind::NodeReset { .. } | EventKind::NodeStarted { .. } => {
+                self.interrupted.remove(&path);
+            }
+            EventKind::RunPaused { reason: PauseReason::Interrupted, .. } => {
+                self.waits.insert(path);
+            }
             EventKind::RunResumed { recovered: false, .. } => drop(self.waits.remove(&path)),
             _ => {}
         }
@@ -406,7 +448,9 @@ impl<'a> Driven<'a> {
     /// Discards the questions of a step that has ended.
     fn forget_questions(&mut self, path: &str) {
         let within = |asking: &str| {
-            asking.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
+            asking
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[']))
         };
         self.asking.retain(|(asking, _)| !within(asking));
     }
@@ -422,7 +466,9 @@ impl<'a> Driven<'a> {
                 None => Approval::granted(),
             };
             let answered = self.handle.answer(&path, &answer, OPERATOR).await;
-            return answered.map_err(|error| format!("`{path}` asks `{question}` and takes no answer: {error}"));
+            return answered.map_err(|error| {
+                format!("`{path}` asks `{question}` and takes no answer: {error}")
+            });
         }
         self.waits.clear();
         let (mut problems, mut done) = (Vec::new(), false);
@@ -436,7 +482,9 @@ impl<'a> Driven<'a> {
         }
         match done {
             true => Ok(()),
-            false => Err(format!("it waits for a decision that cannot be made: {}", problems.join("; "))),
+            false => {
+                Err(format!("it waits for a decision that cannot be made: {}", problems.join("; ")))
+            }
         }
     }
 }

@@ -11,12 +11,17 @@ use super::play::{Effort, Program, Seen, play};
 /// the number of schedules and the number of crashes; the others are program names, by default all.
 pub fn main(programs: &[Program]) {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize| arguments[at].parse::<u64>().expect("the first three arguments are numbers");
-    let effort = Effort { seed: number(0), schedules: number(1) as usize, crashes: number(2) as usize };
+    let number =
+        |at: usize| arguments[at].parse::<u64>().expect("the first three arguments are numbers");
+    let effort =
+        Effort { seed: number(0), schedules: number(1) as usize, crashes: number(2) as usize };
     let only = &arguments[3..];
     // Failing checks are part of the programs.
     panic::set_hook(Box::new(|_| {}));
-    for program in programs.iter().filter(|program| only.is_empty() || only.iter().any(|name| name == program.name)) {
+    for program in programs
+        .iter()
+        .filter(|program| only.is_empty() || only.iter().any(|name| name == program.name))
+    {
         let seen = panic::catch_unwind(|| run(program, effort));
         say(&match seen {
             Ok(seen) => line(program.name, &seen),
@@ -26,7 +31,8 @@ pub fn main(programs: &[Program]) {
 }
 
 fn run(program: &Program, effort: Effort) -> Seen {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime of one thread can be made").block_on(play(program, effort))
 }
 

@@ -67,7 +67,10 @@ impl MortalStore {
         self.0.dead.load(Ordering::SeqCst)
     }
 
-    async fn write<T: Send>(&self, write: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+    async fn write<T: Send>(
+        &self,
+        write: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
         if self.is_dead() {
             return pending().await;
         }
@@ -87,7 +90,10 @@ impl MortalStore {
         }
     }
 
-    async fn other<T: Send>(&self, act: impl Future<Output = Result<T, StoreError>> + Send) -> Result<T, StoreError> {
+    async fn other<T: Send>(
+        &self,
+        act: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
         if self.is_dead() { pending().await } else { act.await }
     }
 }
@@ -121,7 +127,12 @@ impl agentflow::store::StoreLayer for MortalStore {
         self.write(self.0.kept.amend(run, after, events)).await
     }
 
-    async fn put_snapshot(&self, run: &RunId, epoch: Epoch, snapshot: Snapshot) -> Result<(), StoreError> {
+    async fn put_snapshot(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        snapshot: Snapshot,
+    ) -> Result<(), StoreError> {
         self.write(self.0.kept.put_snapshot(run, epoch, snapshot)).await
     }
 

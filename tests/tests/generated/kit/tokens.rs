@@ -44,7 +44,8 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
     let inside = &text[1..end];
     let dot = inside.find('.')?;
     let value = dot + 1 + inside[dot + 1..].find('.')?;
-    let fits = inside[..dot].chars().all(char::is_alphabetic) && inside[dot + 1..value].chars().all(char::is_numeric);
+    let fits = inside[..dot].chars().all(char::is_alphabetic)
+        && inside[dot + 1..value].chars().all(char::is_numeric);
     fits.then(|| (&inside[..value], &inside[value + 1..], &text[end + 1..]))
 }
 
@@ -55,7 +56,10 @@ mod tests {
     #[test]
     fn values_are_stripped_and_kept() {
         let mut values = BTreeMap::new();
-        assert_eq!(strip("a <id.7.0001> <b> <ID.7.0002>, <", &mut values), "a <id.7> <b> <ID.7>, <");
+        assert_eq!(
+            strip("a <id.7.0001> <b> <ID.7.0002>, <", &mut values),
+            "a <id.7> <b> <ID.7>, <"
+        );
         assert_eq!(values["id.7"].len(), 2);
     }
 }

@@ -82,7 +82,8 @@ thread_local! {
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
 
 fn world<T>(act: impl FnOnce(&mut World) -> T) -> T {
-    let mut world: MutexGuard<'_, Option<World>> = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut world: MutexGuard<'_, Option<World>> =
+        WORLD.lock().unwrap_or_else(PoisonError::into_inner);
     act(world.get_or_insert_default())
 }
 

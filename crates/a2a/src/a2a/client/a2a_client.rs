@@ -9,7 +9,9 @@ use std::time::Duration;
 use futures_util::Stream;
 use serde_json::Value;
 
-use super::super::{A2aAnswer, A2aCard, A2aMessage, A2aPushConfig, A2aPushConfigs, A2aTask, A2aTasks};
+use super::super::{
+    A2aAnswer, A2aCard, A2aMessage, A2aPushConfig, A2aPushConfigs, A2aTask, A2aTasks,
+};
 use super::a2a_error::A2aError;
 use super::asked::{answer_message, asked};
 use super::memory_link::{Link, MEMORY};
@@ -51,7 +53,12 @@ impl A2aClient {
     /// `name` is the name of the agent in this program: letters, digits, `_` and `-`.
     pub fn at(name: impl Into<Arc<str>>, url: impl Into<String>) -> A2aClientBuilder {
         let address = HttpAddress { url: url.into(), ..HttpAddress::default() };
-        A2aClientBuilder { name: name.into(), address, link: Link::Http, settings: Settings::default() }
+        A2aClientBuilder {
+            name: name.into(),
+            address,
+            link: Link::Http,
+            settings: Settings::default(),
+        }
     }
 
     /// Configures a client for an agent in this process, for tests. The interfaces in `card` are
@@ -139,7 +146,11 @@ impl A2aClient {
     ///
     /// # Errors
     /// [`A2aError::Question`] if the question cannot be answered, or not with this text.
-    pub async fn answer(&self, task: &str, text: impl Into<String>) -> Result<A2aMessage, A2aError> {
+    pub async fn answer(
+        &self,
+        task: &str,
+        text: impl Into<String>,
+    ) -> Result<A2aMessage, A2aError> {
         answer_message(&self.peer, task, text.into()).await
     }
 
@@ -162,7 +173,9 @@ impl A2aClient {
     /// As [`send`](Self::send), from this method or as the last item of the stream.
     pub async fn stream(&self, message: &A2aMessage) -> Result<A2aStream, A2aError> {
         let operation = Operation::stream(message, &self.peer.settings.output_modes);
-        let following = UpdateReader::open(Arc::clone(&self.peer), operation, message.task_id.as_deref()).await?;
+        let following =
+            UpdateReader::open(Arc::clone(&self.peer), operation, message.task_id.as_deref())
+                .await?;
         Ok(A2aStream::new(following))
     }
 
@@ -173,7 +186,9 @@ impl A2aClient {
     /// [`UnsupportedOperation`](super::super::A2aErrorCode::UnsupportedOperation) if the task has
     /// ended.
     pub async fn subscribe(&self, task: &str) -> Result<A2aStream, A2aError> {
-        let following = UpdateReader::open(Arc::clone(&self.peer), Operation::subscribe(task), Some(task)).await?;
+        let following =
+            UpdateReader::open(Arc::clone(&self.peer), Operation::subscribe(task), Some(task))
+                .await?;
         Ok(A2aStream::new(following))
     }
 
@@ -221,7 +236,11 @@ impl A2aClient {
     /// if the agent does not send notifications, and with
     /// [`InvalidParams`](super::super::A2aErrorCode::InvalidParams) if it does not accept the
     /// address.
-    pub async fn create_push_config(&self, task: &str, config: &A2aPushConfig) -> Result<A2aPushConfig, A2aError> {
+    pub async fn create_push_config(
+        &self,
+        task: &str,
+        config: &A2aPushConfig,
+    ) -> Result<A2aPushConfig, A2aError> {
         self.peer.ask(&Operation::create_push_config(task, config)).await
     }
 
@@ -240,7 +259,11 @@ impl A2aClient {
     ///
     /// # Errors
     /// As [`push_config`](Self::push_config).
-    pub async fn push_configs(&self, task: &str, page: Option<&str>) -> Result<A2aPushConfigs, A2aError> {
+    pub async fn push_configs(
+        &self,
+        task: &str,
+        page: Option<&str>,
+    ) -> Result<A2aPushConfigs, A2aError> {
         self.peer.ask(&Operation::push_configs(task, page)).await
     }
 

@@ -60,7 +60,9 @@ pub enum A2aError {
         limit: Duration,
     },
     /// The connection ended before the answer. It is unknown if the request had an effect.
-    #[error("the connection to the A2A agent `{agent}` ended before it answered `{request}`: {problem}")]
+    #[error(
+        "the connection to the A2A agent `{agent}` ended before it answered `{request}`: {problem}"
+    )]
     Lost {
         /// Name of the agent in this program.
         agent: Arc<str>,
@@ -126,11 +128,15 @@ impl A2aError {
     /// Converts the error to the result that the model sees.
     pub(super) fn into_tool_error(self) -> ToolError {
         let text = match &self {
-            Self::Lost { .. } | Self::Silent { .. } => format!("{self}; whether the message had its effect is unknown"),
+            Self::Lost { .. } | Self::Silent { .. } => {
+                format!("{self}; whether the message had its effect is unknown")
+            }
             _ => self.to_string(),
         };
         let status = match &self {
-            Self::Refused { error: Some(A2aErrorCode::InvalidParams), .. } => ToolStatus::InvalidArguments,
+            Self::Refused { error: Some(A2aErrorCode::InvalidParams), .. } => {
+                ToolStatus::InvalidArguments
+            }
             Self::Refused { error: Some(A2aErrorCode::TaskNotFound), .. } => ToolStatus::NotFound,
             Self::Silent { .. } => ToolStatus::Timeout,
             _ => ToolStatus::Error,

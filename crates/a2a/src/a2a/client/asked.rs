@@ -52,7 +52,8 @@ async fn streamed(
 ) -> Result<A2aAnswer, A2aError> {
     let operation = Operation::stream(message, &peer.settings.output_modes);
     let name = operation.name;
-    let mut stream = UpdateReader::open(Arc::clone(peer), operation, message.task_id.as_deref()).await?;
+    let mut stream =
+        UpdateReader::open(Arc::clone(peer), operation, message.task_id.as_deref()).await?;
     let mut known: Option<Box<A2aTask>> = None;
     let mut is_whole = true;
     while let Some(update) = stream.next().await {
@@ -61,7 +62,10 @@ async fn streamed(
         shown(&update);
         let most = peer.settings.max_message;
         if stream.taken > most {
-            return Err(peer.wrong(name, format!("its stream has more than {most} bytes, the limit `max_message`")));
+            return Err(peer.wrong(
+                name,
+                format!("its stream has more than {most} bytes, the limit `max_message`"),
+            ));
         }
         // For a further message to a known task, the stream may begin with an update instead of the
         // task. An empty task collects the updates; the whole task is fetched in the end.
@@ -103,10 +107,11 @@ async fn polled(
     shown: &mut impl FnMut(&A2aUpdate),
 ) -> Result<A2aAnswer, A2aError> {
     // The server returns at once, so that the task id is known for a cancellation.
-    let mut task = match peer.ask(&Operation::send(message, &peer.settings.output_modes, true)).await? {
-        A2aAnswer::Message(message) => return Ok(A2aAnswer::Message(message)),
-        A2aAnswer::Task(task) => task,
-    };
+    let mut task =
+        match peer.ask(&Operation::send(message, &peer.settings.output_modes, true)).await? {
+            A2aAnswer::Message(message) => return Ok(A2aAnswer::Message(message)),
+            A2aAnswer::Task(task) => task,
+        };
     unfinished.task = Some(task.id.clone());
     let (mut pause, mut failures) = (PAUSE.0, 0);
     while !is_settled(&task) {
@@ -129,7 +134,11 @@ async fn polled(
 /// # Errors
 /// If the server cannot be reached, if it does not show its question, or if the text does not
 /// answer the question.
-pub(super) async fn answer_message(peer: &Peer, task: &str, text: String) -> Result<A2aMessage, A2aError> {
+pub(super) async fn answer_message(
+    peer: &Peer,
+    task: &str,
+    text: String,
+) -> Result<A2aMessage, A2aError> {
     let plain = || A2aMessage::user_text(text.as_str()).task(task);
     let shown = match peer.ask::<A2aTask>(&Operation::get(task, None)).await {
         Ok(shown) if shown.status.state == A2aTaskState::InputRequired => shown,

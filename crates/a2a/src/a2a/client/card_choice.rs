@@ -27,15 +27,19 @@ pub(super) fn chosen(
     known: &[String],
 ) -> Result<Chosen, A2aError> {
     let unusable = |problem: String| A2aError::Card { agent: Arc::clone(agent), problem };
-    let value: Value = serde_json::from_slice(json).map_err(|error| unusable(format!("it is not JSON: {error}")))?;
+    let value: Value = serde_json::from_slice(json)
+        .map_err(|error| unusable(format!("it is not JSON: {error}")))?;
     // Cards of earlier versions have no list of interfaces but a single URL.
     let has_interfaces = value.get("supportedInterfaces").is_some_and(|list| !list.is_null());
     if !has_interfaces && (value.get("url").is_some() || value.get("protocolVersion").is_some()) {
         let spoken = value["protocolVersion"].as_str().unwrap_or("0.3").chars().take(20).collect();
         return Err(A2aError::Version { agent: Arc::clone(agent), spoken });
     }
-    let card: A2aCard = serde_path_to_error::deserialize(value).map_err(|error| unusable(error.to_string()))?;
-    let required = |extension: &&super::super::A2aExtension| extension.required && !known.contains(&extension.uri);
+    let card: A2aCard =
+        serde_path_to_error::deserialize(value).map_err(|error| unusable(error.to_string()))?;
+    let required = |extension: &&super::super::A2aExtension| {
+        extension.required && !known.contains(&extension.uri)
+    };
     if let Some(extension) = card.capabilities.extensions.iter().find(required) {
         return Err(unusable(format!(
             "it requires the extension `{}`; say with `extension` that this program knows it",
@@ -48,26 +52,32 @@ pub(super) fn chosen(
     });
     let spoken: Vec<_> = spoken.collect();
     let is_ours = |version: &str| version == A2A_VERSION || version.starts_with("1.0.");
-    let Some((interface, binding)) = spoken.iter().find(|(of, _)| is_ours(&of.protocol_version)) else {
+    let Some((interface, binding)) = spoken.iter().find(|(of, _)| is_ours(&of.protocol_version))
+    else {
         let named = |names: Vec<&str>| names.join(", ");
         return Err(match spoken.is_empty() {
             false => {
-                let spoken = named(spoken.iter().map(|(of, _)| of.protocol_version.as_str()).collect());
+                let spoken =
+                    named(spoken.iter().map(|(of, _)| of.protocol_version.as_str()).collect());
                 A2aError::Version { agent: Arc::clone(agent), spoken }
             }
             true => unusable(format!(
                 "it is spoken with over `JSONRPC` or `HTTP+JSON` here, and it offers {}",
-                match named(card.supported_interfaces.iter().map(|of| of.protocol_binding.as_str()).collect()) {
+                match named(
+                    card.supported_interfaces
+                        .iter()
+                        .map(|of| of.protocol_binding.as_str())
+                        .collect()
+                ) {
                     names if names.is_empty() => "nothing".to_owned(),
                     names => format!("`{names}`"),
                 }
             )),
         });
     };
-    let url: Url = interface
-        .url
-        .parse()
-        .map_err(|error| unusable(format!("its interface `{}` has no address: {error}", interface.url)))?;
+    let url: Url = interface.url.parse().map_err(|error| {
+        unusable(format!("its interface `{}` has no address: {error}", interface.url))
+    })?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(unusable(format!("its interface `{url}` is not one of HTTP")));
     }

@@ -27,12 +27,14 @@ pub(crate) fn endpoint_tool(endpoint: &str, guard: AddressGuard) -> Result<ToolR
     let unusable = |problem: String| A2aError::Config { agent: Arc::clone(&name), problem };
     let url = address.url().map_err(unusable)?;
     if !url.username().is_empty() || url.password().is_some() {
-        let problem = "its address has a user and a password; name the agent in `a2a_agents`, with its key";
+        let problem =
+            "its address has a user and a password; name the agent in `a2a_agents`, with its key";
         return Err(unusable(problem.to_owned()));
     }
     let tool: Arc<str> = tool_name(endpoint).into();
     let about = format!("Asks the agent at {name}.");
-    let peer = Peer::new((name, Arc::clone(&tool)), address, Link::Guarded(guard), Settings::default());
+    let peer =
+        Peer::new((name, Arc::clone(&tool)), address, Link::Guarded(guard), Settings::default());
     let tool = tool_of(&Arc::new(peer), &tool, &about);
     Ok(ToolRef::from(tool).with_wire_name())
 }
@@ -41,7 +43,8 @@ pub(crate) fn endpoint_tool(endpoint: &str, guard: AddressGuard) -> Result<ToolR
 /// because each node finds its tool by the address.
 fn tool_name(endpoint: &str) -> String {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest).trim_end_matches('/');
-    let letters = rest.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
+    let letters =
+        rest.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
     format!("a2a.{}", letters.take(SHOWN).collect::<String>())
 }
 
@@ -52,7 +55,10 @@ mod tests {
 
     #[test]
     fn an_address_is_a_tool() {
-        assert_eq!(tool_name("https://agents.example:8443/team/a/"), "a2a.agents_example_8443_team_a");
+        assert_eq!(
+            tool_name("https://agents.example:8443/team/a/"),
+            "a2a.agents_example_8443_team_a"
+        );
         let tool = endpoint_tool("https://agents.example/a", AddressGuard::default()).unwrap();
         assert_eq!(&**tool.catalogue_name(), "a2a.agents_example_a");
         assert_eq!(tool.name(), "a2a__agents_example_a");

@@ -14,9 +14,12 @@ use super::task_question::{LANGGRAPH_ARTIFACT, questions_of};
 pub(super) async fn with_thread_questions(peer: &Peer, task: &A2aTask) -> Option<A2aTask> {
     let url = thread_url(&peer.chosen().await.ok()?.url, task)?;
     let thread = peer.document(url, "the thread of a task").await.ok()?;
-    let interrupts = thread["interrupts"].as_object()?.values().filter_map(Value::as_array).flatten();
-    let parts: Vec<Value> = interrupts.map(|interrupt| json!(A2aPart::data(interrupt.clone()))).collect();
-    let artifact = json!({"artifactId": LANGGRAPH_ARTIFACT, "name": LANGGRAPH_ARTIFACT, "parts": parts});
+    let interrupts =
+        thread["interrupts"].as_object()?.values().filter_map(Value::as_array).flatten();
+    let parts: Vec<Value> =
+        interrupts.map(|interrupt| json!(A2aPart::data(interrupt.clone()))).collect();
+    let artifact =
+        json!({"artifactId": LANGGRAPH_ARTIFACT, "name": LANGGRAPH_ARTIFACT, "parts": parts});
     let mut task = task.clone();
     task.artifacts.push(serde_json::from_value(artifact).ok()?);
     questions_of(&task).is_ok().then_some(task)
@@ -27,7 +30,9 @@ pub(super) async fn with_thread_questions(peer: &Peer, task: &A2aTask) -> Option
 fn thread_url(agent: &Url, task: &A2aTask) -> Option<Url> {
     let (server, assistant) = agent.path().trim_end_matches('/').rsplit_once("/a2a/")?;
     let context = task.context_id.as_deref()?;
-    let is_id = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let is_id = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
     if !is_id(assistant) || !is_id(context) || task.id.split_once(':')?.0 != context {
         return None;
     }

@@ -31,12 +31,16 @@ pub(super) enum Link {
 
 impl Link {
     /// Creates a transport to an agent in this process. Replaces the interfaces of its card.
-    pub(super) fn memory<S>(mut card: Value, respond: impl Fn(Value) -> S + Send + Sync + 'static) -> Self
+    pub(super) fn memory<S>(
+        mut card: Value,
+        respond: impl Fn(Value) -> S + Send + Sync + 'static,
+    ) -> Self
     where
         S: Stream<Item = Value> + Send + 'static,
     {
         if let Value::Object(card) = &mut card {
-            let interface = json!({"url": MEMORY, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
+            let interface =
+                json!({"url": MEMORY, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"});
             card.insert("supportedInterfaces".to_owned(), json!([interface]));
         }
         Self::Memory { card, respond: Box::new(move |request| respond(request).boxed()) }
@@ -61,23 +65,32 @@ async fn answer(
     let Some(asked) = sent.and_then(|sent| serde_json::from_slice::<Value>(sent).ok()) else {
         return response("application/json", stream::iter([Ok(card.to_string().into())]));
     };
-    let streams = matches!(asked["method"].as_str(), Some("SendStreamingMessage" | "SubscribeToTask"));
+    let streams =
+        matches!(asked["method"].as_str(), Some("SendStreamingMessage" | "SubscribeToTask"));
     let mut answers = respond(asked);
     let first = answers.next().await;
     match first {
         // An agent without a response simulates a broken connection.
-        None => response("application/json", stream::iter([Err(io::ErrorKind::ConnectionReset.into())])),
+        None => {
+            response("application/json", stream::iter([Err(io::ErrorKind::ConnectionReset.into())]))
+        }
         Some(first) if !streams || !first["error"].is_null() => {
             response("application/json", stream::iter([Ok(first.to_string().into())]))
         }
         Some(first) => {
             let events = stream::iter([first]).chain(answers);
-            response("text/event-stream", events.map(|event| Ok(format!("data: {event}\n\n").into())))
+            response(
+                "text/event-stream",
+                events.map(|event| Ok(format!("data: {event}\n\n").into())),
+            )
         }
     }
 }
 
-fn response(kind: &'static str, pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Response {
+fn response(
+    kind: &'static str,
+    pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+) -> Response {
     let frames = Shared(Mutex::new(pieces.map(|piece| piece.map(http_body::Frame::data)).boxed()));
     let mut response = http::Response::new(reqwest::Body::wrap(StreamBody::new(frames)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

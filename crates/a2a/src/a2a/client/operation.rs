@@ -131,7 +131,11 @@ impl Operation {
     }
 
     pub(super) fn stream(message: &A2aMessage, output_modes: &[String]) -> Self {
-        Self { name: "SendStreamingMessage", is_stream: true, ..Self::send(message, output_modes, false) }
+        Self {
+            name: "SendStreamingMessage",
+            is_stream: true,
+            ..Self::send(message, output_modes, false)
+        }
     }
 
     pub(super) fn get(id: &str, history: Option<u32>) -> Self {
@@ -156,12 +160,17 @@ impl Operation {
             ("pageToken", query.page_token.as_deref().map(Value::from)),
             (
                 "statusTimestampAfter",
-                query.changed_after.map(|time| humantime::format_rfc3339_millis(time).to_string().into()),
+                query
+                    .changed_after
+                    .map(|time| humantime::format_rfc3339_millis(time).to_string().into()),
             ),
             ("historyLength", query.history.map(Value::from)),
             ("includeArtifacts", query.with_artifacts.then_some(true.into())),
         ];
-        let params = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        let params = fields
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect();
         Self { name: "ListTasks", is_stream: false, params }
     }
 
@@ -206,7 +215,8 @@ impl Operation {
             Binding::JsonRpc => {
                 let mut params = self.params.clone();
                 params.extend(tenant.map(|tenant| ("tenant".to_owned(), tenant.into())));
-                let body = json!({"jsonrpc": "2.0", "id": id, "method": self.name, "params": params});
+                let body =
+                    json!({"jsonrpc": "2.0", "id": id, "method": self.name, "params": params});
                 Ok(OperationRequest {
                     method: Method::POST,
                     url: url.clone(),
@@ -225,7 +235,9 @@ impl Operation {
         // The URL parser would drop an empty segment and resolve `.` and `..`, so such an id would
         // change the path.
         let taken = |name: &str, what: &str| match self.params.get(name).and_then(Value::as_str) {
-            Some(id) if id.is_empty() || id == "." || id == ".." => Err(format!("`{id}` is not the id of {what}")),
+            Some(id) if id.is_empty() || id == "." || id == ".." => {
+                Err(format!("`{id}` is not the id of {what}"))
+            }
             other => Ok(other.unwrap_or_default().to_owned()),
         };
         let is_push = self.params.contains_key("taskId");
@@ -246,7 +258,9 @@ impl Operation {
             "SendStreamingMessage" => (Method::POST, vec!["message:stream".to_owned()]),
             "GetTask" => (Method::GET, vec!["tasks".to_owned(), task]),
             "CancelTask" => (Method::POST, vec!["tasks".to_owned(), format!("{task}:cancel")]),
-            "SubscribeToTask" => (Method::GET, vec!["tasks".to_owned(), format!("{task}:subscribe")]),
+            "SubscribeToTask" => {
+                (Method::GET, vec!["tasks".to_owned(), format!("{task}:subscribe")])
+            }
             _ => (Method::GET, vec!["tasks".to_owned()]),
         };
         // Ids in the path are not repeated elsewhere. `Create` is the exception: its body is the
@@ -299,7 +313,8 @@ mod tests {
             "messageId": "m-1", "contextId": "c-1", "role": "ROLE_USER", "parts": [{"text": "Hello"}],
         });
         let send = Operation::send(&message, &["text/plain".to_owned()], true);
-        let configuration = json!({"acceptedOutputModes": ["text/plain"], "returnImmediately": true});
+        let configuration =
+            json!({"acceptedOutputModes": ["text/plain"], "returnImmediately": true});
         assert_eq!(
             wire(&send, Binding::JsonRpc),
             (
@@ -318,8 +333,14 @@ mod tests {
             )
         );
         for (operation, resource) in [
-            (Operation::stream(&message, &[]), "POST https://agents.example/a2a/blue/message:stream"),
-            (Operation::get("t/1?", Some(3)), "GET https://agents.example/a2a/blue/tasks/t%2F1%3F?historyLength=3"),
+            (
+                Operation::stream(&message, &[]),
+                "POST https://agents.example/a2a/blue/message:stream",
+            ),
+            (
+                Operation::get("t/1?", Some(3)),
+                "GET https://agents.example/a2a/blue/tasks/t%2F1%3F?historyLength=3",
+            ),
             (Operation::cancel("t"), "POST https://agents.example/a2a/blue/tasks/t:cancel"),
             (Operation::subscribe("t"), "GET https://agents.example/a2a/blue/tasks/t:subscribe"),
             (
@@ -327,7 +348,12 @@ mod tests {
                 "GET https://agents.example/a2a/blue/tasks?statusTimestampAfter=1970-01-01T00%3A00%3A00.000Z",
             ),
             (
-                Operation::list(&A2aTaskQuery::default().context("a b").state(A2aTaskState::Working).page_size(5)),
+                Operation::list(
+                    &A2aTaskQuery::default()
+                        .context("a b")
+                        .state(A2aTaskState::Working)
+                        .page_size(5),
+                ),
                 "GET https://agents.example/a2a/blue/tasks?contextId=a+b&pageSize=5&status=TASK_STATE_WORKING",
             ),
             (
@@ -346,7 +372,10 @@ mod tests {
         ] {
             assert_eq!(wire(&operation, Binding::HttpJson).0, resource);
         }
-        let config = A2aPushConfig::new("https://c.example/hook").id("c").token("k").authentication("Bearer", "s");
+        let config = A2aPushConfig::new("https://c.example/hook")
+            .id("c")
+            .token("k")
+            .authentication("Bearer", "s");
         let params = json!({
             "id": "c", "taskId": "t", "url": "https://c.example/hook", "token": "k", "tenant": "blue",
             "authentication": {"scheme": "Bearer", "credentials": "s"},
@@ -354,7 +383,10 @@ mod tests {
         let create = Operation::create_push_config("t", &config);
         assert_eq!(
             wire(&create, Binding::HttpJson),
-            ("POST https://agents.example/a2a/blue/tasks/t/pushNotificationConfigs".to_owned(), Some(params.clone()))
+            (
+                "POST https://agents.example/a2a/blue/tasks/t/pushNotificationConfigs".to_owned(),
+                Some(params.clone())
+            )
         );
         assert_eq!(wire(&create, Binding::JsonRpc).1.unwrap()["params"], params);
     }
@@ -363,9 +395,13 @@ mod tests {
     fn an_id_that_would_change_the_path_is_refused() {
         let base = Url::parse("https://agents.example").unwrap();
         for id in ["", ".", ".."] {
-            let problem = Operation::get(id, None).wire(Binding::HttpJson, &base, None, 1).map(|wire| wire.url);
+            let problem = Operation::get(id, None)
+                .wire(Binding::HttpJson, &base, None, 1)
+                .map(|wire| wire.url);
             assert_eq!(problem, Err(format!("`{id}` is not the id of a task")));
-            let problem = Operation::push_config("t", id).wire(Binding::HttpJson, &base, None, 1).map(|wire| wire.url);
+            let problem = Operation::push_config("t", id)
+                .wire(Binding::HttpJson, &base, None, 1)
+                .map(|wire| wire.url);
             assert_eq!(problem, Err(format!("`{id}` is not the id of a push configuration")));
         }
     }

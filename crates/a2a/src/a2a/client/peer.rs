@@ -171,9 +171,12 @@ impl Peer {
             return Err(self.refused(REQUEST, status.as_u16(), location, &body));
         }
         let body = self.without_keys(body);
-        let allowed =
-            |url: &Url| url.origin() == home || self.settings.origins.contains(&url.origin().ascii_serialization());
-        chosen(&self.name, &body, allowed, &self.settings.extensions).map_err(|error| self.masked(error))
+        let allowed = |url: &Url| {
+            url.origin() == home
+                || self.settings.origins.contains(&url.origin().ascii_serialization())
+        };
+        chosen(&self.name, &body, allowed, &self.settings.extensions)
+            .map_err(|error| self.masked(error))
     }
 
     /// Masks keys in a card, except in its interfaces, whose URLs are used to connect.
@@ -188,7 +191,10 @@ impl Peer {
     }
 
     /// Sends a request and parses its single response.
-    pub(super) async fn ask<T: DeserializeOwned>(&self, operation: &Operation) -> Result<T, A2aError> {
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        operation: &Operation,
+    ) -> Result<T, A2aError> {
         let (response, binding, id, deadline) = self.request(operation).await?;
         let (status, location) = (response.status(), location_of(&response));
         let body = self.body(response, deadline, operation.name).await?;
@@ -199,10 +205,19 @@ impl Peer {
     }
 
     /// Sends a request and returns the response, whose events are read by the caller.
-    pub(super) async fn open(&self, operation: &Operation) -> Result<(Response, Binding), A2aError> {
+    pub(super) async fn open(
+        &self,
+        operation: &Operation,
+    ) -> Result<(Response, Binding), A2aError> {
         let (response, binding, id, deadline) = self.request(operation).await?;
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if response.status().is_success() && kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
+        let kind = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok())
+            .unwrap_or_default();
+        if response.status().is_success()
+            && kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+        {
             return Ok((response, binding));
         }
         let (kind, status, location) = (kind.to_owned(), response.status(), location_of(&response));
@@ -213,7 +228,10 @@ impl Peer {
         // A server may refuse a streaming request with a JSON-RPC error in a plain document.
         match self.read::<Value>(operation.name, binding, Some(id), &body) {
             Err(refused @ A2aError::Refused { .. }) => Err(refused),
-            _ => Err(self.wrong(operation.name, format!("it is `{kind}` and not a stream of events"))),
+            _ => {
+                Err(self
+                    .wrong(operation.name, format!("it is `{kind}` and not a stream of events")))
+            }
         }
     }
 
@@ -227,24 +245,33 @@ impl Peer {
             return Err(self.refused(name, status.as_u16(), location, &body));
         }
         let read = serde_json::from_slice(&body);
-        let mut value: Value = read.map_err(|error| self.wrong(name, format!("it is not JSON: {error}")))?;
+        let mut value: Value =
+            read.map_err(|error| self.wrong(name, format!("it is not JSON: {error}")))?;
         self.hidden.mask_value(&mut value);
         Ok(value)
     }
 
-    async fn request(&self, operation: &Operation) -> Result<(Response, Binding, u64, Instant), A2aError> {
+    async fn request(
+        &self,
+        operation: &Operation,
+    ) -> Result<(Response, Binding, u64, Instant), A2aError> {
         let chosen = self.chosen().await?;
         let id = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let wire = operation
             .wire(chosen.binding, &chosen.url, chosen.tenant.as_deref(), id)
             .map_err(|problem| self.unusable(problem))?;
         // A refused streaming request is answered with a JSON document.
-        let accept = if operation.is_stream { "text/event-stream, application/json" } else { "application/json" };
+        let accept = if operation.is_stream {
+            "text/event-stream, application/json"
+        } else {
+            "application/json"
+        };
         let accept = match chosen.binding {
             Binding::HttpJson => format!("application/a2a+json, {accept}"),
             Binding::JsonRpc => accept.to_owned(),
         };
-        let mut request = self.client(&wire.url).await?.request(wire.method, wire.url).header(ACCEPT, accept);
+        let mut request =
+            self.client(&wire.url).await?.request(wire.method, wire.url).header(ACCEPT, accept);
         if let Some(body) = wire.body {
             request = request.header(CONTENT_TYPE, wire.media_type).body(body.to_string());
         }
@@ -255,9 +282,12 @@ impl Peer {
     async fn client(&self, url: &Url) -> Result<reqwest::Client, A2aError> {
         let limit = self.settings.connect_timeout;
         let Link::Guarded(guard) = &self.link else {
-            return agentflow_http::client(url, limit).map_err(|error| self.unreachable(error.to_string()));
+            return agentflow_http::client(url, limit)
+                .map_err(|error| self.unreachable(error.to_string()));
         };
-        match timeout_at(Instant::now() + limit, guarded_client(guard, url, limit, NOT_ALLOWED)).await {
+        match timeout_at(Instant::now() + limit, guarded_client(guard, url, limit, NOT_ALLOWED))
+            .await
+        {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) => Err(self.unreachable(error.message().to_owned())),
             Err(_) => Err(self.unreachable(format!("its host was not resolved within {limit:?}"))),
@@ -266,7 +296,11 @@ impl Peer {
 
     /// Sends a request with the version, keys and extensions, and waits for the head of the
     /// response. The returned deadline also applies to the body.
-    async fn exchange(&self, request: RequestBuilder, name: &'static str) -> Result<(Response, Instant), A2aError> {
+    async fn exchange(
+        &self,
+        request: RequestBuilder,
+        name: &'static str,
+    ) -> Result<(Response, Instant), A2aError> {
         let mut request = request.header(VERSION_HEADER, A2A_VERSION);
         for (name, value) in self.address.header_map().map_err(|problem| self.unusable(problem))? {
             request = request.header(name, value);
@@ -288,7 +322,12 @@ impl Peer {
     }
 
     /// Reads the whole body, within the limits of time and size.
-    async fn body(&self, mut response: Response, deadline: Instant, name: &'static str) -> Result<Vec<u8>, A2aError> {
+    async fn body(
+        &self,
+        mut response: Response,
+        deadline: Instant,
+        name: &'static str,
+    ) -> Result<Vec<u8>, A2aError> {
         let mut body = Vec::new();
         loop {
             match timeout_at(deadline, response.chunk()).await {
@@ -300,7 +339,10 @@ impl Peer {
             let most = self.settings.max_message;
             // Checked after each piece, so memory is bounded without a declared length.
             if body.len() > most {
-                return Err(self.wrong(name, format!("it has more than {most} bytes, the limit `max_message`")));
+                return Err(self.wrong(
+                    name,
+                    format!("it has more than {most} bytes, the limit `max_message`"),
+                ));
             }
         }
     }
@@ -315,9 +357,10 @@ impl Peer {
         json: &[u8],
     ) -> Result<T, A2aError> {
         // Over HTTP+JSON, a response without a result, for example to a deletion, may have no body.
-        let json = if json.is_empty() && binding == Binding::HttpJson { &b"null"[..] } else { json };
-        let mut value: Value =
-            serde_json::from_slice(json).map_err(|error| self.wrong(name, format!("it is not JSON: {error}")))?;
+        let json =
+            if json.is_empty() && binding == Binding::HttpJson { &b"null"[..] } else { json };
+        let mut value: Value = serde_json::from_slice(json)
+            .map_err(|error| self.wrong(name, format!("it is not JSON: {error}")))?;
         self.hidden.mask_value(&mut value);
         if value.get("error").is_some_and(|error| !error.is_null()) {
             return Err(self.said(name, 200, &value["error"]));
@@ -335,7 +378,13 @@ impl Peer {
     }
 
     /// Returns the error for a response with an unsuccessful status.
-    fn refused(&self, name: &'static str, status: u16, location: Option<String>, body: &[u8]) -> A2aError {
+    fn refused(
+        &self,
+        name: &'static str,
+        status: u16,
+        location: Option<String>,
+        body: &[u8],
+    ) -> A2aError {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         match value.get("error") {
             Some(error) if error.is_object() => self.said(name, status, error),
@@ -350,7 +399,13 @@ impl Peer {
                     _ => "the answer of HTTP says no more".to_owned(),
                 };
                 let agent = Arc::clone(&self.name);
-                A2aError::Refused { agent, request: name, code: status.into(), error: None, message }
+                A2aError::Refused {
+                    agent,
+                    request: name,
+                    code: status.into(),
+                    error: None,
+                    message,
+                }
             }
         }
     }
@@ -362,10 +417,17 @@ impl Peer {
         let details = ["details", "data"].iter().find_map(|key| error[*key].as_array());
         let reason = details.into_iter().flatten().find_map(|detail| detail["reason"].as_str());
         let code = error["code"].as_i64().unwrap_or(status.into());
-        let known = reason.and_then(A2aErrorCode::from_reason).or_else(|| A2aErrorCode::from_code(code));
+        let known =
+            reason.and_then(A2aErrorCode::from_reason).or_else(|| A2aErrorCode::from_code(code));
         let message = self.words(error["message"].as_str().unwrap_or("it does not say why"));
         let code = known.map_or(code, |known| known.code().into());
-        A2aError::Refused { agent: Arc::clone(&self.name), request: name, code, error: known, message }
+        A2aError::Refused {
+            agent: Arc::clone(&self.name),
+            request: name,
+            code,
+            error: known,
+            message,
+        }
     }
 
     fn words(&self, text: &str) -> String {
@@ -400,7 +462,9 @@ impl Peer {
     /// Masks keys in a card error and shortens it.
     fn masked(&self, error: A2aError) -> A2aError {
         match error {
-            A2aError::Card { agent, problem } => A2aError::Card { agent, problem: self.words(&problem) },
+            A2aError::Card { agent, problem } => {
+                A2aError::Card { agent, problem: self.words(&problem) }
+            }
             other => other,
         }
     }

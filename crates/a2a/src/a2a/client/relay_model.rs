@@ -11,7 +11,8 @@ use super::remote_tool::INPUT_REQUIRED;
 use agentflow_core::__private::extension::wire_name;
 use agentflow_core::message::{Conversation, Message, Part, Role, ToolCall, ToolResult};
 use agentflow_core::model::{
-    Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream,
+    Model, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelResponse,
+    ModelStream,
 };
 
 /// A [`Model`] that forwards every message of the user to a remote agent, by calling its tool, and
@@ -30,18 +31,27 @@ pub struct A2aRelay {
 
 impl A2aRelay {
     pub(super) fn new(agent: &Arc<str>) -> Self {
-        Self { info: ModelInfo::new("a2a-relay", Arc::clone(agent)), tool: wire_name(&format!("a2a.{agent}")) }
+        Self {
+            info: ModelInfo::new("a2a-relay", Arc::clone(agent)),
+            tool: wire_name(&format!("a2a.{agent}")),
+        }
     }
 
     fn answer(&self, messages: &Conversation) -> Result<ModelResponse, ModelError> {
         let newest = messages.last().filter(|message| message.role() == Role::Tool);
         // The previous turn called the tool: its result is the answer.
-        if let Some(result) = newest.and_then(|message| message.results().find(|result| result.name == self.tool)) {
+        if let Some(result) =
+            newest.and_then(|message| message.results().find(|result| result.name == self.tool))
+        {
             if !result.status.is_success() {
-                return Err(ModelError::new(ModelErrorKind::InvalidResponse, result.text()).permanent());
+                return Err(
+                    ModelError::new(ModelErrorKind::InvalidResponse, result.text()).permanent()
+                );
             }
             let answered: Value = serde_json::from_str(&result.output).unwrap_or_default();
-            let text = answered["output"].as_str().map_or_else(|| result.output.clone(), ToOwned::to_owned);
+            let text = answered["output"]
+                .as_str()
+                .map_or_else(|| result.output.clone(), ToOwned::to_owned);
             return Ok(ModelResponse::new(Message::assistant(text)));
         }
         // Otherwise the user's newest message is forwarded, in the conversation of the previous
@@ -59,14 +69,17 @@ impl A2aRelay {
                 arguments[field] = answered[field].clone();
             }
         }
-        let call = ToolCall::new(format!("relay-{}", messages.len()), &self.tool, arguments.to_string());
+        let call =
+            ToolCall::new(format!("relay-{}", messages.len()), &self.tool, arguments.to_string());
         Ok(ModelResponse::new(Message::new(Role::Assistant, vec![Part::ToolCall(Arc::new(call))])))
     }
 
     /// Returns the newest result of the tool.
     fn newest_result<'c>(&self, messages: &'c Conversation) -> Option<&'c ToolResult> {
         let all = messages.messages().iter().rev();
-        all.flat_map(|message| message.results()).find(|result| result.name == self.tool).map(|result| &**result)
+        all.flat_map(|message| message.results())
+            .find(|result| result.name == self.tool)
+            .map(|result| &**result)
     }
 }
 
@@ -76,7 +89,9 @@ impl Model for A2aRelay {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let answer = self.answer(&request.messages).map(|response| ModelEvent::Completed(Box::new(response)));
+        let answer = self
+            .answer(&request.messages)
+            .map(|response| ModelEvent::Completed(Box::new(response)));
         ModelStream::new(stream::iter([answer]))
     }
 }

@@ -43,7 +43,11 @@ struct Continuation {
 impl RemoteCall {
     /// Sends the message and asks people the agent's questions, until the agent has answered or
     /// asks a question that the caller must answer. Dropping the future cancels the task.
-    pub(super) async fn made(&self, cx: &Context, first: A2aMessage) -> Result<A2aAnswer, ToolError> {
+    pub(super) async fn made(
+        &self,
+        cx: &Context,
+        first: A2aMessage,
+    ) -> Result<A2aAnswer, ToolError> {
         let can_wait = self.can_wait(cx);
         // If an earlier process already sent the message and recorded a question, continue with its
         // answer.
@@ -55,7 +59,9 @@ impl RemoteCall {
             let answer = self.sent(cx, &message).await.map_err(A2aError::into_tool_error)?;
             match &answer {
                 // A person can answer: the call continues with the answer.
-                A2aAnswer::Task(task) if can_wait && task.status.state == A2aTaskState::InputRequired => {
+                A2aAnswer::Task(task)
+                    if can_wait && task.status.state == A2aTaskState::InputRequired =>
+                {
                     message = self.asks(cx, task, round).await?;
                 }
                 // No model reads the result of a node, so a question that no person can answer is
@@ -70,14 +76,17 @@ impl RemoteCall {
             }
         }
         let name = &self.peer.name;
-        Err(ToolError::new(format!("the A2A agent `{name}` asked {MOST_ROUNDS} times in one call, which is the most")))
+        Err(ToolError::new(format!(
+            "the A2A agent `{name}` asked {MOST_ROUNDS} times in one call, which is the most"
+        )))
     }
 
     /// Converts a model's answer to a task into the form that the server expects. Other messages
     /// are not changed.
     async fn convert_answer(&self, message: A2aMessage) -> Result<A2aMessage, A2aError> {
         let Some(task) = &message.task_id else { return Ok(message) };
-        let mut answer = answer_message(&self.peer, task, message.text()).await?.id(message.message_id);
+        let mut answer =
+            answer_message(&self.peer, task, message.text()).await?.id(message.message_id);
         answer.context_id = message.context_id.or(answer.context_id);
         Ok(answer)
     }
@@ -112,35 +121,50 @@ impl RemoteCall {
     }
 
     /// Asks a person the questions of a task, and returns the message with the answers.
-    async fn asks(&self, cx: &Context, task: &A2aTask, round: u32) -> Result<A2aMessage, ToolError> {
+    async fn asks(
+        &self,
+        cx: &Context,
+        task: &A2aTask,
+        round: u32,
+    ) -> Result<A2aMessage, ToolError> {
         // Cancels the task if its questions cannot be shown.
         let mut unfinished = Unfinished::new(&self.peer, task.id.clone());
-        let questions = questions_of(task).map_err(|problem| self.peer.unanswerable(problem).into_tool_error())?;
+        let questions = questions_of(task)
+            .map_err(|problem| self.peer.unanswerable(problem).into_tool_error())?;
         unfinished.settled();
         let forms = questions.iter().map(|question| question.form.clone()).collect();
-        let questions = questions.iter().map(|question| question.for_person(&self.peer.name)).collect();
+        let questions =
+            questions.iter().map(|question| question.for_person(&self.peer.name)).collect();
         let message = format!("{}-{}-{round}", cx.idempotency_key(), task.id);
-        let state = Continuation { task: task.id.clone(), context: task.context_id.clone(), message, forms };
+        let state = Continuation {
+            task: task.id.clone(),
+            context: task.context_id.clone(),
+            message,
+            forms,
+        };
         let state = Encoded::new(&state).map_err(|error| ToolError::new(error.to_string()))?;
         self.answered(cx, WaitingCall::begin(cx, state, questions).await?).await
     }
 
     /// Waits for the answers of a person. Cancelling the call meanwhile cancels the task.
     async fn answered(&self, cx: &Context, waiting: WaitingCall) -> Result<A2aMessage, ToolError> {
-        let Continuation { task, context, message, mut forms } = waiting.state().decode().map_err(|error| {
-            ToolError::new(format!(
-                "another release of this program waited for the A2A agent `{}`: {error}",
-                self.peer.name
-            ))
-        })?;
-        let waits = PendingQuestionGuard { cx, unfinished: Unfinished::new(&self.peer, task.clone()) };
+        let Continuation { task, context, message, mut forms } =
+            waiting.state().decode().map_err(|error| {
+                ToolError::new(format!(
+                    "another release of this program waited for the A2A agent `{}`: {error}",
+                    self.peer.name
+                ))
+            })?;
+        let waits =
+            PendingQuestionGuard { cx, unfinished: Unfinished::new(&self.peer, task.clone()) };
         let answers = waiting.answers(self.is_repeatable).await?;
         // The question is answered, so dropping `waits` must not cancel the task.
         waits.over();
         if forms.is_empty() {
             forms.push(AnswerForm::Text);
         }
-        let answers: Vec<Value> = answers.iter().map(|answer| answer.given.decode().unwrap_or_default()).collect();
+        let answers: Vec<Value> =
+            answers.iter().map(|answer| answer.given.decode().unwrap_or_default()).collect();
         let message = A2aMessage::user(answer_parts(&forms, &answers)).id(message).task(task);
         Ok(context.into_iter().fold(message, A2aMessage::context))
     }
@@ -150,7 +174,9 @@ impl RemoteCall {
         let show = |update: &A2aUpdate| shown(cx, update);
         match asked(&self.peer, message, show).await {
             // The agent may have received the message, so only a repeatable call sends it twice.
-            Err(A2aError::Lost { .. }) if self.is_repeatable => asked(&self.peer, message, show).await,
+            Err(A2aError::Lost { .. }) if self.is_repeatable => {
+                asked(&self.peer, message, show).await
+            }
             answer => answer,
         }
     }

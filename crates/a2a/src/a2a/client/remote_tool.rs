@@ -82,7 +82,8 @@ impl Toolset for A2aToolset {
 
     async fn tools(&self) -> Result<Vec<ToolRef>, Box<dyn StdError + Send + Sync>> {
         let chosen = self.peer.chosen().await?;
-        let description = self.peer.settings.description.clone().unwrap_or_else(|| described(&chosen.card));
+        let description =
+            self.peer.settings.description.clone().unwrap_or_else(|| described(&chosen.card));
         // The only tool of a toolset has an empty name: it is called by the name of the toolset.
         Ok(vec![tool_of(&self.peer, "", head(&description, MOST_DESCRIPTION)).into()])
     }
@@ -123,15 +124,21 @@ fn described(card: &A2aCard) -> String {
 fn output(peer: &Peer, answer: &A2aAnswer) -> Result<ToolOutput, ToolError> {
     let name = &peer.name;
     let (task, context, state) = match answer {
-        A2aAnswer::Message(message) => (None, message.context_id.as_deref(), A2aTaskState::Completed),
+        A2aAnswer::Message(message) => {
+            (None, message.context_id.as_deref(), A2aTaskState::Completed)
+        }
         A2aAnswer::Task(task) => (Some(task), task.context_id.as_deref(), task.status.state),
     };
-    let said = || task.and_then(|task| task.said()).unwrap_or_else(|| "it does not say why".to_owned());
-    let failed = |what: &str| Err(ToolError::new(format!("the A2A agent `{name}` {what}: {}", said())));
+    let said =
+        || task.and_then(|task| task.said()).unwrap_or_else(|| "it does not say why".to_owned());
+    let failed =
+        |what: &str| Err(ToolError::new(format!("the A2A agent `{name}` {what}: {}", said())));
     let state = match state {
         A2aTaskState::Completed => "completed",
         A2aTaskState::InputRequired => INPUT_REQUIRED,
-        A2aTaskState::AuthRequired => return failed("asks for credentials, which this program cannot give"),
+        A2aTaskState::AuthRequired => {
+            return failed("asks for credentials, which this program cannot give");
+        }
         A2aTaskState::Rejected => return failed("rejected the task"),
         A2aTaskState::Canceled => return failed("cancelled the task"),
         _ => return failed("did not complete the task"),
@@ -140,7 +147,8 @@ fn output(peer: &Peer, answer: &A2aAnswer) -> Result<ToolOutput, ToolError> {
     let parts = parts_of(answer);
     let (mut output, mut note) = (answer.text(), None);
     if let Some(task) = task.filter(|_| is_asking) {
-        let questions = questions_of(task).map_err(|problem| peer.unanswerable(problem).into_tool_error())?;
+        let questions =
+            questions_of(task).map_err(|problem| peer.unanswerable(problem).into_tool_error())?;
         let texts: Vec<&str> = questions.iter().map(|question| question.text.as_str()).collect();
         output = texts.join("\n");
         note = match questions.as_slice() {
@@ -187,7 +195,8 @@ fn with_file(output: ToolOutput, part: &A2aPart) -> ToolOutput {
             output.with_media(part.filename.iter().cloned().fold(file, Media::name))
         }
         A2aContent::Url(url) => {
-            let link = part.filename.iter().cloned().fold(ResourceLink::new(url), ResourceLink::name);
+            let link =
+                part.filename.iter().cloned().fold(ResourceLink::new(url), ResourceLink::name);
             output.with_link(kind.into_iter().fold(link, ResourceLink::mime_type))
         }
         A2aContent::Text(_) | A2aContent::Data(_) => output,

@@ -93,9 +93,11 @@ pub(super) fn questions_of(task: &A2aTask) -> Result<Vec<TaskQuestion>, Unanswer
     }
     if questions.is_empty() {
         let results = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
-        let parts: Vec<&A2aPart> = if message.is_empty() { results.collect() } else { message.iter().collect() };
+        let parts: Vec<&A2aPart> =
+            if message.is_empty() { results.collect() } else { message.iter().collect() };
         questions.push(plain_question(&parts)?);
-    } else if let Some(text) = task.said().filter(|_| !matches!(questions[0].form, AnswerForm::Text | AnswerForm::Data))
+    } else if let Some(text) =
+        task.said().filter(|_| !matches!(questions[0].form, AnswerForm::Text | AnswerForm::Data))
     {
         questions[0].text = format!("{text}\n{}", questions[0].text);
     }
@@ -129,9 +131,8 @@ impl TaskQuestion {
         if self.asks_approval() {
             let word = text.trim().trim_end_matches(['.', '!']).to_ascii_lowercase();
             return match word.as_str() {
-                "yes" | "y" | "true" | "approve" | "approved" | "granted" | "confirm" | "confirmed" => {
-                    Ok(json!({"decision": "granted"}))
-                }
+                "yes" | "y" | "true" | "approve" | "approved" | "granted" | "confirm"
+                | "confirmed" => Ok(json!({"decision": "granted"})),
                 "no" | "n" | "false" | "deny" | "denied" | "reject" | "rejected" | "refused" => {
                     Ok(json!({"decision": "denied"}))
                 }
@@ -160,13 +161,18 @@ pub(super) fn answer_parts(forms: &[AnswerForm], answers: &[Value]) -> Vec<A2aPa
                 parts.push(A2aPart::text(text));
             }
             AnswerForm::Data => parts.push(A2aPart::data(answer.clone())),
-            AnswerForm::FunctionResponse { id, name } => parts.push(function_response(id, name, answer)),
-            AnswerForm::Resume { interrupt } => drop(resumed.insert(interrupt.clone(), answer.clone())),
+            AnswerForm::FunctionResponse { id, name } => {
+                parts.push(function_response(id, name, answer));
+            }
+            AnswerForm::Resume { interrupt } => {
+                resumed.insert(interrupt.clone(), answer.clone());
+            }
             AnswerForm::Decision { interrupt, is_listed: false } => {
                 resumed.insert(interrupt.clone(), decision(answer));
             }
             AnswerForm::Decision { interrupt, is_listed: true } => {
-                let value = resumed.entry(interrupt.clone()).or_insert_with(|| json!({"decisions": []}));
+                let value =
+                    resumed.entry(interrupt.clone()).or_insert_with(|| json!({"decisions": []}));
                 if let Some(decisions) = value["decisions"].as_array_mut() {
                     decisions.push(decision(answer));
                 }
@@ -196,9 +202,14 @@ pub(super) fn parts_from_text(task: &A2aTask, text: &str) -> Result<Vec<A2aPart>
         several => {
             let answers = serde_json::from_str::<Vec<Value>>(text).unwrap_or_default();
             if answers.len() != several.len() {
-                return Err("asks several questions at once; answer with a JSON array that has an answer for each");
+                return Err(
+                    "asks several questions at once; answer with a JSON array that has an answer for each",
+                );
             }
-            answers.iter().map(|answer| answer.as_str().map_or_else(|| answer.to_string(), ToOwned::to_owned)).collect()
+            answers
+                .iter()
+                .map(|answer| answer.as_str().map_or_else(|| answer.to_string(), ToOwned::to_owned))
+                .collect()
         }
     };
     let mut answers = Vec::new();
@@ -232,7 +243,9 @@ fn adk_questions(parts: &[A2aPart]) -> Result<Vec<TaskQuestion>, Unanswerable> {
             continue;
         }
         let (Some(id), Some(name)) = (call["id"].as_str(), call["name"].as_str()) else {
-            return Err("asks with a function call without an id and a name, which cannot be answered");
+            return Err(
+                "asks with a function call without an id and a name, which cannot be answered",
+            );
         };
         let arguments = &call["args"];
         let form = AnswerForm::FunctionResponse { id: id.to_owned(), name: name.to_owned() };
@@ -255,7 +268,8 @@ fn adk_questions(parts: &[A2aPart]) -> Result<Vec<TaskQuestion>, Unanswerable> {
             _ => {
                 // For any other function, the answer is the result of the call.
                 let about = json!({"tool": name, "arguments": arguments});
-                let text = format!("what is the result of the call `{}`?", format_call(name, arguments));
+                let text =
+                    format!("what is the result of the call `{}`?", format_call(name, arguments));
                 TaskQuestion { text, about, schema: json!({}), form }
             }
         });
@@ -273,11 +287,21 @@ fn confirmation(arguments: &Value, form: AnswerForm) -> TaskQuestion {
         None => (ADK_CONFIRMATION, arguments),
     };
     let confirmation = ["toolConfirmation", "tool_confirmation"].map(|key| &arguments[key]);
-    approval_of_call(name, of_call, confirmation.into_iter().find_map(|of| of["hint"].as_str()), form)
+    approval_of_call(
+        name,
+        of_call,
+        confirmation.into_iter().find_map(|of| of["hint"].as_str()),
+        form,
+    )
 }
 
 /// Builds the question to approve a call, with the hint of the server.
-fn approval_of_call(name: &str, arguments: &Value, hint: Option<&str>, form: AnswerForm) -> TaskQuestion {
+fn approval_of_call(
+    name: &str,
+    arguments: &Value,
+    hint: Option<&str>,
+    form: AnswerForm,
+) -> TaskQuestion {
     let mut text = format!("approve the call `{}`?", format_call(name, arguments));
     if let Some(hint) = hint.filter(|hint| !hint.is_empty()) {
         text = format!("{text}\n{}", head(hint, MOST_SHOWN));
@@ -303,7 +327,10 @@ fn function_response(id: &str, name: &str, answer: &Value) -> A2aPart {
 
 /// Extracts the interrupts of a LangGraph agent.
 fn interrupts(task: &A2aTask) -> Vec<TaskQuestion> {
-    let artifacts = task.artifacts.iter().filter(|artifact| artifact.name.as_deref() == Some(LANGGRAPH_ARTIFACT));
+    let artifacts = task
+        .artifacts
+        .iter()
+        .filter(|artifact| artifact.name.as_deref() == Some(LANGGRAPH_ARTIFACT));
     let mut questions = Vec::new();
     for part in artifacts.flat_map(|artifact| &artifact.parts) {
         let A2aContent::Data(data) = &part.content else { continue };
@@ -314,7 +341,12 @@ fn interrupts(task: &A2aTask) -> Vec<TaskQuestion> {
             for call in calls {
                 let form = AnswerForm::Decision { interrupt: id.to_owned(), is_listed };
                 let name = call["name"].as_str().unwrap_or_default();
-                questions.push(approval_of_call(name, &call["args"], call["description"].as_str(), form));
+                questions.push(approval_of_call(
+                    name,
+                    &call["args"],
+                    call["description"].as_str(),
+                    form,
+                ));
             }
             continue;
         }
@@ -342,7 +374,9 @@ fn calls_to_approve(value: &Value) -> Vec<&Value> {
 fn decision(answer: &Value) -> Value {
     match Approval::deserialize(answer) {
         Ok(Approval::Granted { .. }) => json!({"type": "approve"}),
-        Ok(Approval::Denied { comment: Some(comment) }) => json!({"type": "reject", "message": comment}),
+        Ok(Approval::Denied { comment: Some(comment) }) => {
+            json!({"type": "reject", "message": comment})
+        }
         Ok(Approval::Denied { comment: None }) | Err(_) => json!({"type": "reject"}),
     }
 }
@@ -353,8 +387,12 @@ fn decision(answer: &Value) -> Value {
 fn offered_question(parts: &[A2aPart]) -> Option<TaskQuestion> {
     for (at, part) in parts.iter().enumerate() {
         let A2aContent::Data(data) = &part.content else { continue };
-        let is_one = data["question"].is_string() && data.get("about").is_some() && data["answer"].is_object();
-        let Some(text) = parts[..at].last().and_then(A2aPart::as_text).filter(|_| is_one) else { continue };
+        let is_one = data["question"].is_string()
+            && data.get("about").is_some()
+            && data["answer"].is_object();
+        let Some(text) = parts[..at].last().and_then(A2aPart::as_text).filter(|_| is_one) else {
+            continue;
+        };
         let mut schema = usable_schema(data.get("answer"));
         let is_approval = Encoded::new(&schema).is_ok_and(|schema| asks_approval(&schema));
         // Plain types are answered with data. For any other schema the person writes text, which
@@ -415,7 +453,9 @@ fn is_empty(value: &Value) -> bool {
 /// Returns the server's schema for the answer. A schema that is too large or invalid is replaced by
 /// a schema that accepts every value, because the server checks the answer too.
 fn usable_schema(schema: Option<&Value>) -> Value {
-    let Some(schema) = schema.filter(|schema| schema.is_object() && schema.to_string().len() <= MOST_SCHEMA) else {
+    let Some(schema) =
+        schema.filter(|schema| schema.is_object() && schema.to_string().len() <= MOST_SCHEMA)
+    else {
         return json!({});
     };
     #[cfg(feature = "check")]
@@ -434,6 +474,7 @@ fn shown(value: &Value) -> String {
 /// Formats a call, such as `refund(cents: 900)`.
 fn format_call(name: &str, arguments: &Value) -> String {
     let Value::Object(arguments) = arguments else { return format!("{name}()") };
-    let arguments: Vec<String> = arguments.iter().map(|(name, value)| format!("{name}: {}", shown(value))).collect();
+    let arguments: Vec<String> =
+        arguments.iter().map(|(name, value)| format!("{name}: {}", shown(value))).collect();
     format!("{name}({})", arguments.join(", "))
 }

@@ -14,7 +14,9 @@ use futures_util::stream::{self, BoxStream};
 use reqwest::Response;
 use tokio::time::{sleep, timeout};
 
-use super::super::{A2aErrorCode, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus, A2aUpdate};
+use super::super::{
+    A2aErrorCode, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus, A2aUpdate,
+};
 use super::a2a_error::A2aError;
 use super::operation::{Binding, Operation};
 use super::peer::{Peer, causes};
@@ -98,7 +100,11 @@ impl Body {
 
 impl UpdateReader {
     /// Sends the request and opens the stream. `task` is the id of the task if it is known.
-    pub(super) async fn open(peer: Arc<Peer>, operation: Operation, task: Option<&str>) -> Result<Self, A2aError> {
+    pub(super) async fn open(
+        peer: Arc<Peer>,
+        operation: Operation,
+        task: Option<&str>,
+    ) -> Result<Self, A2aError> {
         let body = Body::new(peer.open(&operation).await?);
         Ok(Self {
             peer,
@@ -140,7 +146,9 @@ impl UpdateReader {
             match self.read().await {
                 Ok(true) => {}
                 // A server may close the stream of a task that waits for input.
-                Ok(false) if self.state.is_some_and(A2aTaskState::is_interrupted) => self.is_over = true,
+                Ok(false) if self.state.is_some_and(A2aTaskState::is_interrupted) => {
+                    self.is_over = true;
+                }
                 Ok(false) => self.resume("it ended before the task did".to_owned()).await,
                 Err(error) if error.is_transport_error() => self.resume(error.to_string()).await,
                 Err(error) => self.waiting.push_back(Err(error)),
@@ -211,7 +219,10 @@ impl UpdateReader {
         match fed {
             // `unread` includes an event whose end has not arrived yet.
             Ok(_) if *unread <= most => Ok(true),
-            _ => Err(peer.wrong(name, format!("an event has more than {most} bytes, the limit `max_message`"))),
+            _ => Err(peer.wrong(
+                name,
+                format!("an event has more than {most} bytes, the limit `max_message`"),
+            )),
         }
     }
 
@@ -222,11 +233,14 @@ impl UpdateReader {
         // Without a task id the message would have to be sent again, which could start a second
         // task.
         let Some(task) = self.task.clone() else {
-            let problem = format!("{problem}; the task is not known, and the message is not sent twice");
+            let problem =
+                format!("{problem}; the task is not known, and the message is not sent twice");
             return self.waiting.push_back(Err(self.peer.lost(self.name, problem)));
         };
         if self.resumes == MOST_RESUMES {
-            let problem = format!("{problem}; it was resumed {MOST_RESUMES} times, and the task `{task}` may continue");
+            let problem = format!(
+                "{problem}; it was resumed {MOST_RESUMES} times, and the task `{task}` may continue"
+            );
             return self.waiting.push_back(Err(self.peer.lost(self.name, problem)));
         }
         sleep(PAUSE * (1 << self.resumes)).await;
@@ -236,7 +250,10 @@ impl UpdateReader {
             // The task ended while the stream was broken.
             Err(error) if error.code() == Some(A2aErrorCode::UnsupportedOperation) => {
                 match self.peer.ask::<A2aTask>(&Operation::get(&task, None)).await {
-                    Ok(task) if task.status.state.is_terminal() || task.status.state.is_interrupted() => {
+                    Ok(task)
+                        if task.status.state.is_terminal()
+                            || task.status.state.is_interrupted() =>
+                    {
                         self.waiting.push_back(Ok(A2aUpdate::Task(Box::new(task))));
                     }
                     Ok(_) => self.waiting.push_back(Err(error)),

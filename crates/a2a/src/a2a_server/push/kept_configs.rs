@@ -56,29 +56,54 @@ impl PushConfigStore {
     }
 
     /// Returns one configuration of a task.
-    pub(super) async fn one(&self, run: &RunId, id: &str) -> Result<Option<StoredPushConfig>, StoreError> {
-        let notes = self.store.state(Some(&owner_of_notes(run)), Some(&format!("{KEY}{id}"))).await?;
+    pub(super) async fn one(
+        &self,
+        run: &RunId,
+        id: &str,
+    ) -> Result<Option<StoredPushConfig>, StoreError> {
+        let notes =
+            self.store.state(Some(&owner_of_notes(run)), Some(&format!("{KEY}{id}"))).await?;
         Ok(notes.into_iter().find_map(|(_, note)| note.decode().ok()))
     }
 
     /// Stores a configuration and adds it to the active list, in one write.
-    pub(super) async fn put(&self, run: &RunId, config: &StoredPushConfig) -> Result<(), StoreError> {
-        self.store.put_state(vec![note(run, config)?, self.listed(run, config.id(), Some(Encoded::null()))]).await
+    pub(super) async fn put(
+        &self,
+        run: &RunId,
+        config: &StoredPushConfig,
+    ) -> Result<(), StoreError> {
+        self.store
+            .put_state(vec![
+                note(run, config)?,
+                self.listed(run, config.id(), Some(Encoded::null())),
+            ])
+            .await
     }
 
     /// Stores that a configuration is done: the end of the task was delivered or given up.
-    pub(super) async fn mark_done(&self, run: &RunId, config: StoredPushConfig) -> Result<(), StoreError> {
+    pub(super) async fn mark_done(
+        &self,
+        run: &RunId,
+        config: StoredPushConfig,
+    ) -> Result<(), StoreError> {
         self.store.put_state(vec![note(run, &StoredPushConfig { is_done: true, ..config })?]).await
     }
 
     pub(super) async fn remove(&self, run: &RunId, id: &str) -> Result<(), StoreError> {
-        self.store.put_state(vec![StateWrite::new(Some(&owner_of_notes(run)), &format!("{KEY}{id}"), None)]).await
+        self.store
+            .put_state(vec![StateWrite::new(
+                Some(&owner_of_notes(run)),
+                &format!("{KEY}{id}"),
+                None,
+            )])
+            .await
     }
 
     /// Returns the active configurations: the task and the id of each.
     pub(super) async fn all(&self) -> Result<Vec<(RunId, String)>, StoreError> {
         let listed = self.store.state(Some(&self.owner), None).await?;
-        let place = |key: &str| key.split_once(' ').map(|(run, id)| (RunId::new(run), id.to_owned()));
+        let place =
+            |key: &str| key.split_once(' ').map(|(run, id)| (RunId::new(run), id.to_owned()));
         Ok(listed.iter().filter_map(|(key, _)| place(key)).collect())
     }
 
@@ -94,6 +119,7 @@ impl PushConfigStore {
 }
 
 fn note(run: &RunId, config: &StoredPushConfig) -> Result<StateWrite, StoreError> {
-    let value = Encoded::new(config).map_err(|error| StoreError::new(StoreErrorKind::Damaged, error.to_string()))?;
+    let value = Encoded::new(config)
+        .map_err(|error| StoreError::new(StoreErrorKind::Damaged, error.to_string()))?;
     Ok(StateWrite::new(Some(&owner_of_notes(run)), &format!("{KEY}{}", config.id()), Some(value)))
 }

@@ -92,14 +92,18 @@ impl Push {
         let mut followed = self.followed.lock().await;
         let known = self.kept.for_task(run).await.map_err(internal)?;
         if known.len() >= MOST_CONFIGS && !known.iter().any(|known| known.id() == id) {
-            let problem =
-                format!("the task has {MOST_CONFIGS} push configurations, which is the most; delete one first");
+            let problem = format!(
+                "the task has {MOST_CONFIGS} push configurations, which is the most; delete one first"
+            );
             return Err(Fault::params(problem));
         }
         let place = (run.clone(), id.to_owned());
         let its = followed.values().filter(|of| ***of == *caller).count();
-        if (followed.len() >= MOST_FOLLOWED || its >= MOST_OF_CALLER) && !followed.contains_key(&place) {
-            let problem = "too many push notifications are asked for now; subscribe to the task, or get it";
+        if (followed.len() >= MOST_FOLLOWED || its >= MOST_OF_CALLER)
+            && !followed.contains_key(&place)
+        {
+            let problem =
+                "too many push notifications are asked for now; subscribe to the task, or get it";
             return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
         }
         self.kept.put(run, &config).await.map_err(internal)?;
@@ -132,7 +136,8 @@ impl Notifier {
     /// Starts the notifier, which also continues the configurations of earlier processes. Returns
     /// `None` if the server does not send notifications, or the notifier was already started.
     pub(in super::super) fn begin(shared: &Arc<Shared>) -> Option<Self> {
-        let begun = shared.push.as_ref()?.begun.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let begun =
+            shared.push.as_ref()?.begun.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(Self(tokio::spawn(notify(Arc::clone(shared), begun)).abort_handle()))
     }
 }
@@ -155,7 +160,9 @@ async fn notify(shared: Arc<Shared>, mut begun: mpsc::Receiver<Place>) {
                 }
             }
         }
-        Err(error) => tracing::error!(%error, "the push notifications that an earlier process left are not known"),
+        Err(error) => {
+            tracing::error!(%error, "the push notifications that an earlier process left are not known");
+        }
     }
     while let Some(place) = begun.recv().await {
         while following.try_join_next().is_some() {}
@@ -173,7 +180,10 @@ async fn follow(shared: Arc<Shared>, place: Place) {
         }
     }
     let task = place.0.as_str();
-    tracing::error!(task, "nobody is notified of a task that cannot be read, until the server is started again");
+    tracing::error!(
+        task,
+        "nobody is notified of a task that cannot be read, until the server is started again"
+    );
     push.followed.lock().await.remove(&place);
 }
 
@@ -202,7 +212,10 @@ async fn followed(shared: &Arc<Shared>, push: &Push, place: &Place) -> Result<()
         send(push, place, &config, &update, &caller).await;
     }
     let Some(last) = last else {
-        return Err(Fault::new(A2aErrorCode::Internal, "the journal of the task could not be read to its end"));
+        return Err(Fault::new(
+            A2aErrorCode::Internal,
+            "the journal of the task could not be read to its end",
+        ));
     };
     // A client may replace the configuration while the final state is being sent. The new
     // configuration also receives the final state.
@@ -228,7 +241,13 @@ async fn waiting(push: &Push, place: &Place) -> Result<Option<StoredPushConfig>,
 }
 
 /// Sends an update, with retries, until it is accepted or given up.
-async fn send(push: &Push, place: &Place, config: &StoredPushConfig, update: &A2aUpdate, caller: &A2aCaller) {
+async fn send(
+    push: &Push,
+    place: &Place,
+    config: &StoredPushConfig,
+    update: &A2aUpdate,
+    caller: &A2aCaller,
+) {
     let Ok(own) = notification_headers(&config.config) else { return };
     let body = json!(update).to_string();
     let has_key = !own.is_empty();
@@ -240,7 +259,12 @@ async fn send(push: &Push, place: &Place, config: &StoredPushConfig, update: &A2
         if attempt > 0 {
             tokio::time::sleep(PAUSE * 4_u32.pow(attempt - 1)).await;
             // The configuration was removed or replaced during the pause.
-            if push.kept.one(&place.0, &place.1).await.is_ok_and(|kept| kept.as_ref() != Some(config)) {
+            if push
+                .kept
+                .one(&place.0, &place.1)
+                .await
+                .is_ok_and(|kept| kept.as_ref() != Some(config))
+            {
                 return;
             }
         }

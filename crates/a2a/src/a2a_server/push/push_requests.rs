@@ -63,9 +63,13 @@ pub(in super::super) async fn execute(
         }
         PushMethod::Get => {
             let (run, id) = find_config(shared, caller, skill, params).await?;
-            let kept = push.kept.for_task(&run).await.map_err(|error| Fault::internal(&error.into()))?;
+            let kept =
+                push.kept.for_task(&run).await.map_err(|error| Fault::internal(&error.into()))?;
             let found = kept.into_iter().find(|kept| kept.id() == id).ok_or_else(|| {
-                Fault::new(A2aErrorCode::TaskNotFound, "the task has no push configuration of this id")
+                Fault::new(
+                    A2aErrorCode::TaskNotFound,
+                    "the task has no push configuration of this id",
+                )
             })?;
             Ok(json!(shown(found.config)))
         }
@@ -77,13 +81,15 @@ pub(in super::super) async fn execute(
                 return Err(Fault::params("pageSize: a page has 1 to 100 configurations"));
             }
             let run = record_of(shared, caller, skill, &params.task_id).await?.run_id;
-            let mut kept = push.kept.for_task(&run).await.map_err(|error| Fault::internal(&error.into()))?;
+            let mut kept =
+                push.kept.for_task(&run).await.map_err(|error| Fault::internal(&error.into()))?;
             kept.retain(|kept| params.page_token.as_deref().is_none_or(|last| kept.id() > last));
             let mut page = A2aPushConfigs::default();
             let size = params.page_size.map_or(MOST_CONFIGS, |size| size as usize);
             if kept.len() > size {
                 kept.truncate(size);
-                page.next_page_token = kept.last().map(|kept| kept.id().to_owned()).unwrap_or_default();
+                page.next_page_token =
+                    kept.last().map(|kept| kept.id().to_owned()).unwrap_or_default();
             }
             page.configs = kept.into_iter().map(|kept| shown(kept.config)).collect();
             Ok(json!(page))
@@ -122,7 +128,9 @@ pub(in super::super) fn checked_config(push: &Push, config: Value) -> Result<A2a
     config.id.iter().try_for_each(|of| id("id", of))?;
     notification_headers(&config)?;
     let has_key = config.token.is_some() || config.authentication.is_some();
-    push.request.refuses(&config.url, has_key).map_err(|error| Fault::params(format!("url: {error}")))?;
+    push.request
+        .refuses(&config.url, has_key)
+        .map_err(|error| Fault::params(format!("url: {error}")))?;
     Ok(config)
 }
 
@@ -151,7 +159,10 @@ pub(in super::super) async fn create(
         Ok(Err(fault)) => Err(fault),
         Err(error) => {
             tracing::error!(%error, "a push configuration could not be kept");
-            Err(Fault::new(A2aErrorCode::Internal, "the server could not do this; its log says why"))
+            Err(Fault::new(
+                A2aErrorCode::Internal,
+                "the server could not do this; its log says why",
+            ))
         }
     }
 }
@@ -160,11 +171,17 @@ pub(in super::super) async fn create(
 ///
 /// # Errors
 /// `InvalidParams` if a token or credentials cannot be sent in a header.
-pub(super) fn notification_headers(config: &A2aPushConfig) -> Result<Vec<(HeaderName, HeaderValue)>, Fault> {
+pub(super) fn notification_headers(
+    config: &A2aPushConfig,
+) -> Result<Vec<(HeaderName, HeaderValue)>, Fault> {
     let secret = |field: &str, text: &str| {
         let value = HeaderValue::from_str(text).ok().filter(|_| text.len() <= MOST_SECRET);
         value.map_or_else(
-            || Err(Fault::params(format!("{field}: it is sent in a header, of at most {MOST_SECRET} bytes"))),
+            || {
+                Err(Fault::params(format!(
+                    "{field}: it is sent in a header, of at most {MOST_SECRET} bytes"
+                )))
+            },
             |mut value| {
                 // Hides the secret in the `Debug` output of requests.
                 value.set_sensitive(true);
@@ -174,14 +191,19 @@ pub(super) fn notification_headers(config: &A2aPushConfig) -> Result<Vec<(Header
     };
     let mut headers = Vec::new();
     if let Some(token) = &config.token {
-        headers.push((HeaderName::from_static("x-a2a-notification-token"), secret("token", token)?));
+        headers
+            .push((HeaderName::from_static("x-a2a-notification-token"), secret("token", token)?));
     }
     if let Some(A2aPushAuthentication { scheme, credentials }) = &config.authentication {
-        let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+".contains(&byte));
+        let is_scheme =
+            scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+".contains(&byte));
         if !is_scheme {
-            return Err(Fault::params("authentication.scheme: it is a scheme of HTTP, such as `Bearer`"));
+            return Err(Fault::params(
+                "authentication.scheme: it is a scheme of HTTP, such as `Bearer`",
+            ));
         }
-        let credentials = credentials.as_ref().map_or_else(String::new, |credentials| format!(" {credentials}"));
+        let credentials =
+            credentials.as_ref().map_or_else(String::new, |credentials| format!(" {credentials}"));
         let value = secret("authentication.credentials", &format!("{scheme}{credentials}"))?;
         headers.push((AUTHORIZATION, value));
     }

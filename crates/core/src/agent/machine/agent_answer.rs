@@ -19,7 +19,11 @@ pub(super) struct Answer {
 
 impl Answer {
     fn new(response: &ModelResponse) -> Self {
-        Self { message: Arc::clone(&response.message), stop_reason: response.stop_reason.clone(), exits: false }
+        Self {
+            message: Arc::clone(&response.message),
+            stop_reason: response.stop_reason.clone(),
+            exits: false,
+        }
     }
 
     /// Creates the answer from a message with tool calls: a call to the answer tool, or to
@@ -31,7 +35,8 @@ impl Answer {
     /// Creates the end of a repetition whose text is not the answer.
     fn without_text(message: &Message) -> Self {
         let is_text = |part: &&Part| matches!(part, Part::Text { .. });
-        let parts: Vec<Part> = message.parts().iter().filter(|part| !is_text(part)).cloned().collect();
+        let parts: Vec<Part> =
+            message.parts().iter().filter(|part| !is_text(part)).cloned().collect();
         let message = Arc::new(Message::new(message.role(), parts));
         Self { message, stop_reason: StopReason::Stop, exits: true }
     }
@@ -49,7 +54,9 @@ impl AgentMachine {
             // A refusal is not repaired: the same question would give the same result.
             Some(_) if is_refusal(&response.stop_reason) => None,
             Some(rule) if rule.by_tool => (rule.check)(&text).err().map(|problem| {
-                format!("it is not a call of `{ANSWER_TOOL}`, and as a text it does not fit: {problem}")
+                format!(
+                    "it is not a call of `{ANSWER_TOOL}`, and as a text it does not fit: {problem}"
+                )
             }),
             Some(rule) if !text.is_empty() => (rule.check)(&text).err(),
             _ => None,
@@ -77,7 +84,8 @@ impl AgentMachine {
 
     /// Returns the outcome of a run that ends with this answer.
     pub(super) fn finish(&self, answer: &Answer) -> Outcome {
-        let (text, stop_reason) = (answer_text(&answer.message), answer.stop_reason.as_str().to_owned());
+        let (text, stop_reason) =
+            (answer_text(&answer.message), answer.stop_reason.as_str().to_owned());
         let misfit = || self.output.as_ref().is_some_and(|rule| (rule.check)(&text).is_err());
         if !text.is_empty() && is_refusal(&answer.stop_reason) && misfit() {
             return Outcome::Failed(Error::Refused { refusal: text.into_owned(), stop_reason });
@@ -86,7 +94,12 @@ impl AgentMachine {
             return Outcome::Failed(Error::NoAnswer { stop_reason });
         }
         let (message, stop_reason) = (Arc::clone(&answer.message), answer.stop_reason.clone());
-        Outcome::Completed(Arc::new(AgentCompleted::new(message, stop_reason, self.turn, self.usage.clone())))
+        Outcome::Completed(Arc::new(AgentCompleted::new(
+            message,
+            stop_reason,
+            self.turn,
+            self.usage.clone(),
+        )))
     }
 }
 

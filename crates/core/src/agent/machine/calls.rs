@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::handoffs::{second_transfer, target_of};
-use super::{AgentMachine, OpenStep, PendingTool, Phase, Refused, closed, interrupted, over_limit_result};
+use super::{
+    AgentMachine, OpenStep, PendingTool, Phase, Refused, closed, interrupted, over_limit_result,
+};
 use crate::event::TRANSFER_TOOL;
 use crate::message::{Message, ToolCall, ToolResult, ToolStatus};
 use crate::path::StepPath;
@@ -54,7 +56,12 @@ enum Progress {
 impl Calls {
     /// Creates the states of a message's calls. `last` is the name of the last called tool, which
     /// paths share.
-    pub(super) fn of(message: &Message, base: &StepPath, turn: u32, last: &mut Option<Arc<str>>) -> Self {
+    pub(super) fn of(
+        message: &Message,
+        base: &StepPath,
+        turn: u32,
+        last: &mut Option<Arc<str>>,
+    ) -> Self {
         let mut state = |call: &Arc<ToolCall>, repeat: u32| {
             let name = match last {
                 Some(last) if **last == *call.name => Arc::clone(last),
@@ -67,14 +74,18 @@ impl Calls {
         let mut list = Vec::with_capacity(calls);
         if calls <= SHORT {
             for (at, call) in message.tool_calls().enumerate() {
-                let repeats = message.tool_calls().take(at).filter(|before| before.name == call.name).count();
+                let repeats =
+                    message.tool_calls().take(at).filter(|before| before.name == call.name).count();
                 list.push(state(call, u32::try_from(repeats).unwrap_or(u32::MAX)));
             }
             return Self { left: calls, list, by_path: HashMap::new(), exits: false };
         }
         let mut repeats: HashMap<&str, u32> = HashMap::new();
         for call in message.tool_calls() {
-            let repeat = repeats.entry(&call.name).and_modify(|repeat| *repeat = repeat.saturating_add(1)).or_default();
+            let repeat = repeats
+                .entry(&call.name)
+                .and_modify(|repeat| *repeat = repeat.saturating_add(1))
+                .or_default();
             list.push(state(call, *repeat));
         }
         let by_path = list.iter().enumerate().map(|(at, state)| (state.path.clone(), at)).collect();
@@ -120,7 +131,8 @@ impl Calls {
             // A result that is not an outcome, such as a cancellation, leaves a repeatable call open
             // for another attempt.
             Progress::Started { effects, idempotent, asks }
-                if !result.status.is_outcome() && (idempotent || effects != Effects::Write || asks) =>
+                if !result.status.is_outcome()
+                    && (idempotent || effects != Effects::Write || asks) =>
             {
                 Progress::Stopped { effects, idempotent, asks, result }
             }
@@ -170,7 +182,8 @@ impl Calls {
     /// In a team, only the first handoff of the turn is executed.
     pub(super) fn pending(&self, limit: usize, of_team: bool) -> Vec<PendingTool> {
         let calls = self.list.len();
-        let first_transfer = of_team.then(|| self.list.iter().position(CallState::is_transfer)).flatten();
+        let first_transfer =
+            of_team.then(|| self.list.iter().position(CallState::is_transfer)).flatten();
         let pending = |(at, state): (usize, &CallState)| {
             let refused = match state.progress {
                 Progress::Done(_) | Progress::Stopped { .. } => return None,
@@ -180,7 +193,9 @@ impl Calls {
                 // It was within the limit when it was started, and it may have had its effect: it
                 // must be repeated to learn the outcome.
                 Progress::Started { effects: Effects::Write, .. } => None,
-                Progress::Waiting if first_transfer.is_some_and(|first| first < at) && state.is_transfer() => {
+                Progress::Waiting
+                    if first_transfer.is_some_and(|first| first < at) && state.is_transfer() =>
+                {
                     Some(Refused::SecondTransfer)
                 }
                 Progress::Waiting | Progress::Started { .. } => {
@@ -195,7 +210,8 @@ impl Calls {
     /// Returns the agent that the first successful handoff names.
     pub(super) fn transfer(&self) -> Option<String> {
         let made = self.list.iter().find(|state| {
-            state.is_transfer() && matches!(&state.progress, Progress::Done(result) if result.status.is_success())
+            state.is_transfer()
+                && matches!(&state.progress, Progress::Done(result) if result.status.is_success())
         });
         made.and_then(|state| target_of(&state.call.arguments))
     }
@@ -207,8 +223,11 @@ impl Calls {
 
     /// Returns the calls that were started and have no result.
     pub(super) fn open(&self) -> Vec<OpenStep> {
-        let started = self.list.iter().filter(|state| matches!(state.progress, Progress::Started { .. }));
-        started.map(|state| OpenStep::Tool { path: state.path.clone(), call: Arc::clone(&state.call) }).collect()
+        let started =
+            self.list.iter().filter(|state| matches!(state.progress, Progress::Started { .. }));
+        started
+            .map(|state| OpenStep::Tool { path: state.path.clone(), call: Arc::clone(&state.call) })
+            .collect()
     }
 
     /// Returns the results in the order of the calls. A call without a result gets a placeholder
@@ -230,7 +249,9 @@ impl AgentMachine {
     /// Returns the steps that were started and have not ended: a model call, or tool calls.
     pub(crate) fn open_steps(&self) -> Vec<OpenStep> {
         match &self.phase {
-            Phase::Model { called: Some(_) } => vec![OpenStep::Model { path: self.base.model(self.turn) }],
+            Phase::Model { called: Some(_) } => {
+                vec![OpenStep::Model { path: self.base.model(self.turn) }]
+            }
             Phase::Tools(calls) => calls.open(),
             _ => Vec::new(),
         }

@@ -56,7 +56,9 @@ impl AgentMachine {
         let handoffs = self.handoffs.as_ref()?;
         let to = Arc::clone(handoffs.wanted.as_ref()?);
         if handoffs.made >= self.limits.max_handoffs {
-            return Some(Command::Finish(Outcome::Failed(Error::HandoffLimit { handoffs: handoffs.made })));
+            return Some(Command::Finish(Outcome::Failed(Error::HandoffLimit {
+                handoffs: handoffs.made,
+            })));
         }
         Some(Command::Transfer { to })
     }
@@ -64,7 +66,8 @@ impl AgentMachine {
     /// Applies a handoff: replaces the instructions and counts it.
     pub(super) fn transfer(&mut self, transfer: &AgentHandoff) {
         let history = self.history();
-        self.request = transfer.instructions.iter().chain(history.messages()).map(Arc::clone).collect();
+        self.request =
+            transfer.instructions.iter().chain(history.messages()).map(Arc::clone).collect();
         self.instructed = transfer.instructions.is_some();
         if let Some(handoffs) = &mut self.handoffs {
             handoffs.made += 1;

@@ -52,7 +52,8 @@ impl AgentMachine {
         if has_answered {
             inbox.answered = turn;
         }
-        let (delivered, waiting) = std::mem::take(&mut inbox.waiting).into_iter().partition(|(of, _)| *of <= number);
+        let (delivered, waiting) =
+            std::mem::take(&mut inbox.waiting).into_iter().partition(|(of, _)| *of <= number);
         inbox.waiting = waiting;
         let delivered: Vec<(u32, Arc<Message>)> = delivered;
         delivered.into_iter().for_each(|(_, message)| self.request.push(message));
@@ -73,7 +74,9 @@ impl AgentMachine {
     /// Returns the text of the answer tool's call, if the conversation ends with its result.
     fn answer_by_tool(&self) -> Option<Message> {
         let may_be = match &self.output {
-            Some(rule) => rule.by_tool && matches!(self.phase, Phase::Answered(_) | Phase::Ended(_)),
+            Some(rule) => {
+                rule.by_tool && matches!(self.phase, Phase::Answered(_) | Phase::Ended(_))
+            }
             // A journal does not contain the rule, so the type of the answer has to decide.
             None => self.has_type,
         };

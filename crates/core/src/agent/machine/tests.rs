@@ -9,7 +9,9 @@ use super::{AgentMachine, Command, Outcome, PendingTool, Refused};
 use crate::agent::Limits;
 use crate::agent::compact_turns::compact;
 use crate::error::{Error, Failure};
-use crate::event::{AgentHandoff, AgentStarted, Event, EventKind, PauseReason, RunBody, RunId, RunStarted};
+use crate::event::{
+    AgentHandoff, AgentStarted, Event, EventKind, PauseReason, RunBody, RunId, RunStarted,
+};
 use crate::message::{Conversation, Message, Part, Role, ToolCall, ToolResult, ToolStatus};
 use crate::model::{ModelError, ModelResponse, StopReason, Usage};
 use crate::path::StepPath;
@@ -43,12 +45,9 @@ impl Call {
 
 fn call() -> impl Strategy<Value = Call> {
     let effects = prop_oneof![Just(Effects::None), Just(Effects::Read), Just(Effects::Write)];
-    (0..3_usize, any::<bool>(), effects, any::<bool>()).prop_map(|(tool, succeeds, effects, idempotent)| Call {
-        tool,
-        succeeds,
-        effects,
-        idempotent,
-    })
+    (0..3_usize, any::<bool>(), effects, any::<bool>()).prop_map(
+        |(tool, succeeds, effects, idempotent)| Call { tool, succeeds, effects, idempotent },
+    )
 }
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
@@ -82,7 +81,11 @@ impl World {
                 .iter()
                 .enumerate()
                 .map(|(at, call)| {
-                    Part::ToolCall(Arc::new(ToolCall::new(format!("{turn}.{at}"), format!("t{}", call.tool), "{}")))
+                    Part::ToolCall(Arc::new(ToolCall::new(
+                        format!("{turn}.{at}"),
+                        format!("t{}", call.tool),
+                        "{}",
+                    )))
                 })
                 .collect(),
         };
@@ -126,7 +129,14 @@ impl Simulation<'_> {
         }
         self.machine.apply(&path, &kind);
         let (run_id, seq) = (RunId::new("r"), self.events.len() as u64 + 1);
-        self.events.push(Event { run_id, seq, part: 0, time: Timestamp::from_millis(seq), path, kind });
+        self.events.push(Event {
+            run_id,
+            seq,
+            part: 0,
+            time: Timestamp::from_millis(seq),
+            path,
+            kind,
+        });
         Ok(())
     }
 
@@ -143,24 +153,34 @@ impl Simulation<'_> {
                     self.record(path, EventKind::OutputRejected { problem })?;
                 }
                 Command::Transfer { .. } => unreachable!("it is not in a team"),
-                Command::Deliver { .. } | Command::AwaitMessage => unreachable!("nobody sends it a message"),
-                Command::EndStep { step } => self.record(StepPath::root(), EventKind::RunStep { step })?,
+                Command::Deliver { .. } | Command::AwaitMessage => {
+                    unreachable!("nobody sends it a message")
+                }
+                Command::EndStep { step } => {
+                    self.record(StepPath::root(), EventKind::RunStep { step })?;
+                }
                 Command::Finish(outcome) => return Ok(outcome),
             }
         }
     }
 
     fn call_model(&mut self, path: &StepPath) -> Result<(), Crash> {
-        self.record(path.clone(), EventKind::ModelStarted { provider: "p".into(), model: "m".into() })?;
+        self.record(
+            path.clone(),
+            EventKind::ModelStarted { provider: "p".into(), model: "m".into() },
+        )?;
         let end = match self.world.response(self.machine.turn()) {
             Some(response) => EventKind::ModelCompleted(Arc::new(response)),
-            None => EventKind::ModelFailed { error: Arc::new(Failure::from(&ModelError::truncated())) },
+            None => {
+                EventKind::ModelFailed { error: Arc::new(Failure::from(&ModelError::truncated())) }
+            }
         };
         self.record(path.clone(), end)
     }
 
     fn call_tools(&mut self, tools: Vec<PendingTool>) -> Result<(), Crash> {
-        let (refused, mut tools): (Vec<_>, Vec<_>) = tools.into_iter().partition(|tool| tool.refused.is_some());
+        let (refused, mut tools): (Vec<_>, Vec<_>) =
+            tools.into_iter().partition(|tool| tool.refused.is_some());
         for tool in refused {
             if tool.refused != Some(Refused::Interrupted) {
                 let call = Arc::clone(&tool.call);
@@ -176,7 +196,13 @@ impl Simulation<'_> {
             let result = Arc::new(tool.refusal().unwrap());
             self.record(
                 tool.path,
-                EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
+                EventKind::ToolFailed {
+                    result,
+                    duration_ms: 0,
+                    answered_by: None,
+                    error: None,
+                    cause: None,
+                },
             )?;
         }
         for tool in &tools {
@@ -188,14 +214,25 @@ impl Simulation<'_> {
             )?;
         }
         let order = self.world.order;
-        tools.sort_by_key(|tool| tool.call.id.bytes().fold(order, |hash, byte| hash.rotate_left(7) ^ u64::from(byte)));
+        tools.sort_by_key(|tool| {
+            tool.call.id.bytes().fold(order, |hash, byte| hash.rotate_left(7) ^ u64::from(byte))
+        });
         for tool in tools {
             let result = Arc::new(self.world.run(&tool.call));
             let kind = match result.status {
-                ToolStatus::Success => {
-                    EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None, saved: None }
-                }
-                _ => EventKind::ToolFailed { result, duration_ms: 0, answered_by: None, error: None, cause: None },
+                ToolStatus::Success => EventKind::ToolCompleted {
+                    result,
+                    duration_ms: 0,
+                    answered_by: None,
+                    saved: None,
+                },
+                _ => EventKind::ToolFailed {
+                    result,
+                    duration_ms: 0,
+                    answered_by: None,
+                    error: None,
+                    cause: None,
+                },
             };
             self.record(tool.path, kind)?;
         }
@@ -307,12 +344,14 @@ fn state_after(events: &[Event], base: &StepPath) -> String {
     machine.last_called = None;
     let machine = format!("{machine:?}");
     // The order of this map is random. It only contains indices into the list, so it is removed.
-    let machine: String =
-        (machine.split("by_path: {")).map(|part| part.split_once("}, left: ").map_or(part, |(_, rest)| rest)).collect();
+    let machine: String = (machine.split("by_path: {"))
+        .map(|part| part.split_once("}, left: ").map_or(part, |(_, rest)| rest))
+        .collect();
     let ledger = Ledger::of(events);
     let records = events.iter().map(|event| (event.time, &event.path, &event.kind));
     let spent = time_spent(records, base, Timestamp::from_millis(1_000_000));
-    let (rows, tokens, last) = (ledger.rows().to_vec(), ledger.tokens_of(base), ledger.last_tokens_of(base));
+    let (rows, tokens, last) =
+        (ledger.rows().to_vec(), ledger.tokens_of(base), ledger.last_tokens_of(base));
     format!("{machine} {rows:?} {tokens} {last} {} {spent:?}", ledger.longest_answer())
 }
 
@@ -320,7 +359,8 @@ fn state_after(events: &[Event], base: &StepPath) -> String {
 fn snapshot_of(events: &[Event]) -> Option<Vec<Event>> {
     let last = events.last()?.clone();
     let spent = Ledger::of(events).spent();
-    let mut kept = compact(AgentMachine::new(StepPath::root(), limits(), None), |_, _| {}, events.to_vec())?;
+    let mut kept =
+        compact(AgentMachine::new(StepPath::root(), limits(), None), |_, _| {}, events.to_vec())?;
     kept.extend(spent.map(|kind| Event { path: StepPath::root(), kind, ..last }));
     Some(kept)
 }
@@ -334,7 +374,11 @@ fn operated(events: Vec<Event>, at: &[(usize, u8)]) -> Vec<Event> {
     for (n, mut event) in events.into_iter().enumerate() {
         for (_, what) in at.iter().filter(|(at, _)| *at == n && n > 0) {
             let kinds = match what % 3 {
-                0 => vec![EventKind::paused(PauseReason::Operator), EventKind::recovered(None), EventKind::resumed()],
+                0 => vec![
+                    EventKind::paused(PauseReason::Operator),
+                    EventKind::recovered(None),
+                    EventKind::resumed(),
+                ],
                 1 => vec![EventKind::recovered(None)],
                 _ => vec![EventKind::paused(PauseReason::Operator), EventKind::resumed()],
             };
@@ -413,7 +457,10 @@ fn a_failed_call_that_is_retried_is_no_part_of_a_snapshot() {
     };
     all.push(at(&tool, started));
     let result = Arc::new(super::closed(&ToolCall::new("9", "t0", "{}"), ToolStatus::Success, "1"));
-    all.push(at(&tool, EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None, saved: None }));
+    all.push(at(
+        &tool,
+        EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None, saved: None },
+    ));
     all.push(at(&root, EventKind::RunStep { step: call_turn(&call) }));
     let kept = snapshot_of(&all).expect("a turn is over");
     assert_eq!(state_after(&kept, &root), state_after(&all, &root));
@@ -440,11 +487,16 @@ fn a_snapshot_of_a_team_has_who_took_over_last_and_how_often() {
         events.iter().for_each(|event| machine.replay_one(&event.path, &event.kind));
         format!("{machine:?}")
     };
-    let cuts: Vec<_> = (1..=events.len()).filter_map(|cut| Some((cut, snapshot_of(&events[..cut])?))).collect();
+    let cuts: Vec<_> =
+        (1..=events.len()).filter_map(|cut| Some((cut, snapshot_of(&events[..cut])?))).collect();
     assert_eq!(cuts.len(), 3);
     for (cut, kept) in cuts {
         for end in cut..=events.len() {
-            assert_eq!(of(&[&kept, &events[cut..end]].concat()), of(&events[..end]), "{cut} of {end}");
+            assert_eq!(
+                of(&[&kept, &events[cut..end]].concat()),
+                of(&events[..end]),
+                "{cut} of {end}"
+            );
         }
     }
 }
@@ -462,13 +514,18 @@ fn the_limits_have_errors_of_their_own() {
         Outcome::Failed(error) => error,
         other => panic!("{other:?}"),
     };
-    assert!(matches!(end(&vec![Turn::Calls(vec![working]); 9]), Error::MaxStepsReached { steps: 4 }));
+    assert!(matches!(
+        end(&vec![Turn::Calls(vec![working]); 9]),
+        Error::MaxStepsReached { steps: 4 }
+    ));
     assert!(matches!(
         end(&[Turn::Calls(vec![failing.clone(); 3]), Turn::Calls(vec![failing; 3])]),
         Error::ToolFailures { failures: 6, status: ToolStatus::Error, .. }
     ));
     assert!(matches!(end(&vec![Turn::Paused; 9]), Error::MaxStepsReached { steps: 4 }));
-    assert!(matches!(end(&[Turn::Empty]), Error::NoAnswer { ref stop_reason } if stop_reason == "stop"));
+    assert!(
+        matches!(end(&[Turn::Empty]), Error::NoAnswer { ref stop_reason } if stop_reason == "stop")
+    );
 }
 
 #[test]
@@ -487,7 +544,10 @@ fn what_the_provider_withheld_is_no_answer() {
 fn an_event_that_does_not_fit_changes_nothing() {
     let mut machine = AgentMachine::new(StepPath::root(), limits(), None);
     let before = format!("{machine:?}");
-    for kind in [EventKind::RunStep { step: 3 }, EventKind::ModelStarted { provider: "p".into(), model: "m".into() }] {
+    for kind in [
+        EventKind::RunStep { step: 3 },
+        EventKind::ModelStarted { provider: "p".into(), model: "m".into() },
+    ] {
         machine.apply(&StepPath::root(), &kind);
     }
     assert_eq!(format!("{machine:?}"), before);
@@ -499,21 +559,37 @@ fn turn_of(calls: usize) -> std::time::Duration {
     let (limits, root) = (limits().max_tool_calls_per_turn(calls), StepPath::root());
     let mut machine = AgentMachine::new(root.clone(), limits, None);
     machine.apply(&root, &EventKind::RunStarted(Arc::new(begun())));
-    let parts = (0..calls).map(|at| Part::ToolCall(Arc::new(ToolCall::new(at.to_string(), "t", "{}"))));
+    let parts =
+        (0..calls).map(|at| Part::ToolCall(Arc::new(ToolCall::new(at.to_string(), "t", "{}"))));
     let response = ModelResponse::new(Message::new(Role::Assistant, parts.collect::<Vec<_>>()));
     let began = std::time::Instant::now();
-    let response = crate::agent::call_ids::CallIds::default().distinct(Box::new(response), 1, machine.request());
+    let response = crate::agent::call_ids::CallIds::default().distinct(
+        Box::new(response),
+        1,
+        machine.request(),
+    );
     machine.apply(&root.model(1), &EventKind::ModelCompleted(Arc::from(response)));
     let Command::CallTools(tools) = machine.command() else { panic!("{:?}", machine.command()) };
     for PendingTool { path, call, .. } in &tools {
         let (call, effects) = (Arc::clone(call), Effects::None);
-        machine
-            .apply(path, &EventKind::ToolStarted { call, effects, idempotent: false, given: None, compensate: None });
+        machine.apply(
+            path,
+            &EventKind::ToolStarted {
+                call,
+                effects,
+                idempotent: false,
+                given: None,
+                compensate: None,
+            },
+        );
     }
     assert_eq!(machine.open_steps().len(), calls);
     for PendingTool { path, call, .. } in tools.iter().rev() {
         let result = Arc::new(super::closed(call, ToolStatus::Success, "1"));
-        machine.apply(path, &EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None, saved: None });
+        machine.apply(
+            path,
+            &EventKind::ToolCompleted { result, duration_ms: 0, answered_by: None, saved: None },
+        );
     }
     assert!(matches!(machine.command(), Command::EndStep { step: 1 }));
     assert!(machine.history().open_calls().is_empty());

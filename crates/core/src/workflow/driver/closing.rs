@@ -16,7 +16,8 @@ use crate::failure::{RUN_CANCELLED, RUN_OVER_TIME};
 use crate::run::{InSegment, Segment};
 use crate::store::StoreError;
 use crate::tool::{
-    compensated, compensated_cancelled, pending_questions, repeated_writes, undecided_failure, unknown_writes,
+    compensated, compensated_cancelled, pending_questions, repeated_writes, undecided_failure,
+    unknown_writes,
 };
 use crate::value::Encoded;
 use crate::workflow::machine::{Unit, stopped};
@@ -64,7 +65,10 @@ impl WorkflowRun {
             }
             _ => {
                 let error = self.with_stopped_calls(unit, error);
-                if matches!(self.machine.spec().node(unit.node).body, Body::Race(_) | Body::Fallback(_)) {
+                if matches!(
+                    self.machine.spec().node(unit.node).body,
+                    Body::Race(_) | Body::Fallback(_)
+                ) {
                     // The failure of a race or a fallback is the failure of its last branch.
                     self.originals.retain(|(of, _)| *of != unit.node);
                 }
@@ -91,7 +95,10 @@ impl WorkflowRun {
         let mut stopped = repeated_writes(shared, &path, direct);
         stopped.retain(|of| !error.message.contains(&format!("`{of}`")));
         let Some(also) = undecided_failure(&stopped) else { return error };
-        Arc::new(Failure { message: format!("{}. Besides, {also}", error.message), ..Failure::clone(&error) })
+        Arc::new(Failure {
+            message: format!("{}. Besides, {also}", error.message),
+            ..Failure::clone(&error)
+        })
     }
 
     /// Drops the running attempt of a unit, and records the ends below the unit before its own end.
@@ -104,7 +111,10 @@ impl WorkflowRun {
             self.machine.apply(unit, &EventKind::ToolWaiting(waiting), self.segment.shared.now());
         }
         let attempt = self.machine.attempts(unit);
-        let error = Arc::new(Failure::new(FailureKind::Cancelled, stopped(reason, self.has_unrepeatable_call(unit))));
+        let error = Arc::new(Failure::new(
+            FailureKind::Cancelled,
+            stopped(reason, self.has_unrepeatable_call(unit)),
+        ));
         self.record(unit, EventKind::NodeFailed { attempt, error });
     }
 
@@ -125,7 +135,11 @@ impl WorkflowRun {
             if of != path && kind.is_unrepeatable_start() {
                 open.insert(of);
             } else if matches!(kind, EventKind::ToolWaiting(_))
-                || is_body && matches!(kind, EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. })
+                || is_body
+                    && matches!(
+                        kind,
+                        EventKind::NodeCompleted { .. } | EventKind::ToolCompleted { .. }
+                    )
             {
                 open.remove(&of);
             }
@@ -221,7 +235,8 @@ impl WorkflowRun {
 impl WorkflowRun {
     fn as_a_whole(&self) -> Context {
         let shared = Arc::clone(&self.segment.shared);
-        Context::new(shared, self.segment.base.clone(), self.resources.clone()).granted(&self.grants)
+        Context::new(shared, self.segment.base.clone(), self.resources.clone())
+            .granted(&self.grants)
     }
 
     /// Compensates the completed steps of a failed run, if requested. Returns the error with which
@@ -236,7 +251,10 @@ impl WorkflowRun {
 
     /// Compensates the completed steps of a cancelled run, if requested. Returns the error with
     /// which the run ends.
-    pub(super) async fn compensate_cancelled(&mut self, reason: &Arc<str>) -> Result<Error, StoreError> {
+    pub(super) async fn compensate_cancelled(
+        &mut self,
+        reason: &Arc<str>,
+    ) -> Result<Error, StoreError> {
         let cx = self.as_a_whole();
         match self.compensation.is_asked() {
             true => Box::pin(compensated_cancelled(self, cx, reason)).await,

@@ -83,9 +83,9 @@ pub(super) fn continued(spec: &Spec, inputs: &[Encoded], cx: &Context) -> Option
             }
             // The plan does not show calls inside of functions, so the records are searched as
             // well.
-            EventKind::WorkflowCompleted(_) => {
-                Some((spec.writes_or_asks() || has_written(all, base)).then_some(EarlierEnd::Counts))
-            }
+            EventKind::WorkflowCompleted(_) => Some(
+                (spec.writes_or_asks() || has_written(all, base)).then_some(EarlierEnd::Counts),
+            ),
             _ => None,
         });
         last?

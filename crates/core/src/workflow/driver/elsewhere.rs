@@ -38,7 +38,12 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Executes a step of another process and returns its end. All its records are stored by the run at
 /// that time.
-pub(crate) async fn execute(spec: &Arc<Spec>, call: &StepCall, run: RemoteRun, recorder: &dyn StepRecorder) -> StepEnd {
+pub(crate) async fn execute(
+    spec: &Arc<Spec>,
+    call: &StepCall,
+    run: RemoteRun,
+    recorder: &dyn StepRecorder,
+) -> StepEnd {
     match begun(spec, call, run) {
         Ok(step) => {
             let span = telemetry::workflow_span(&spec.name, step.run.shared());
@@ -87,7 +92,9 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: RemoteRun) -> Result<FarStep, E
     let at = |name: &String| by_path.get(&StepPath::from_names(name.as_str().into())).copied();
     let unknown = |name: &dyn std::fmt::Display| Error::Input {
         workflow: Arc::clone(&spec.name),
-        problem: format!("a step was handed out that names `{name}`, and the workflow has no such node"),
+        problem: format!(
+            "a step was handed out that names `{name}`, and the workflow has no such node"
+        ),
     };
     let unit = find_unit(spec, &by_path, &call.path).ok_or_else(|| unknown(&call.path))?;
     let mut given = CopiedOutputs::default();
@@ -122,17 +129,30 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: RemoteRun) -> Result<FarStep, E
             .granted(&call.grants.as_slice().into())
             .with_attempt(call.attempt, call.failed.saturating_add(1));
         let asked = question_of_call(node, shared, &call.path, &given);
-        let (question, unasked) = asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
+        let (question, unasked) =
+            asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
         let covered = covered(node, question);
-        let place = CurrentStep::of_step(cx.clone(), node.callee, call.attempt == 1, covered, order);
+        let place =
+            CurrentStep::of_step(cx.clone(), node.callee, call.attempt == 1, covered, order);
         Step::new(place, || match unasked {
             Some(error) => Err(error),
             None => body_of(node, unit, cx, call.item.as_ref(), &given),
         })
     });
-    let step = step.with_limit(node.policy.timeout_duration(), node.called.as_ref()).with_tool_limits(node);
+    let step = step
+        .with_limit(node.policy.timeout_duration(), node.called.as_ref())
+        .with_tool_limits(node);
     let task = Task::step(unit, shared.now(), step, None);
-    Ok(FarStep { task, commit: None, control, path: call.path.clone(), turn, waits_changed, telling: None, run })
+    Ok(FarStep {
+        task,
+        commit: None,
+        control,
+        path: call.path.clone(),
+        turn,
+        waits_changed,
+        telling: None,
+        run,
+    })
 }
 
 impl FarStep {
@@ -159,7 +179,9 @@ impl FarStep {
                 }
                 match self.poll(&shared, cx) {
                     // The step may have failed because of the stop.
-                    Poll::Ready(Over::Ended(ended)) if ended.is_failure() && shared.is_cancelled() => {
+                    Poll::Ready(Over::Ended(ended))
+                        if ended.is_failure() && shared.is_cancelled() =>
+                    {
                         Poll::Ready(Over::Left)
                     }
                     over => over,
@@ -172,11 +194,15 @@ impl FarStep {
                 let saved = shared.states().and_then(|mut states| states.take(&self.path));
                 StepEnd::Completed { output, saved }
             }
-            Over::Ended(Ended::Step { result: Err(error), .. }) => failed(Failure { value: None, ..error.failure }),
+            Over::Ended(Ended::Step { result: Err(error), .. }) => {
+                failed(Failure { value: None, ..error.failure })
+            }
             Over::Ended(Ended::Uncommitted(error)) | Over::Unkept(error) => {
                 return failed(Failure::from(&Error::Store(error)));
             }
-            Over::Ended(Ended::Timer { .. }) => failed(Failure::new(FailureKind::Value, "this node has no step")),
+            Over::Ended(Ended::Timer { .. }) => {
+                failed(Failure::new(FailureKind::Value, "this node has no step"))
+            }
             Over::Stopped(reason) => {
                 shared.cancel(Arc::clone(&reason));
                 return failed(Failure::from(&Error::Cancelled { reason }));
@@ -231,7 +257,8 @@ impl FarStep {
             }
         }
         // The step is not polled after this. An unfinished write would block the final commit.
-        let is_kept = self.commit.is_none() && self.telling.is_none() && !shared.log.has_uncommitted();
+        let is_kept =
+            self.commit.is_none() && self.telling.is_none() && !shared.log.has_uncommitted();
         match shared.is_draining() && is_kept && shared.is_quiet_below(&self.path) {
             true => Poll::Ready(Over::Left),
             false => Poll::Pending,
@@ -284,7 +311,11 @@ async fn past_the_deadline(shared: &RunShared) {
 /// Applies a signal from the run.
 fn told(shared: &RunShared, said: StepSignal) {
     let asks = |request: u64, asked| {
-        shared.request(Asked { request: asked, by: None, reply: Some(Reply::Message(MessageId(request))) });
+        shared.request(Asked {
+            request: asked,
+            by: None,
+            reply: Some(Reply::Message(MessageId(request))),
+        });
     };
     match said {
         StepSignal::Pause => {
@@ -296,8 +327,12 @@ fn told(shared: &RunShared, said: StepSignal) {
             shared.hold(false);
         }
         StepSignal::Drain => shared.drain(),
-        StepSignal::Answer { request, node, answer, by } => asks(request, ControlRequest::answer(&node, answer, &by)),
-        StepSignal::Retry { request, node, by } => asks(request, ControlRequest::Retry { node, by }),
+        StepSignal::Answer { request, node, answer, by } => {
+            asks(request, ControlRequest::answer(&node, answer, &by));
+        }
+        StepSignal::Retry { request, node, by } => {
+            asks(request, ControlRequest::Retry { node, by });
+        }
         // Handled by the caller.
         StepSignal::Stop { .. } | StepSignal::Turn { .. } => {}
     }

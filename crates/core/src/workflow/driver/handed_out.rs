@@ -13,7 +13,9 @@ use futures_util::FutureExt;
 use super::WorkflowRun;
 use super::lost_step::{DispatchedStep, close_below};
 use crate::context::Context;
-use crate::executor::{ExecutorError, ExecutorErrorKind, HandedOut, StepCall, StepEnd, StepExecutor, StepOutcome};
+use crate::executor::{
+    ExecutorError, ExecutorErrorKind, HandedOut, StepCall, StepEnd, StepExecutor, StepOutcome,
+};
 use crate::tool::{Effects, HiddenCalls};
 use crate::workflow::machine::Unit;
 use crate::workflow::spec::{NodeIndex, OrderReason, Outputs, StepFuture};
@@ -30,7 +32,13 @@ impl WorkflowRun {
         cx: &Context,
         (since, turn): (usize, Option<Arc<HiddenCalls>>),
     ) -> StepFuture {
-        let handed = HandedOut::new(&self.segment.shared, cx.path(), (cx.attempt(), since), turn, close_below);
+        let handed = HandedOut::new(
+            &self.segment.shared,
+            cx.path(),
+            (cx.attempt(), since),
+            turn,
+            close_below,
+        );
         let mut step = DispatchedStep {
             spec: Arc::clone(self.machine.spec()),
             unit,
@@ -65,7 +73,9 @@ impl WorkflowRun {
                     return step.left();
                 }
                 Ok(StepEnd::Refused { error }) => {
-                    let message = format!("the outcome of a delivery came back that had executed nothing: {error}");
+                    let message = format!(
+                        "the outcome of a delivery came back that had executed nothing: {error}"
+                    );
                     ExecutorError::new(error.kind(), message)
                 }
                 Err(error) => error,
@@ -81,17 +91,26 @@ impl WorkflowRun {
         let spec = self.machine.spec();
         let node = spec.node(unit.node);
         let name = |node: NodeIndex| spec.node(node).path.names().to_owned();
-        let optional = node.after.iter().filter(|after| after.why == OrderReason::Optional).map(|after| after.node);
+        let optional = node
+            .after
+            .iter()
+            .filter(|after| after.why == OrderReason::Optional)
+            .map(|after| after.node);
         // A step that decides on another one sees all predecessors. The step it decides on sees the
         // decision.
         let seen = node.predecessors().filter(|_| node.decides.is_some());
         let decided = node.decided.as_ref().map(|decided| decided.by);
         let read = node.reads.iter().copied().chain(optional).chain(seen).chain(decided);
         let inputs = read.filter_map(|node| Some((name(node), self.machine.output(node)?.clone())));
-        let failed = node.predecessors().filter_map(|node| Some((name(node), self.machine.failure(node)?.clone())));
+        let failed = node
+            .predecessors()
+            .filter_map(|node| Some((name(node), self.machine.failure(node)?.clone())));
         let shared = &self.segment.shared;
         // The first attempt has no earlier records, so a long journal need not be searched.
-        let state = shared.states().map(|states| states.seen_by(cx.path())).filter(|state| !state.is_empty());
+        let state = shared
+            .states()
+            .map(|states| states.seen_by(cx.path()))
+            .filter(|state| !state.is_empty());
         let is_first = cx.attempt() == 1 && cx.failed_attempts() == 0 && !shared.log.is_restored();
         StepCall {
             version: StepCall::VERSION,
@@ -141,7 +160,10 @@ async fn executed(
         executed.as_mut().poll(cx)
     });
     ended.await.unwrap_or_else(|panic| {
-        Err(ExecutorError::lost(format!("the executor of the step panicked: {}", panic_text(&*panic))))
+        Err(ExecutorError::lost(format!(
+            "the executor of the step panicked: {}",
+            panic_text(&*panic)
+        )))
     })
 }
 
@@ -161,6 +183,8 @@ fn checked(call: &StepCall, outcome: StepOutcome) -> Result<StepEnd, ExecutorErr
 
 fn foreign(call: &StepCall, what: &str) -> ExecutorError {
     let StepCall { run, path, attempt, .. } = call;
-    let message = format!("attempt {attempt} at `{path}` of the run `{run}` was handed out, and {what} came back");
+    let message = format!(
+        "attempt {attempt} at `{path}` of the run `{run}` was handed out, and {what} came back"
+    );
     ExecutorError::new(ExecutorErrorKind::Foreign, message)
 }

@@ -36,7 +36,9 @@ impl WorkflowRun {
     pub(super) fn take_snapshot(&mut self) {
         let log = &self.segment.shared.log;
         if self.segment.is_run() && log.is_snapshot_due() {
-            self.commit = log.snapshot(|events| Some(compact(self.machine.spec(), events))).map(Commit::Snapshot);
+            self.commit = log
+                .snapshot(|events| Some(compact(self.machine.spec(), events)))
+                .map(Commit::Snapshot);
         }
     }
 }

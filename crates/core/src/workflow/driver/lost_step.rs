@@ -71,7 +71,11 @@ impl DispatchedStep {
         #[cfg(feature = "dynamic")]
         if let Some(derived) = self.spec.derived.get(self.unit.node as usize) {
             let check = agentflow_schema::schema_check::SchemaCheck::new(&derived.schema).ok()?;
-            return output.decode().map_err(|error| error.to_string()).and_then(|value| check.check(&value)).err();
+            return output
+                .decode()
+                .map_err(|error| error.to_string())
+                .and_then(|value| check.check(&value))
+                .err();
         }
         self.node().schema.check_type(output).err().map(|error| error.to_string())
     }
@@ -81,7 +85,10 @@ impl DispatchedStep {
     fn type_name(&self) -> &str {
         let name = &*self.node().type_name;
         match self.unit.child {
-            Some(_) => name.strip_prefix("alloc::vec::Vec<").and_then(|name| name.strip_suffix('>')).unwrap_or(name),
+            Some(_) => name
+                .strip_prefix("alloc::vec::Vec<")
+                .and_then(|name| name.strip_suffix('>'))
+                .unwrap_or(name),
             None => name,
         }
     }
@@ -120,7 +127,11 @@ impl DispatchedStep {
             Some(_) => Err(StepError::recorded(failure)),
             // No retry follows that could ask, and a retry by an operator would repeat these calls.
             None => {
-                let whether = if open.len() == 1 { "whether it had its effect" } else { "which had their effects" };
+                let whether = if open.len() == 1 {
+                    "whether it had its effect"
+                } else {
+                    "which had their effects"
+                };
                 Err(StepError::recorded(asking(format!("{message}; {whether} is unknown"))))
             }
         }
@@ -135,13 +146,16 @@ impl DispatchedStep {
         );
         let is_repeatable = self.node().policy.repeatable.unwrap_or(true);
         let recorded = self.shared.log.records_since(self.since, &self.call.path);
-        let has_done =
-            recorded.iter().any(|(_, path, kind)| *path != self.call.path || kind.shape().subject != Subject::Node);
+        let has_done = recorded.iter().any(|(_, path, kind)| {
+            *path != self.call.path || kind.shape().subject != Subject::Node
+        });
         if !is_repeatable || !has_done {
             return self.lost(&error, true);
         }
-        let failure =
-            Failure::new(FailureKind::Interrupted, "what executed the step was drained before the step had ended");
+        let failure = Failure::new(
+            FailureKind::Interrupted,
+            "what executed the step was drained before the step had ended",
+        );
         Err(StepError { failure, original: Some(Box::new(StoppedRemotely)) })
     }
 
@@ -153,12 +167,15 @@ impl DispatchedStep {
             matches!(path.segments().last(), Some(PathSegment::Tool { name: of, .. }) if of.as_ref() == &**name)
                 && path.parent().is_some_and(|parent| attempt_of(step, &parent).is_some())
         };
-        let mut began =
-            records.iter().filter(|(_, path, kind)| matches!(kind, EventKind::ToolStarted { .. }) && is_call(path));
+        let mut began = records.iter().filter(|(_, path, kind)| {
+            matches!(kind, EventKind::ToolStarted { .. }) && is_call(path)
+        });
         // Several calls to the tool would make the outcome ambiguous.
         let (Some((_, call, _)), None) = (began.next(), began.next()) else { return None };
         let is_result = self.type_name().starts_with("core::result::Result<");
-        let wrapped = |variant: &str, json: &str| Encoded::from_json(format!("{{\"{variant}\":{json}}}")).ok();
+        let wrapped = |variant: &str, json: &str| {
+            Encoded::from_json(format!("{{\"{variant}\":{json}}}")).ok()
+        };
         let ended = records.iter().rev().find_map(|(_, path, kind)| match kind {
             EventKind::ToolCompleted { result, .. } if path == call => Some(match is_result {
                 true => Ok(wrapped("Ok", &result.output)),
@@ -172,7 +189,8 @@ impl DispatchedStep {
                     (true, Some(error)) => Ok(wrapped("Err", error.as_str())),
                     (true, None) => Ok(None),
                     (false, _) => {
-                        let failure = Failure::new(result.status.as_str(), &*result.output).because(cause.as_deref());
+                        let failure = Failure::new(result.status.as_str(), &*result.output)
+                            .because(cause.as_deref());
                         Err(StepError::recorded(failure))
                     }
                 })
@@ -199,7 +217,8 @@ pub(super) fn close_below(shared: &RunShared, step: &StepPath, since: usize, rea
         let kind = match kind {
             EventKind::NodeFailed { attempt, .. } => {
                 let begun_once = open.iter().any(|of| *of != path && of.is_within(&path));
-                let error = Arc::new(Failure::new(FailureKind::Cancelled, stopped(reason, begun_once)));
+                let error =
+                    Arc::new(Failure::new(FailureKind::Cancelled, stopped(reason, begun_once)));
                 EventKind::NodeFailed { attempt, error }
             }
             kind => kind,
@@ -210,5 +229,8 @@ pub(super) fn close_below(shared: &RunShared, step: &StepPath, since: usize, rea
 
 /// Builds the failure of a step that waits for an operator's decision.
 fn asking(what: String) -> Failure {
-    Failure::new(FailureKind::Interrupted, what + ": find out, then retry the node or cancel the run")
+    Failure::new(
+        FailureKind::Interrupted,
+        what + ": find out, then retry the node or cancel the run",
+    )
 }

@@ -61,18 +61,23 @@ use super::spec::{Body, NodeIndex, Outputs, Spec};
 use super::step_error::{StepError, caught};
 use crate::context::Context;
 use crate::error::{Error, Failure, Result};
-use crate::event::{EventKind, RunBody, RunCompleted, RunTerms, WorkflowCompleted, WorkflowStarted};
+use crate::event::{
+    EventKind, RunBody, RunCompleted, RunTerms, WorkflowCompleted, WorkflowStarted,
+};
 use crate::executor::{RemoteSteps, StepExecutor};
 use crate::middleware::RunHooks;
 use crate::path::StepPath;
 use crate::resource::Resources;
 use crate::run::{
-    Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled, unless_failed_as_cancelled, within,
+    Asked, InSegment, RunShared, Segment, SegmentKind, unless_cancelled,
+    unless_failed_as_cancelled, within,
 };
 use crate::store::StoreError;
 use crate::telemetry;
 use crate::time::Timestamp;
-use crate::tool::{Compensation, HeldBack, ValueScope, answer_with_replacement, can_be_answered, unanswerable};
+use crate::tool::{
+    Compensation, HeldBack, ValueScope, answer_with_replacement, can_be_answered, unanswerable,
+};
 use crate::value::Encoded;
 
 /// A workflow being executed: a run, or a nested workflow that records below the path of its step.
@@ -154,7 +159,12 @@ enum DriverEvent {
 
 impl WorkflowRun {
     /// Creates a run and records its start.
-    pub(crate) fn new(spec: &Arc<Spec>, inputs: Vec<Encoded>, shared: Arc<RunShared>, terms: RunTerms) -> Self {
+    pub(crate) fn new(
+        spec: &Arc<Spec>,
+        inputs: Vec<Encoded>,
+        shared: Arc<RunShared>,
+        terms: RunTerms,
+    ) -> Self {
         Self::begin(spec, inputs, Segment::new(shared), terms, None)
     }
 
@@ -186,7 +196,8 @@ impl WorkflowRun {
         segment.shared.untrace_if(terms.untraced && segment.is_run());
         let (sender, control) = mpsc::unbounded_channel();
         let turns = CallOrders::of_caller(segment.is_run());
-        let executor = if segment.is_run() { RemoteSteps::find_executor(&segment.shared.host) } else { None };
+        let executor =
+            if segment.is_run() { RemoteSteps::find_executor(&segment.shared.host) } else { None };
         let mut run = Self {
             machine: Machine::new(Arc::clone(spec), inputs),
             resources: segment.shared.resources(),
@@ -275,7 +286,9 @@ impl WorkflowRun {
         };
         let Some(child) = unit.child else { return path };
         match &spec.node(unit.node).body {
-            Body::Race(branches) | Body::Fallback(branches) => path.child(&branches[child as usize].name),
+            Body::Race(branches) | Body::Fallback(branches) => {
+                path.child(&branches[child as usize].name)
+            }
             _ => path.with_item(child),
         }
     }
@@ -290,7 +303,9 @@ impl WorkflowRun {
     fn record_at(&mut self, unit: Unit, path: StepPath, mut now: Timestamp, kind: EventKind) {
         let ends = matches!(
             kind,
-            EventKind::NodeCompleted { .. } | EventKind::NodeRetrying { .. } | EventKind::NodeFailed { .. }
+            EventKind::NodeCompleted { .. }
+                | EventKind::NodeRetrying { .. }
+                | EventKind::NodeFailed { .. }
         );
         // Nodes in the arms of a router have paths below the router, but are not part of its work.
         if ends
@@ -309,7 +324,9 @@ impl WorkflowRun {
     /// dropped by its run.
     pub(crate) fn run_through(mut self) -> impl Future<Output = Result<Encoded, Failed>> + Send {
         let is_run = self.segment.is_run();
-        let around = is_run.then(|| RunHooks::for_run(&self.machine.spec().name, &self.segment.shared)).flatten();
+        let around = is_run
+            .then(|| RunHooks::for_run(&self.machine.spec().name, &self.segment.shared))
+            .flatten();
         // A block instead of an `async fn`, whose future would contain `self` twice.
         async move {
             if let Some(around) = &around
@@ -500,27 +517,44 @@ impl WorkflowRun {
             Command::Evaluate(node) => self.value(node),
             Command::Route(node) => {
                 let unit = Unit::node(node);
-                self.record(unit, EventKind::NodeStarted { attempt: 1, repeatable: true, tool: None });
+                self.record(
+                    unit,
+                    EventKind::NodeStarted { attempt: 1, repeatable: true, tool: None },
+                );
                 match self.evaluate(node) {
-                    Ok(output) => self.record(unit, EventKind::NodeCompleted { output, duration_ms: 0, saved: None }),
+                    Ok(output) => self.record(
+                        unit,
+                        EventKind::NodeCompleted { output, duration_ms: 0, saved: None },
+                    ),
                     Err(error) => self.fail(unit, error),
                 }
             }
             Command::Start { unit, attempt, scope } => self.start(unit, attempt, scope),
             Command::Open(node) => {
                 let repeatable = self.machine.spec().node(node).policy.repeatable.unwrap_or(true);
-                self.record(Unit::node(node), EventKind::NodeStarted { attempt: 1, repeatable, tool: None });
+                self.record(
+                    Unit::node(node),
+                    EventKind::NodeStarted { attempt: 1, repeatable, tool: None },
+                );
             }
-            Command::Close { node, output } => match self.check_event_size(Unit::node(node), output) {
-                Ok(output) => {
-                    self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None });
+            Command::Close { node, output } => {
+                match self.check_event_size(Unit::node(node), output) {
+                    Ok(output) => {
+                        self.record(
+                            Unit::node(node),
+                            EventKind::NodeCompleted { output, duration_ms: 0, saved: None },
+                        );
+                    }
+                    Err(error) => self.fail(Unit::node(node), error),
                 }
-                Err(error) => self.fail(Unit::node(node), error),
-            },
+            }
             Command::Ask(node) => self.ask(node),
-            Command::Skip { node, reason } => self.record(Unit::node(node), EventKind::NodeSkipped { reason }),
+            Command::Skip { node, reason } => {
+                self.record(Unit::node(node), EventKind::NodeSkipped { reason });
+            }
             Command::Fail { unit, error } => {
-                let (attempt, error) = (self.machine.attempts(unit), self.with_stopped_calls(unit, error));
+                let (attempt, error) =
+                    (self.machine.attempts(unit), self.with_stopped_calls(unit, error));
                 self.record(unit, EventKind::NodeFailed { attempt, error });
             }
             Command::Cancel { unit, reason } => self.cancel(unit, reason),
@@ -538,12 +572,19 @@ impl WorkflowRun {
             || definition.question_about.is_some()
             || matches!(definition.body, Body::Gate { .. });
         let seen = (definition.sees_state && is_filled).then(|| self.outputs_with_state(node));
-        let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
+        let outputs: &dyn Outputs =
+            seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
         let request = match &definition.body {
             Body::Gate { question, .. } => {
-                ValueScope::compute(Some(&self.segment.shared.host), || caught(|| question(outputs)))
+                ValueScope::compute(Some(&self.segment.shared.host), || {
+                    caught(|| question(outputs))
+                })
             }
-            _ => super::approval_of(&spec, definition, &RevisedOutputs::by(definition.decided.as_ref(), outputs)),
+            _ => super::approval_of(
+                &spec,
+                definition,
+                &RevisedOutputs::by(definition.decided.as_ref(), outputs),
+            ),
         };
         self.unsee(node);
         match request {
@@ -560,10 +601,15 @@ impl WorkflowRun {
                     return self.fail(Unit::node(node), StepError::recorded(failure));
                 }
                 let bits = self.segment.shared.host.question_bits();
-                let request = Arc::new(request.within(limit, &policy.on_timeout).with_random_id(bits));
+                let request =
+                    Arc::new(request.within(limit, &policy.on_timeout).with_random_id(bits));
                 self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::clone(&request)));
                 // Test replacements and dry runs may answer for the person.
-                answer_with_replacement(&self.segment.shared, &self.path(Unit::node(node)), &request);
+                answer_with_replacement(
+                    &self.segment.shared,
+                    &self.path(Unit::node(node)),
+                    &request,
+                );
                 if let Some(since) = self.machine.asked(node).map(|asked| asked.since) {
                     self.set_timer(Unit::node(node), since);
                 }
@@ -577,7 +623,9 @@ impl WorkflowRun {
         let now = self.segment.shared.now();
         let left = match self.machine.phase(unit) {
             // A clock that was set back must not extend the delay.
-            Phase::Backoff { until, delay_ms } => until.since(now).min(Duration::from_millis(delay_ms.into())),
+            Phase::Backoff { until, delay_ms } => {
+                until.since(now).min(Duration::from_millis(delay_ms.into()))
+            }
             Phase::Asking => {
                 let asked = self.machine.asked(unit.node);
                 let Some(limit) = asked.and_then(|asked| asked.question.timeout()) else { return };
@@ -596,7 +644,12 @@ impl WorkflowRun {
                     Ok(output) => {
                         let now = self.segment.shared.now();
                         let duration_ms = millis(now.since(began));
-                        self.record_at(unit, path, now, EventKind::NodeCompleted { output, duration_ms, saved: None });
+                        self.record_at(
+                            unit,
+                            path,
+                            now,
+                            EventKind::NodeCompleted { output, duration_ms, saved: None },
+                        );
                     }
                     Err(error) => self.fail(unit, error),
                 }

@@ -27,12 +27,18 @@ impl WorkflowRun {
                 match kind {
                     // The next attempt at a body continues it.
                     EventKind::WorkflowStarted(_) => self.ended = None,
-                    EventKind::WorkflowCompleted(completed) => self.ended = Some(Ok(completed.output.clone())),
-                    EventKind::WorkflowFailed { error } => self.ended = Some(Err(Arc::clone(error))),
+                    EventKind::WorkflowCompleted(completed) => {
+                        self.ended = Some(Ok(completed.output.clone()));
+                    }
+                    EventKind::WorkflowFailed { error } => {
+                        self.ended = Some(Err(Arc::clone(error)));
+                    }
                     _ => {}
                 }
-            } else if matches!(kind.shape().subject, Subject::Node | Subject::Approval | Subject::Tool)
-                && let Some(unit) = find_unit(&spec, &nodes, path)
+            } else if matches!(
+                kind.shape().subject,
+                Subject::Node | Subject::Approval | Subject::Tool
+            ) && let Some(unit) = find_unit(&spec, &nodes, path)
             {
                 self.machine.apply(unit, kind, *time);
             }
@@ -86,7 +92,9 @@ pub(super) fn has_operator_decision(cx: &Context) -> bool {
     });
     let Some(Some(reset)) = reset else { return false };
     around.find_map(|(_, path, kind)| match kind {
-        EventKind::NodeFailed { error, .. } if path == reset => Some(error.kind == FailureKind::Interrupted),
+        EventKind::NodeFailed { error, .. } if path == reset => {
+            Some(error.kind == FailureKind::Interrupted)
+        }
         _ => None,
     }) == Some(true)
 }
@@ -106,7 +114,11 @@ pub(super) fn has_reported_failure(
 }
 
 /// Returns the unit with the given path in a workflow.
-pub(super) fn find_unit(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path: &StepPath) -> Option<Unit> {
+pub(super) fn find_unit(
+    spec: &Spec,
+    nodes: &HashMap<StepPath, NodeIndex>,
+    path: &StepPath,
+) -> Option<Unit> {
     if let Some(node) = nodes.get(path) {
         return Some(Unit::node(*node));
     }
@@ -127,18 +139,30 @@ pub(super) fn find_unit(spec: &Spec, nodes: &HashMap<StepPath, NodeIndex>, path:
 }
 
 /// Returns `true` if a nested workflow started with another definition and has not ended.
-pub(super) fn is_changed(spec: &Spec, base: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)]) -> bool {
+pub(super) fn is_changed(
+    spec: &Spec,
+    base: &StepPath,
+    recorded: &[(Timestamp, StepPath, EventKind)],
+) -> bool {
     let own = || recorded.iter().filter(|(_, path, _)| path == base).map(|(_, _, kind)| kind);
-    let ended = own().any(|kind| matches!(kind, EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. }));
+    let ended = own().any(|kind| {
+        matches!(kind, EventKind::WorkflowCompleted(_) | EventKind::WorkflowFailed { .. })
+    });
     let began_with = own().find_map(|kind| match kind {
         EventKind::WorkflowStarted(started) => Some(&started.definition),
         _ => None,
     });
-    !ended && began_with.is_some_and(|definition| !definition.is_empty() && **definition != **spec.hash())
+    !ended
+        && began_with
+            .is_some_and(|definition| !definition.is_empty() && **definition != **spec.hash())
 }
 
 /// Returns the outermost recorded calls that may have changed something outside of the run.
 pub(super) fn written(recorded: &[(Timestamp, StepPath, EventKind)]) -> Vec<String> {
-    let all = recorded.iter().filter(|(.., kind)| writes(kind)).map(|(_, path, _)| path.clone()).collect();
+    let all = recorded
+        .iter()
+        .filter(|(.., kind)| writes(kind))
+        .map(|(_, path, _)| path.clone())
+        .collect();
     outermost(&all)
 }

@@ -80,7 +80,8 @@ impl WorkflowRun {
                 let state = crate::workflow::state_of(phase);
                 let step = self.path(unit);
                 // A nested workflow in this step may be waiting for the retry instead.
-                let recorded = RunState::from_records(&self.segment.shared.log.records_below(&step));
+                let recorded =
+                    RunState::from_records(&self.segment.shared.log.records_below(&step));
                 let message = match recorded.waiting_in(&step) {
                     Some(inner) => format!(
                         "the node `{node}` cannot be retried: it is {state}, and `{inner}` in it waits for a decision; \
@@ -124,7 +125,9 @@ impl WorkflowRun {
     /// Applies the timeout of a question. If the question was asked again in the meantime, the
     /// newer one has its own timer.
     pub(super) fn unanswered(&mut self, unit: Unit, since: Timestamp) {
-        let Some(asked) = self.machine.asked(unit.node).filter(|asked| asked.since == since) else { return };
+        let Some(asked) = self.machine.asked(unit.node).filter(|asked| asked.since == since) else {
+            return;
+        };
         match timeout_answer(&asked.question) {
             Ok(answer) => {
                 self.record(unit, EventKind::ApprovalResolved { answer, by: OnTimeout::BY.into() });
@@ -160,8 +163,10 @@ impl WorkflowRun {
     /// Returns the node that an item or a branch belongs to.
     fn whole_of(&self, name: &str) -> Option<String> {
         let path: StepPath = name.parse().ok()?;
-        let units = (0..).zip(&self.machine.spec().nodes).flat_map(|(at, _)| self.machine.units(at));
-        let found = units.filter(|unit| unit.child.is_some()).find(|unit| self.path(*unit) == path)?;
+        let units =
+            (0..).zip(&self.machine.spec().nodes).flat_map(|(at, _)| self.machine.units(at));
+        let found =
+            units.filter(|unit| unit.child.is_some()).find(|unit| self.path(*unit) == path)?;
         Some(self.path(Unit::node(found.node)).to_string())
     }
 
@@ -172,7 +177,9 @@ impl WorkflowRun {
         // The name may be the full path in the run, or the node's path in this workflow.
         let is_full = path.as_ref().is_some_and(|path| path.is_within(&self.segment.base));
         let paths = || {
-            (0..).zip(&spec.nodes).map(|(at, node)| if is_full { self.path(Unit::node(at)) } else { node.path.clone() })
+            (0..).zip(&spec.nodes).map(|(at, node)| {
+                if is_full { self.path(Unit::node(at)) } else { node.path.clone() }
+            })
         };
         let found = (0..).zip(paths()).find(|(_, of)| path.as_ref() == Some(of));
         found.map(|(at, _)| Unit::node(at)).ok_or_else(|| {
@@ -180,7 +187,8 @@ impl WorkflowRun {
             let within = path.as_ref().and_then(|path| paths().find(|of| of.ends_below(path)));
             let near = within.map(|path| path.to_string());
             let names: Vec<String> = paths().map(|path| path.to_string()).collect();
-            let near = near.or_else(|| nearest(name, names.iter().map(String::as_str)).map(ToOwned::to_owned));
+            let near = near
+                .or_else(|| nearest(name, names.iter().map(String::as_str)).map(ToOwned::to_owned));
             let hint = did_you_mean(near);
             ControlError::new(
                 ControlErrorKind::UnknownNode,

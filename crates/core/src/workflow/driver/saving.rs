@@ -73,7 +73,8 @@ impl WorkflowRun {
             _ => spec.node(unit.node).kind == NodeKind::Each,
         };
         let rounds = unit.child.filter(|_| is_in_order).unwrap_or(0);
-        let rounds = (0..rounds).filter_map(|child| states.saved_by(&self.path(Unit::child(unit.node, child))));
+        let rounds = (0..rounds)
+            .filter_map(|child| states.saved_by(&self.path(Unit::child(unit.node, child))));
         let rounds: Vec<Arc<SavedByStep>> = rounds.cloned().collect();
         let saved = self.saved_in_order(states);
         let until = saved.all().len();
@@ -84,7 +85,8 @@ impl WorkflowRun {
         // Merged only when a step reads state, which most steps do not.
         Some(Seen::of(move || {
             let of_nodes = saved.of(until);
-            let of_nodes = spec.all_before(unit.node).filter_map(|node| of_nodes.get(&node)?.clone());
+            let of_nodes =
+                spec.all_before(unit.node).filter_map(|node| of_nodes.get(&node)?.clone());
             of_nodes.chain(rounds).fold(SavedByStep::default(), |mut all, saved| {
                 all.apply(&saved);
                 all
@@ -98,8 +100,9 @@ impl WorkflowRun {
         self.saved.get_or_init(|| {
             let nodes = (0..).zip(&self.machine.spec().nodes).map(|(node, _)| node);
             let done = nodes.filter(|node| self.machine.output(*node).is_some());
-            let saved =
-                done.filter_map(|node| Some((node, Some(Arc::clone(states.saved_by(&self.path(Unit::node(node)))?)))));
+            let saved = done.filter_map(|node| {
+                Some((node, Some(Arc::clone(states.saved_by(&self.path(Unit::node(node)))?))))
+            });
             SavedStates(Arc::new(Mutex::new(saved.collect())))
         })
     }
@@ -114,10 +117,15 @@ impl WorkflowRun {
     }
 
     /// Selects the values that the node declares to save from its output.
-    fn values_to_save(&self, unit: Unit, output: &Encoded) -> Result<Vec<(String, Encoded)>, StepError> {
+    fn values_to_save(
+        &self,
+        unit: Unit,
+        output: &Encoded,
+    ) -> Result<Vec<(String, Encoded)>, StepError> {
         let saves = &self.machine.spec().node(unit.node).saves;
         match unit.child.is_none() && !saves.is_empty() {
-            true => saved_of(saves, output).map_err(|problem| StepError::new(FailureKind::Value, problem)),
+            true => saved_of(saves, output)
+                .map_err(|problem| StepError::new(FailureKind::Value, problem)),
             false => Ok(Vec::new()),
         }
     }
@@ -125,7 +133,12 @@ impl WorkflowRun {
     /// Returns `true` if the node is an agent that ended the enclosing loop without an answer. Its
     /// declared keys stay unchanged.
     fn is_without_output(&self, unit: Unit, output: &Encoded) -> bool {
-        let exit = || self.segment.shared.states().and_then(|states| states.find(&self.path(unit), EXIT).flatten());
+        let exit = || {
+            self.segment
+                .shared
+                .states()
+                .and_then(|states| states.find(&self.path(unit), EXIT).flatten())
+        };
         output.as_str() == "\"\"" && exit().is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT)
     }
 
@@ -138,8 +151,12 @@ impl WorkflowRun {
         if values.is_empty() || self.is_without_output(unit, output) {
             return Ok(());
         }
-        let cx = Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone());
-        values.into_iter().try_for_each(|(key, value)| cx.set_encoded(key, value)).map_err(StepError::from_error)
+        let cx =
+            Context::new(Arc::clone(&self.segment.shared), self.path(unit), self.resources.clone());
+        values
+            .into_iter()
+            .try_for_each(|(key, value)| cx.set_encoded(key, value))
+            .map_err(StepError::from_error)
     }
 
     /// Returns the outputs and the state for a node that is computed in place. Call
@@ -175,8 +192,13 @@ impl WorkflowRun {
     pub(super) fn checked_saved_size(&self, unit: Unit) -> Result<usize, StepError> {
         let Some(states) = self.segment.shared.states() else { return Ok(0) };
         let own = states.size(&self.path(unit));
-        let within = self.machine.units(unit.node).filter(|within| unit.child.is_none() && within.child.is_some());
-        let within = within.filter_map(|within| states.saved_by(&self.path(within))).map(|saved| saved.size());
+        let within = self
+            .machine
+            .units(unit.node)
+            .filter(|within| unit.child.is_none() && within.child.is_some());
+        let within = within
+            .filter_map(|within| states.saved_by(&self.path(within)))
+            .map(|saved| saved.size());
         let size = own + within.sum::<usize>();
         // Covers state that was saved without `Context::set`, such as the answer of an agent.
         if size > 0 && self.machine.spec().node(unit.node).policy.tap {

@@ -11,8 +11,8 @@ use crate::event::EventKind;
 use crate::path::StepPath;
 use crate::run::RunShared;
 use crate::tool::{
-    CurrentStep, NodeGuarantees, NodeQuestion, ToolDefinition, call_has_events, pending_questions, undecided_failure,
-    undecided_writes,
+    CurrentStep, NodeGuarantees, NodeQuestion, ToolDefinition, call_has_events, pending_questions,
+    undecided_failure, undecided_writes,
 };
 use crate::value::Encoded;
 use crate::workflow::decided::RevisedOutputs;
@@ -32,7 +32,12 @@ impl WorkflowRun {
             || attempt > 1 && pending_questions(&self.segment.shared, &path).is_some();
         let since = if self.executor.is_some() { self.segment.shared.log.position() } else { 0 };
         let tool = self.unrecorded_tool(node).map(|tool| Arc::clone(&tool.name));
-        self.record_at(unit, path.clone(), began, EventKind::NodeStarted { attempt, repeatable, tool });
+        self.record_at(
+            unit,
+            path.clone(),
+            began,
+            EventKind::NodeStarted { attempt, repeatable, tool },
+        );
         let node = self.machine.spec().node(unit.node);
         let cx = Context::new(Arc::clone(&self.segment.shared), path, self.resources.clone())
             .granted(&self.grants)
@@ -48,28 +53,35 @@ impl WorkflowRun {
         let order = self.turns.begin(unit, node);
         let turn = order.turn.clone();
         let asked = question_of_call(node, &self.segment.shared, cx.path(), &self.machine);
-        let (question, unasked) = asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
-        let place = CurrentStep::of_step(cx.clone(), node.callee, fresh, covered(node, question), order);
+        let (question, unasked) =
+            asked.map_or_else(|error| (None, Some(error)), |question| (question, None));
+        let place =
+            CurrentStep::of_step(cx.clone(), node.callee, fresh, covered(node, question), order);
         // Calls that an earlier attempt left in the middle must be decided on before the step runs
         // again.
         let may_have_stopped = || self.executor.is_some() || cx.run().may_have_stopped(cx.path());
         let undecided = match attempt > 1 && may_have_stopped() {
             false => None,
-            true => undecided_failure(&undecided_writes(cx.run(), cx.path(), node.called.is_some())),
+            true => {
+                undecided_failure(&undecided_writes(cx.run(), cx.path(), node.called.is_some()))
+            }
         };
         let unable = unasked.or_else(|| undecided.map(StepError::recorded));
         let step = match (unable, &self.executor) {
             (Some(error), _) => Step::new(place, || Err(error)),
-            (None, None) => {
-                Step::new(place, || body_of(node, unit, cx, self.machine.item(unit).as_ref(), &self.machine))
+            (None, None) => Step::new(place, || {
+                body_of(node, unit, cx, self.machine.item(unit).as_ref(), &self.machine)
+            }),
+            (None, Some(executor)) => {
+                Step::new(place, || Ok(self.hand_out(executor, unit, &cx, (since, turn))))
             }
-            (None, Some(executor)) => Step::new(place, || Ok(self.hand_out(executor, unit, &cx, (since, turn)))),
         };
         let step = step.with_limit(node.policy.timeout_duration(), node.called.as_ref());
         // For a step that is handed out, the executing process applies the tool's concurrency
         // limit.
         let step = if self.executor.is_none() { step.with_tool_limits(node) } else { step };
-        let durable = self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
+        let durable =
+            self.segment.shared.log.is_durable().then(|| Arc::clone(&self.segment.shared));
         self.tasks.push(Task::step(unit, began, step, durable));
     }
 
@@ -94,7 +106,9 @@ pub(super) fn question_of_call(
     path: &StepPath,
     outputs: &dyn Outputs,
 ) -> Result<Option<Arc<NodeQuestion>>, StepError> {
-    let (Some(question), Some(text)) = (&node.question, &node.question_text) else { return Ok(node.question.clone()) };
+    let (Some(question), Some(text)) = (&node.question, &node.question_text) else {
+        return Ok(node.question.clone());
+    };
     let state = shared.states().map(|states| states.seen_by(path)).unwrap_or_default();
     let text = text(&OutputsWithState { outputs, state })?;
     Ok(Some(Arc::new(NodeQuestion { text: Some(text.into()), ..NodeQuestion::clone(question) })))
@@ -120,7 +134,9 @@ pub(super) fn body_of(
     let outputs: &dyn Outputs = seen.as_ref().map_or(outputs, |seen| seen);
     match (&node.body, unit.child) {
         (Body::Step(step), None) => step(cx, outputs),
-        (Body::Race(branches) | Body::Fallback(branches), Some(child)) => (branches[child as usize].step)(cx, outputs),
+        (Body::Race(branches) | Body::Fallback(branches), Some(child)) => {
+            (branches[child as usize].step)(cx, outputs)
+        }
         (Body::Map { step, .. } | Body::Repeat { step, .. }, Some(_)) => match item {
             Some(item) => step(cx, item, outputs),
             None => Err(StepError::new(FailureKind::Value, "the list has no item of this number")),

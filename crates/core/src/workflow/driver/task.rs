@@ -85,7 +85,10 @@ impl Ended {
 
 impl Step {
     /// Creates a step. `make` runs inside the scope of the step.
-    pub(super) fn new(place: Arc<CurrentStep>, make: impl FnOnce() -> Result<StepFuture, StepError>) -> Self {
+    pub(super) fn new(
+        place: Arc<CurrentStep>,
+        make: impl FnOnce() -> Result<StepFuture, StepError>,
+    ) -> Self {
         let around = Around::at(Arc::clone(&place)).into_slot();
         // `make` only builds the future: no code of the step runs before the first poll.
         let made = caught(make);
@@ -93,10 +96,15 @@ impl Step {
         Self { future, place, around, called: None, span: Span::none() }
     }
 
-    pub(super) fn with_limit(mut self, limit: Option<Duration>, called: Option<&Arc<ToolDefinition>>) -> Self {
+    pub(super) fn with_limit(
+        mut self,
+        limit: Option<Duration>,
+        called: Option<&Arc<ToolDefinition>>,
+    ) -> Self {
         if let Some(limit) = limit {
             let called = called.map(Arc::clone);
-            self.future = Box::pin(TimeLimitedStep::new(limit, Arc::clone(&self.place), called, self.future));
+            self.future =
+                Box::pin(TimeLimitedStep::new(limit, Arc::clone(&self.place), called, self.future));
         }
         self
     }
@@ -119,7 +127,9 @@ impl Step {
             });
         }
         if node.callee.is_some() {
-            self.span = telemetry::tool_span_of_step(tool, self.place.cx.run(), || self.place.cx.call_key());
+            self.span = telemetry::tool_span_of_step(tool, self.place.cx.run(), || {
+                self.place.cx.call_key()
+            });
         }
         self.called = Some(Arc::clone(tool));
         self
@@ -135,10 +145,13 @@ impl Step {
             return Poll::Ready(Err(StepError::recorded(failure)));
         }
         if self.place.is_without_output() {
-            return Poll::Ready(Encoded::new("").map_err(|error| StepError::value("an output", &error)));
+            return Poll::Ready(
+                Encoded::new("").map_err(|error| StepError::value("an output", &error)),
+            );
         }
         let name = self.called.as_ref().map(|tool| &**tool.catalogue_name());
-        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked_in(name, &*panic))));
+        let polled =
+            polled.unwrap_or_else(|panic| Poll::Ready(Err(StepError::panicked_in(name, &*panic))));
         if let Poll::Ready(Ok(_)) = &polled
             && let Some(failure) = self.place.mismatch()
         {
@@ -150,7 +163,12 @@ impl Step {
 
 impl Task {
     /// Creates a step. In a run with a store, the step starts after its start is committed.
-    pub(super) fn step(unit: Unit, began: Timestamp, step: Step, durable: Option<Arc<RunShared>>) -> Self {
+    pub(super) fn step(
+        unit: Unit,
+        began: Timestamp,
+        step: Step,
+        durable: Option<Arc<RunShared>>,
+    ) -> Self {
         let work = match durable {
             None => Work::Step { began, step },
             Some(shared) => {
@@ -206,7 +224,9 @@ impl Future for Task {
                             telemetry::record_output_size(&step.span, bytes);
                         }
                         Ok(_) => {}
-                        Err(error) => telemetry::record_failed(&step.span, error.failure.kind.as_str()),
+                        Err(error) => {
+                            telemetry::record_failed(&step.span, error.failure.kind.as_str());
+                        }
                     }
                     let (path, began) = (step.place.cx.path().clone(), *began);
                     this.drop_work();
@@ -249,7 +269,12 @@ struct TimeLimitedStep {
 }
 
 impl TimeLimitedStep {
-    fn new(limit: Duration, place: Arc<CurrentStep>, called: Option<Arc<ToolDefinition>>, future: StepFuture) -> Self {
+    fn new(
+        limit: Duration,
+        place: Arc<CurrentStep>,
+        called: Option<Arc<ToolDefinition>>,
+        future: StepFuture,
+    ) -> Self {
         Self { limit, time: TimeLimit::new(limit), place, called, future }
     }
 }

@@ -22,7 +22,11 @@ pub(crate) struct CompensatingRun {
 
 impl CompensatingRun {
     /// Creates the run from its journal, and starts to take control requests.
-    pub(crate) fn new(started: &RunStarted, begun: StartedCompensation, shared: Arc<RunShared>) -> Self {
+    pub(crate) fn new(
+        started: &RunStarted,
+        begun: StartedCompensation,
+        shared: Arc<RunShared>,
+    ) -> Self {
         shared.undoes(begun.is_cancelled());
         Self {
             segment: Segment::new(shared),
@@ -37,7 +41,8 @@ impl CompensatingRun {
     pub(crate) async fn run_through(self) -> Result<Encoded> {
         let Self { segment, name, grants, begun } = self;
         let shared = Arc::clone(&segment.shared);
-        let cx = Context::new(Arc::clone(&shared), StepPath::root(), shared.resources()).granted(&grants);
+        let cx = Context::new(Arc::clone(&shared), StepPath::root(), shared.resources())
+            .granted(&grants);
         let mut left = Left { segment, name };
         let error = continue_compensating(&mut left, cx, begun).await?;
         left.segment.keep().await?;

@@ -18,9 +18,13 @@ const EVENT_ROOM: u64 = 4096;
 impl WorkflowRun {
     /// Computes a value. Records it if a later process or attempt could compute a different one.
     pub(super) fn value(&mut self, node: NodeIndex) {
-        match self.evaluate(node).and_then(|output| self.check_event_size(Unit::node(node), output)) {
+        match self.evaluate(node).and_then(|output| self.check_event_size(Unit::node(node), output))
+        {
             Ok(output) if self.is_recorded(node) => {
-                self.record(Unit::node(node), EventKind::NodeCompleted { output, duration_ms: 0, saved: None });
+                self.record(
+                    Unit::node(node),
+                    EventKind::NodeCompleted { output, duration_ms: 0, saved: None },
+                );
             }
             Ok(output) => {
                 self.unsee(node);
@@ -42,8 +46,10 @@ impl WorkflowRun {
                 .granted(&self.grants)
                 .of_value()
         };
-        let seen = (definition.sees_state || !definition.saves.is_empty()).then(|| self.outputs_with_state(node));
-        let outputs: &dyn Outputs = seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
+        let seen = (definition.sees_state || !definition.saves.is_empty())
+            .then(|| self.outputs_with_state(node));
+        let outputs: &dyn Outputs =
+            seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
         ValueScope::compute(Some(&self.segment.shared.host), || caught(|| pure(outputs, &cx)))
     }
 
@@ -59,22 +65,34 @@ impl WorkflowRun {
 
     /// Checks the output of a step against the limit of its tool and the limit for all steps.
     pub(super) fn within_limits(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
-        let of_tool = self.machine.spec().node(unit.node).called.as_ref().map(|tool| tool.policy.max_output);
+        let of_tool =
+            self.machine.spec().node(unit.node).called.as_ref().map(|tool| tool.policy.max_output);
         match of_tool.and_then(|limit| size_error(output.as_str(), limit)) {
-            Some(error) => Err(StepError::new(FailureKind::from(error.status().as_str()), error.message())),
+            Some(error) => {
+                Err(StepError::new(FailureKind::from(error.status().as_str()), error.message()))
+            }
             None => self.check_event_size(unit, output),
         }
     }
 
     /// Saves the declared state and checks the output against the limit for all steps. The event
     /// also contains the saved state.
-    pub(super) fn check_event_size(&self, unit: Unit, output: Encoded) -> Result<Encoded, StepError> {
+    pub(super) fn check_event_size(
+        &self,
+        unit: Unit,
+        output: Encoded,
+    ) -> Result<Encoded, StepError> {
         self.save_output(unit, &output)?;
         let saved = self.checked_saved_size(unit)?;
         let (size, mut limit) = (output.as_str().len(), self.segment.shared.host.max_output_bytes);
-        if let Some(most) = self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes()) {
+        if let Some(most) =
+            self.segment.shared.log.store().and_then(|(store, _)| store.max_event_bytes())
+        {
             // Besides the output, the event contains metadata and the saved state.
-            limit = limit.min(usize::try_from(most.saturating_sub(EVENT_ROOM + saved as u64)).unwrap_or(usize::MAX));
+            limit = limit.min(
+                usize::try_from(most.saturating_sub(EVENT_ROOM + saved as u64))
+                    .unwrap_or(usize::MAX),
+            );
         }
         if size <= limit {
             return Ok(output);

@@ -30,7 +30,9 @@ impl WorkflowRun {
             let workflow = format!("the workflow `{}`", spec.name);
             Some(Box::new(HeldBack::at(CurrentStep::current(), base, workflow, lived)))
         };
-        if let Some(EarlierWorkflow { base, recorded, failures, ended }) = continued(spec, &inputs, cx) {
+        if let Some(EarlierWorkflow { base, recorded, failures, ended }) =
+            continued(spec, &inputs, cx)
+        {
             let segment = Segment::within(Arc::clone(cx.run()), base, cx.path().clone());
             return Ok(match ended {
                 EarlierEnd::Stopped => Self::again(spec, inputs, segment, recorded, (failures, cx)),
@@ -46,9 +48,11 @@ impl WorkflowRun {
         let segment = Segment::within(Arc::clone(cx.run()), base, cx.path().clone());
         let recorded = segment.recorded();
         let is_end = |(_, path, kind): &(_, StepPath, EventKind)| {
-            *path == segment.base && matches!(kind, EventKind::WorkflowFailed { error } if was_dropped(error))
+            *path == segment.base
+                && matches!(kind, EventKind::WorkflowFailed { error } if was_dropped(error))
         };
-        let ended = recorded.iter().rposition(is_end).map(|at| lived(&recorded[..=at], &segment.base));
+        let ended =
+            recorded.iter().rposition(is_end).map(|at| lived(&recorded[..=at], &segment.base));
         let mut run = Self::as_step(spec, inputs, segment, recorded, cx);
         // The step dropped the workflow before the restart, so nodes that had not started must not
         // start now.
@@ -58,7 +62,9 @@ impl WorkflowRun {
         {
             run.held_back = held_back(&run.segment.base, lived);
         }
-        if run.refused.is_none() && matches!(&run.ended, Some(Err(failure)) if was_dropped_with_step(failure)) {
+        if run.refused.is_none()
+            && matches!(&run.ended, Some(Err(failure)) if was_dropped_with_step(failure))
+        {
             run.continue_failed(false);
         }
         Ok(run)
@@ -111,7 +117,8 @@ impl WorkflowRun {
         let changed = began && is_changed(spec, &segment.base, &recorded);
         let wrote = if changed { written(&recorded) } else { Vec::new() };
         let recorded = if changed { Vec::new() } else { recorded };
-        let mut run = Self::begin(spec, inputs, segment, RunTerms::default(), began.then_some(recorded));
+        let mut run =
+            Self::begin(spec, inputs, segment, RunTerms::default(), began.then_some(recorded));
         if changed {
             let (workflow, path) = (Arc::clone(&spec.name), run.segment.base.clone());
             let error = Error::NestedChanged { workflow, path, wrote };

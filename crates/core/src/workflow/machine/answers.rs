@@ -36,8 +36,14 @@ impl Machine {
     /// [`OnTimeout::Skip`] overrides the policy of the node with [`OnError::Skip`].
     pub(super) fn on_error(&mut self, node: NodeIndex, error: &Failure) -> OnError {
         let skips = |asked: &RecordedQuestion| asked.question.on_timeout == OnTimeout::Skip;
-        let by_call = self.spec.node(node).question.as_ref().is_some_and(|question| question.passes_over(error));
-        let passed_over = by_call || error.kind == FailureKind::Timeout && self.asked(node).is_some_and(skips);
+        let by_call = self
+            .spec
+            .node(node)
+            .question
+            .as_ref()
+            .is_some_and(|question| question.passes_over(error));
+        let passed_over =
+            by_call || error.kind == FailureKind::Timeout && self.asked(node).is_some_and(skips);
         self.nodes[node as usize].passed_over = passed_over;
         if passed_over { OnError::Skip } else { self.spec.node(node).policy.on_error }
     }

@@ -29,7 +29,9 @@ impl Machine {
             self.due.retain(|command| command.ends() != Some(unit));
         }
         match kind {
-            EventKind::NodeStarted { attempt, repeatable, .. } => self.started(unit, *attempt, *repeatable),
+            EventKind::NodeStarted { attempt, repeatable, .. } => {
+                self.started(unit, *attempt, *repeatable);
+            }
             // A call that waits for a person has stopped executing, so running the step again is
             // safe.
             EventKind::ToolWaiting(_) => self.set_repeatable(unit, true),
@@ -81,7 +83,9 @@ impl Machine {
                 self.announced = None;
             }
             // The changed definition may no longer contain the wait that was announced.
-            EventKind::RunResumed { redefined: Some(_), .. } if !self.paused => self.announced = None,
+            EventKind::RunResumed { redefined: Some(_), .. } if !self.paused => {
+                self.announced = None;
+            }
             _ => {}
         }
     }
@@ -140,7 +144,9 @@ impl Machine {
         match self.on_error(unit.node, error) {
             OnError::Skip => self.end(unit.node, Phase::Failed),
             // The effect of the step is unknown, so only an operator can decide if it runs again.
-            OnError::Fail if error.kind == FailureKind::Interrupted => self.set_phase(unit, Phase::Interrupted),
+            OnError::Fail if error.kind == FailureKind::Interrupted => {
+                self.set_phase(unit, Phase::Interrupted);
+            }
             OnError::Fail if self.spec.node(unit.node).has_rescue => {
                 self.nodes[unit.node as usize].failure = Some(Arc::clone(error));
                 self.end(unit.node, Phase::Failed);
@@ -171,7 +177,10 @@ impl Machine {
         for at in from as usize..self.nodes.len() {
             let node = index(at);
             self.cancel_children(node, reason);
-            let open = matches!(self.phase(Unit::node(node)), Phase::Running | Phase::Backoff { .. } | Phase::Asking);
+            let open = matches!(
+                self.phase(Unit::node(node)),
+                Phase::Running | Phase::Backoff { .. } | Phase::Asking
+            );
             let owed = self.phase(Unit::node(node)) == Phase::Interrupted
                 || self.is_started_by_earlier_process(Unit::node(node));
             if open || owed {

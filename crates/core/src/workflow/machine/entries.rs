@@ -32,9 +32,12 @@ impl Machine {
     /// Returns `true` if the router chose the arm.
     fn takes(&self, router: NodeIndex, arm: u32) -> bool {
         let Body::Router { arms, .. } = &self.spec.node(router).body else { return false };
-        let (Some(arm), Some(output)) = (arms.get(arm as usize), self.output(router)) else { return false };
+        let (Some(arm), Some(output)) = (arms.get(arm as usize), self.output(router)) else {
+            return false;
+        };
         serde_json::from_str::<Chosen<'_>>(output.as_str()).is_ok_and(|chosen| {
-            chosen.arm.is_some_and(|chosen| **arm == *chosen) || chosen.arms.iter().any(|chosen| **arm == **chosen)
+            chosen.arm.is_some_and(|chosen| **arm == *chosen)
+                || chosen.arms.iter().any(|chosen| **arm == **chosen)
         })
     }
 
@@ -49,19 +52,28 @@ impl Machine {
         let phase = self.phase(Unit::node(entry.from));
         let of = |taken| if taken { Edge::Taken } else { Edge::NotTaken };
         // Nodes after a step that a decider skipped continue as if it had succeeded.
-        let phase = if phase == Phase::Skipped && self.is_skipped_by_decider(entry.from) { Phase::Done } else { phase };
+        let phase = if phase == Phase::Skipped && self.is_skipped_by_decider(entry.from) {
+            Phase::Done
+        } else {
+            phase
+        };
         match (phase, &entry.when) {
             (Phase::Done, When::Done) => Edge::Taken,
             (Phase::Done, When::Arm(arm)) => of(self.takes(entry.from, *arm)),
             (Phase::Done, When::Failed) => Edge::NotTaken,
             (Phase::Done, When::Holds(condition)) => {
                 let holds = match condition.sees_state {
-                    true => condition.holds(&OutputsWithState { outputs: self, state: self.state_behind(entry.from) }),
+                    true => condition.holds(&OutputsWithState {
+                        outputs: self,
+                        state: self.state_behind(entry.from),
+                    }),
                     false => condition.holds(self),
                 };
                 holds.map_or_else(Edge::Broken, of)
             }
-            (Phase::Failed, When::Failed) if !self.nodes[entry.from as usize].cancelled => Edge::Taken,
+            (Phase::Failed, When::Failed) if !self.nodes[entry.from as usize].cancelled => {
+                Edge::Taken
+            }
             (Phase::Failed | Phase::Skipped, _) => Edge::Dead,
             _ => Edge::Open,
         }
@@ -87,7 +99,8 @@ impl Machine {
 
     /// Returns the message of the first condition that failed to evaluate.
     pub(super) fn broken(&self, definition: &PlanNode) -> Option<String> {
-        let conditional = definition.entries.iter().filter(|entry| matches!(entry.when, When::Holds(_)));
+        let conditional =
+            definition.entries.iter().filter(|entry| matches!(entry.when, When::Holds(_)));
         conditional.into_iter().find_map(|entry| match self.edge(entry) {
             Edge::Broken(problem) => {
                 let from = &self.spec.node(entry.from).path;
@@ -110,14 +123,19 @@ impl Machine {
             return None;
         }
         if definition.begins != Begins::All {
-            return Some(format!("{taken} of its {} edges are taken, and it needs {needed}", entries.len()).into());
+            return Some(
+                format!("{taken} of its {} edges are taken, and it needs {needed}", entries.len())
+                    .into(),
+            );
         }
         let (entry, edge) = entries.iter().zip(&edges).find(|(_, edge)| **edge != Edge::Taken)?;
         let from = &self.spec.node(entry.from).path;
         Some(match (&entry.when, edge) {
             (When::Arm(_), Edge::NotTaken) => "another arm was taken".into(),
             (When::Failed, Edge::NotTaken) => format!("`{from}` did not fail").into(),
-            (_, Edge::NotTaken) => format!("the condition of the edge from `{from}` does not hold").into(),
+            (_, Edge::NotTaken) => {
+                format!("the condition of the edge from `{from}` does not hold").into()
+            }
             _ => self.missing_output_reason(entry.from),
         })
     }

@@ -45,7 +45,8 @@ impl Group {
     /// fallback), a group that was stopped before all branches had failed continues with the branch
     /// that was running: earlier branches stay failed.
     pub(super) fn reset_failed_units(&mut self, in_turn: bool) {
-        let failed = self.causes.iter().take_while(|cause| cause.kind != FailureKind::Interrupted).count();
+        let failed =
+            self.causes.iter().take_while(|cause| cause.kind != FailureKind::Interrupted).count();
         let from = if in_turn && failed < self.units.len() { failed } else { 0 };
         self.causes.truncate(from);
         for unit in self.units.iter_mut().skip(from).filter(|unit| unit.phase != Phase::Done) {
@@ -59,7 +60,9 @@ const SHOWN: usize = 200;
 
 /// Parses the output of a node as a list of items.
 fn list_of_items(list: Option<&Encoded>, from: &str) -> Result<Vec<Encoded>, String> {
-    let Some(list) = list else { return Err(format!("there is no list of items: `{from}` gave nothing")) };
+    let Some(list) = list else {
+        return Err(format!("there is no list of items: `{from}` gave nothing"));
+    };
     list.items().map_err(|_| {
         let found = match list.as_str().trim_start().as_bytes().first() {
             Some(b'{') => "an object",
@@ -68,7 +71,10 @@ fn list_of_items(list: Option<&Encoded>, from: &str) -> Result<Vec<Encoded>, Str
             Some(b'n') => "`null`",
             _ => "a number",
         };
-        format!("a list of items is expected, and `{from}` is {found}: `{}`", head(list.as_str(), SHOWN))
+        format!(
+            "a list of items is expected, and `{from}` is {found}: `{}`",
+            head(list.as_str(), SHOWN)
+        )
     })
 }
 
@@ -89,21 +95,29 @@ impl Machine {
         let (items, count, begin) = match &definition.body {
             Body::Map { items, .. } => {
                 let seen = RevisedOutputs::by(definition.decided.as_ref(), self);
-                let items = match list_of_items(seen.output(*items), self.spec.node(*items).path.names()) {
-                    Ok(items) => items,
-                    Err(problem) => {
-                        // The failure below counts the unit as no longer running.
-                        self.set_phase(Unit::node(node), Phase::Running);
-                        let error = Arc::new(Failure::new(FailureKind::Value, problem));
-                        self.due.push_back(Command::Fail { unit: Unit::node(node), error });
-                        return true;
-                    }
-                };
+                let items =
+                    match list_of_items(seen.output(*items), self.spec.node(*items).path.names()) {
+                        Ok(items) => items,
+                        Err(problem) => {
+                            // The failure below counts the unit as no longer running.
+                            self.set_phase(Unit::node(node), Phase::Running);
+                            let error = Arc::new(Failure::new(FailureKind::Value, problem));
+                            self.due.push_back(Command::Fail { unit: Unit::node(node), error });
+                            return true;
+                        }
+                    };
                 let count = items.len();
-                (items, count, definition.policy.concurrency.map_or(count, |limit| limit.max(1) as usize))
+                (
+                    items,
+                    count,
+                    definition.policy.concurrency.map_or(count, |limit| limit.max(1) as usize),
+                )
             }
             Body::Race(branches) => {
-                let at_once = definition.policy.concurrency.map_or(branches.len(), |limit| limit.max(1) as usize);
+                let at_once = definition
+                    .policy
+                    .concurrency
+                    .map_or(branches.len(), |limit| limit.max(1) as usize);
                 (Vec::new(), branches.len(), at_once)
             }
             Body::Fallback(branches) => (Vec::new(), branches.len(), 1),
@@ -151,7 +165,8 @@ impl Machine {
         if !matches!(self.spec.node(node).body, Body::Repeat { .. }) {
             return;
         }
-        self.due.retain(|command| !matches!(command, Command::Close { node: of, .. } if *of == node));
+        self.due
+            .retain(|command| !matches!(command, Command::Close { node: of, .. } if *of == node));
         if let Some(group) = self.nodes[node as usize].group.as_mut()
             && child as usize == group.units.len()
         {
@@ -162,7 +177,13 @@ impl Machine {
 
     /// Applies the success of a unit. `exit` is the value of the request to end the repetition, if
     /// the round made one.
-    pub(super) fn child_completed(&mut self, node: NodeIndex, child: u32, output: Encoded, exit: Option<&Encoded>) {
+    pub(super) fn child_completed(
+        &mut self,
+        node: NodeIndex,
+        child: u32,
+        output: Encoded,
+        exit: Option<&Encoded>,
+    ) {
         self.set_phase(Unit::child(node, child), Phase::Done);
         let spec = Arc::clone(&self.spec);
         let Some(group) = self.nodes[node as usize].group.as_mut() else { return };
@@ -172,8 +193,11 @@ impl Machine {
         match &spec.node(node).body {
             Body::Map { collects, .. } => {
                 if all_done {
-                    let output =
-                        if *collects { Encoded::list(group.outputs.iter().flatten()) } else { Encoded::null() };
+                    let output = if *collects {
+                        Encoded::list(group.outputs.iter().flatten())
+                    } else {
+                        Encoded::null()
+                    };
                     self.due.push_back(Command::Close { node, output });
                 } else {
                     self.begin_next(node);
@@ -195,7 +219,10 @@ impl Machine {
                     }
                     Ok(_) => {}
                     Err(error) => {
-                        let message = format!("whether the repetition is over is not known: {}", error.failure.message);
+                        let message = format!(
+                            "whether the repetition is over is not known: {}",
+                            error.failure.message
+                        );
                         let error = Arc::new(Failure { message, ..error.failure });
                         self.due.push_back(Command::Fail { unit: Unit::node(node), error });
                     }
@@ -208,7 +235,8 @@ impl Machine {
     /// Returns the output of a repetition that ends with this round. If an agent ended the round
     /// without an answer, this is the input of the round.
     fn output_of_last(&self, round: Unit, output: Encoded, exit: Option<&Encoded>) -> Encoded {
-        let is_empty = output.as_str() == "\"\"" && exit.is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT);
+        let is_empty =
+            output.as_str() == "\"\"" && exit.is_some_and(|exit| exit.as_str() == WITHOUT_OUTPUT);
         let before = self.item(round).filter(|before| is_empty && before.as_str() != "null");
         before.unwrap_or(output)
     }
@@ -233,7 +261,8 @@ impl Machine {
             Body::Race(_) if self.begin_next(node) || open => {}
             // The effect of this branch is unknown, so no other branch may run instead of it.
             Body::Fallback(_) if error.kind == FailureKind::Interrupted => {
-                self.due.push_back(Command::Fail { unit: Unit::node(node), error: Arc::clone(error) });
+                self.due
+                    .push_back(Command::Fail { unit: Unit::node(node), error: Arc::clone(error) });
             }
             Body::Fallback(_) if self.begin_next(node) => {}
             Body::Race(_) | Body::Fallback(_) => {
@@ -242,7 +271,8 @@ impl Machine {
             }
             _ => {
                 self.cancel_children(node, "another item failed");
-                self.due.push_back(Command::Fail { unit: Unit::node(node), error: Arc::clone(error) });
+                self.due
+                    .push_back(Command::Fail { unit: Unit::node(node), error: Arc::clone(error) });
             }
         }
     }
@@ -250,7 +280,11 @@ impl Machine {
     /// Returns the failure of a node without a successful branch: the last failure, with the
     /// messages of all.
     fn all_failed(&self, node: NodeIndex) -> Arc<Failure> {
-        let causes = self.nodes[node as usize].group.as_ref().map(|group| &*group.causes).unwrap_or_default();
+        let causes = self.nodes[node as usize]
+            .group
+            .as_ref()
+            .map(|group| &*group.causes)
+            .unwrap_or_default();
         let Some(last) = causes.last() else {
             return Arc::new(Failure::new(FailureKind::Error, "no branch succeeded"));
         };
@@ -269,14 +303,18 @@ impl Machine {
             .units
             .iter()
             .enumerate()
-            .filter(|(_, unit)| matches!(unit.phase, Phase::Running | Phase::Backoff { .. } | Phase::Ready))
+            .filter(|(_, unit)| {
+                matches!(unit.phase, Phase::Running | Phase::Backoff { .. } | Phase::Ready)
+            })
             .map(|(child, _)| index(child))
             .collect();
         for child in open {
             let unit = Unit::child(node, child);
             match self.phase(unit) {
                 // It has not started in this process, so no end is due.
-                Phase::Ready if !self.is_started_by_earlier_process(unit) => self.set_phase(unit, Phase::Waiting),
+                Phase::Ready if !self.is_started_by_earlier_process(unit) => {
+                    self.set_phase(unit, Phase::Waiting);
+                }
                 _ => self.due.push_back(Command::Cancel { unit, reason }),
             }
         }

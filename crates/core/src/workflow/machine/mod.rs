@@ -242,7 +242,8 @@ impl Machine {
             let node = index(at);
             if matches!(machine.spec.node(node).body, Body::Input { .. }) {
                 machine.complete(node, inputs.next().unwrap_or_else(Encoded::null));
-            } else if machine.nodes[at].open == 0 && machine.nodes[at].unit.phase == Phase::Waiting {
+            } else if machine.nodes[at].open == 0 && machine.nodes[at].unit.phase == Phase::Waiting
+            {
                 machine.decide(node);
             }
         }
@@ -279,10 +280,13 @@ impl Machine {
             let node = index(at);
             match state.unit.phase {
                 Phase::Backoff { until, .. } => times.push((Unit::node(node), until)),
-                Phase::Asking => times.extend(state.asked.as_ref().map(|asked| (Unit::node(node), asked.since))),
+                Phase::Asking => {
+                    times.extend(state.asked.as_ref().map(|asked| (Unit::node(node), asked.since)));
+                }
                 _ => {}
             }
-            for (child, unit) in state.group.iter().flat_map(|group| group.units.iter().enumerate()) {
+            for (child, unit) in state.group.iter().flat_map(|group| group.units.iter().enumerate())
+            {
                 if let Phase::Backoff { until, .. } = unit.phase {
                     times.push((Unit::child(node, index(child)), until));
                 }
@@ -304,7 +308,10 @@ impl Machine {
     /// Returns the inputs of the workflow, in the order of its input nodes.
     pub(crate) fn inputs(&self) -> Vec<Encoded> {
         let is_input = |at: &usize| matches!(self.spec.nodes[*at].body, Body::Input { .. });
-        (0..self.nodes.len()).filter(is_input).filter_map(|at| self.nodes[at].output.clone()).collect()
+        (0..self.nodes.len())
+            .filter(is_input)
+            .filter_map(|at| self.nodes[at].output.clone())
+            .collect()
     }
 
     /// Returns the number of attempts that have started.
@@ -329,7 +336,11 @@ impl Machine {
             let node = index(at);
             let children = state.group.iter().flat_map(|group| group.units.iter().enumerate());
             let running = |unit: &InstanceState| unit.phase == Phase::Running || unit.left_open;
-            open.extend(children.filter(|(_, unit)| running(unit)).map(|(at, _)| Unit::child(node, index(at))));
+            open.extend(
+                children
+                    .filter(|(_, unit)| running(unit))
+                    .map(|(at, _)| Unit::child(node, index(at))),
+            );
             open.extend(running(&state.unit).then_some(Unit::node(node)));
         }
         open
@@ -337,8 +348,10 @@ impl Machine {
 
     /// Returns the node, followed by its items, branches or rounds.
     pub(crate) fn units(&self, node: NodeIndex) -> impl Iterator<Item = Unit> + use<> {
-        let children = self.nodes[node as usize].group.as_ref().map_or(0, |group| group.units.len());
-        std::iter::once(Unit::node(node)).chain((0..children).map(move |child| Unit::child(node, index(child))))
+        let children =
+            self.nodes[node as usize].group.as_ref().map_or(0, |group| group.units.len());
+        std::iter::once(Unit::node(node))
+            .chain((0..children).map(move |child| Unit::child(node, index(child))))
     }
 
     fn unit(&self, unit: Unit) -> Option<&InstanceState> {
@@ -419,7 +432,9 @@ impl Machine {
         let definition = self.spec.node(unit.node);
         let is_asked_first = definition.asks_first() && !self.nodes[unit.node as usize].approved;
         match (&definition.body, unit.child) {
-            (Body::Pure(_) | Body::Router { .. }, None) if !is_asked_first => self.instant.push(Reverse(unit.node)),
+            (Body::Pure(_) | Body::Router { .. }, None) if !is_asked_first => {
+                self.instant.push(Reverse(unit.node));
+            }
             (_, child) => self.ready.push(Reverse((unit.node, child.map_or(0, |child| child + 1)))),
         }
     }

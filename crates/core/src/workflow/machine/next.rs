@@ -55,7 +55,9 @@ impl Machine {
     pub(super) fn instant_command(&self, node: NodeIndex) -> Option<Command> {
         let state = &self.nodes[node as usize];
         match (state.unit.phase, &self.spec.node(node).body) {
-            (Phase::Waiting, _) if state.open == 0 => self.obstacle(node).map(|reason| Command::Skip { node, reason }),
+            (Phase::Waiting, _) if state.open == 0 => {
+                self.obstacle(node).map(|reason| Command::Skip { node, reason })
+            }
             (Phase::Ready, Body::Pure(_)) => Some(Command::Evaluate(node)),
             (Phase::Ready, Body::Router { .. }) => Some(Command::Route(node)),
             _ => None,
@@ -68,7 +70,9 @@ impl Machine {
         let state = &self.nodes[node as usize];
         if let Some(child) = child.checked_sub(1) {
             let unit = Unit::child(node, child);
-            let of = self.unit(unit).filter(|of| of.phase == Phase::Ready && state.unit.phase == Phase::Running)?;
+            let of = self
+                .unit(unit)
+                .filter(|of| of.phase == Phase::Ready && state.unit.phase == Phase::Running)?;
             return Some(start(unit, of));
         }
         if state.unit.phase != Phase::Ready {
@@ -87,7 +91,9 @@ impl Machine {
     fn still_holds(&self, command: &Command) -> bool {
         match command {
             Command::Cancel { unit, .. } => !self.phase(*unit).has_ended(),
-            Command::Fail { unit, .. } => !self.phase(*unit).has_ended() && self.phase(*unit) != Phase::Interrupted,
+            Command::Fail { unit, .. } => {
+                !self.phase(*unit).has_ended() && self.phase(*unit) != Phase::Interrupted
+            }
             Command::Close { node, .. } => !self.phase(Unit::node(*node)).has_ended(),
             _ => true,
         }
@@ -101,7 +107,8 @@ impl Machine {
         if self.asking > 0 || self.interrupted > 0 {
             // The journal must contain each pause once, also if the machine is polled again or
             // replayed.
-            let reason = if self.interrupted > 0 { PauseReason::Interrupted } else { PauseReason::Approval };
+            let reason =
+                if self.interrupted > 0 { PauseReason::Interrupted } else { PauseReason::Approval };
             return (self.announced != Some(reason)).then_some(Command::Pause(reason));
         }
         if self.running > 0 {
@@ -116,15 +123,22 @@ impl Machine {
             false => self.failures.first(),
         };
         if let Some((node, error)) = first {
-            return Some(Command::Finish(Outcome::Failed { node: *node, error: Arc::clone(error) }));
+            return Some(Command::Finish(Outcome::Failed {
+                node: *node,
+                error: Arc::clone(error),
+            }));
         }
         let node = self.spec.output;
         Some(Command::Finish(match self.output(node) {
             Some(output) => Outcome::Completed(output.clone()),
             None => {
-                let reason = self.obstacle(node).unwrap_or_else(|| self.missing_output_reason(node));
+                let reason =
+                    self.obstacle(node).unwrap_or_else(|| self.missing_output_reason(node));
                 let message = format!("there is no output: {reason}");
-                Outcome::Failed { node, error: Arc::new(Failure::new(FailureKind::NoOutput, message)) }
+                Outcome::Failed {
+                    node,
+                    error: Arc::new(Failure::new(FailureKind::NoOutput, message)),
+                }
             }
         }))
     }

@@ -33,7 +33,9 @@ impl Machine {
         for end in &self.spec.node(join).reads {
             let Some((router, arm)) = self.spec.node(*end).guard() else { continue };
             match self.chosen(router) {
-                Some(chosen) if chosen == arm => return Some("the workflow returned before".into()),
+                Some(chosen) if chosen == arm => {
+                    return Some("the workflow returned before".into());
+                }
                 Some(_) => {}
                 // The router was in an arm that was not taken, so it could not have returned.
                 None if self.is_in_untaken_arm(router) => {}
@@ -58,12 +60,14 @@ impl Machine {
     fn held_back(&self, definition: &PlanNode) -> Option<Arc<str>> {
         let holds = |node: NodeIndex| match self.nodes[node as usize].unit.phase {
             Phase::Failed => {
-                !self.nodes[node as usize].passed_over && self.spec.node(node).policy.on_error != OnError::Skip
+                !self.nodes[node as usize].passed_over
+                    && self.spec.node(node).policy.on_error != OnError::Skip
             }
             Phase::Skipped => !self.is_in_untaken_arm(node),
             _ => false,
         };
-        let after = definition.after.iter().filter(|after| after.why.holds_back()).map(|after| after.node);
+        let after =
+            definition.after.iter().filter(|after| after.why.holds_back()).map(|after| after.node);
         after.into_iter().find(|node| holds(*node)).map(|node| self.missing_output_reason(node))
     }
 

@@ -45,14 +45,18 @@ impl Machine {
             let state = &self.nodes[at];
             // The retried node itself was decided on by the operator. Any other one needs its own
             // decision.
-            let undecided =
-                state.cancelled && Some(index(at)) != node && state.unit.attempts > 0 && !state.unit.repeatable;
+            let undecided = state.cancelled
+                && Some(index(at)) != node
+                && state.unit.attempts > 0
+                && !state.unit.repeatable;
             self.set_phase(unit, if undecided { Phase::Running } else { Phase::Waiting });
             let state = &mut self.nodes[at];
-            (state.cancelled, state.output, state.failure, state.passed_over) = (false, None, None, false);
+            (state.cancelled, state.output, state.failure, state.passed_over) =
+                (false, None, None, false);
             state.saved = None;
             if undecided {
-                self.due.push_back(Command::Fail { unit, error: interrupted("the run was stopped") });
+                self.due
+                    .push_back(Command::Fail { unit, error: interrupted("the run was stopped") });
             } else if let Some(group) = &mut state.group {
                 group.reset_failed_units(matches!(spec.nodes[at].body, Body::Fallback(_)));
             }
@@ -87,7 +91,9 @@ impl Machine {
     /// Returns the nodes from which a failed workflow continues: the failed nodes, and the nodes
     /// that wait for an answer.
     pub(crate) fn nodes_to_reset(&self) -> Vec<NodeIndex> {
-        let asks = (0..self.nodes.len()).map(index).filter(|node| self.phase(Unit::node(*node)) == Phase::Asking);
+        let asks = (0..self.nodes.len())
+            .map(index)
+            .filter(|node| self.phase(Unit::node(*node)) == Phase::Asking);
         self.failures.iter().map(|(node, _)| *node).chain(asks).collect()
     }
 
@@ -113,7 +119,9 @@ impl Machine {
             let node = index(at);
             let children = self.nodes[at].group.as_ref().map_or(0, |group| group.units.len());
             let own = self.nodes[at].group.is_none().then_some(Unit::node(node));
-            for unit in own.into_iter().chain((0..children).map(|child| Unit::child(node, index(child)))) {
+            for unit in
+                own.into_iter().chain((0..children).map(|child| Unit::child(node, index(child))))
+            {
                 let Some(state) = self.unit_mut(unit) else { continue };
                 if state.phase != Phase::Running {
                     continue;
@@ -123,7 +131,10 @@ impl Machine {
                 if state.repeatable {
                     self.make_ready(unit);
                 } else {
-                    self.due.push_back(Command::Fail { unit, error: interrupted("the program stopped") });
+                    self.due.push_back(Command::Fail {
+                        unit,
+                        error: interrupted("the program stopped"),
+                    });
                 }
             }
         }

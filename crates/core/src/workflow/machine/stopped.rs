@@ -16,7 +16,8 @@ pub(crate) fn stopped(reason: &str, begun_once: bool) -> String {
     format!("{WAS_STOPPED}{reason}{}", if begun_once { BEGUN_ONCE } else { "" })
 }
 
-pub(super) const BEGUN_ONCE: &str = ", after something in this step began that may not simply be done again";
+pub(super) const BEGUN_ONCE: &str =
+    ", after something in this step began that may not simply be done again";
 
 /// Prefix that distinguishes a stopped step from a step that returned an error of the kind
 /// `cancelled`.

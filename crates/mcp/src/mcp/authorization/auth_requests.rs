@@ -48,7 +48,8 @@ impl Reply {
         let text = std::str::from_utf8(&self.body).map_err(|_| "it is not a text".to_owned())?;
         // Parsers disagree about repeated keys, so they are refused.
         strict::check(text).map_err(|_| "it is not JSON, or has a key twice".to_owned())?;
-        serde_json::from_str(text).map_err(|_| "it is not of the form that the standard says".to_owned())
+        serde_json::from_str(text)
+            .map_err(|_| "it is not of the form that the standard says".to_owned())
     }
 }
 
@@ -57,7 +58,9 @@ impl AuthRequests {
         let is_local = is_loopback(&server);
         let guard = match is_local {
             // A server on this machine may use an authorization server on this machine.
-            true => guard.allow(Ipv4Addr::LOCALHOST.into(), 8).allow(Ipv6Addr::LOCALHOST.into(), 128),
+            true => {
+                guard.allow(Ipv4Addr::LOCALHOST.into(), 8).allow(Ipv6Addr::LOCALHOST.into(), 128)
+            }
             false => guard,
         };
         Self { server, guard, is_local }
@@ -70,15 +73,22 @@ impl AuthRequests {
             return Err(format!("an address has over {LONGEST_ADDRESS} bytes"));
         }
         let shown = head(text, 200);
-        let url: Url = text.parse().map_err(|error| format!("`{shown}` is not an address: {error}"))?;
+        let url: Url =
+            text.parse().map_err(|error| format!("`{shown}` is not an address: {error}"))?;
         let is_of_server = url.origin() == self.server.origin();
         match url.scheme() {
             "https" => {}
             "http" if self.is_local && is_loopback(&url) => {}
             _ => return Err(format!("`{shown}` is not used: it must begin with `https://`")),
         }
-        if !url.username().is_empty() || url.password().is_some() || url.fragment().is_some() || !url.has_host() {
-            return Err(format!("`{shown}` is not used: an address has a host, and no user, password or fragment"));
+        if !url.username().is_empty()
+            || url.password().is_some()
+            || url.fragment().is_some()
+            || !url.has_host()
+        {
+            return Err(format!(
+                "`{shown}` is not used: an address has a host, and no user, password or fragment"
+            ));
         }
         // The guard checks host names at the time of the request. IP addresses are checked here as
         // well, because a person must not be sent to a forbidden address.
@@ -105,7 +115,8 @@ impl AuthRequests {
     ) -> Result<Reply, String> {
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
         if let Some(key) = key {
-            let mut value = HeaderValue::from_str(key.expose()).map_err(|_| "the client's secret cannot be sent")?;
+            let mut value = HeaderValue::from_str(key.expose())
+                .map_err(|_| "the client's secret cannot be sent")?;
             // A sensitive header is not shown in debug output.
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -125,9 +136,10 @@ impl AuthRequests {
             if url.origin() == self.server.origin() {
                 return self.of_server(method, url, headers, body).await;
             }
-            let (status, body) = guarded_request(&self.guard, method, url, headers, body, MOST_BYTES)
-                .await
-                .map_err(|error| error.to_string())?;
+            let (status, body) =
+                guarded_request(&self.guard, method, url, headers, body, MOST_BYTES)
+                    .await
+                    .map_err(|error| error.to_string())?;
             Ok(Reply { status, body })
         };
         let host = url.host_str().unwrap_or_default();
@@ -145,7 +157,8 @@ impl AuthRequests {
         body: Option<&str>,
     ) -> Result<Reply, String> {
         let host = url.host_str().unwrap_or_default();
-        let failed = |error: reqwest::Error| format!("`{host}` did not answer: {}", error.without_url());
+        let failed =
+            |error: reqwest::Error| format!("`{host}` did not answer: {}", error.without_url());
         let client = agentflow_http::client(url, LONGEST).map_err(|error| error.to_string())?;
         let request = client.request(method.clone(), url.clone()).headers(headers);
         let request = body.iter().fold(request, |request, body| request.body((*body).to_owned()));
@@ -179,7 +192,10 @@ pub(super) fn is_loopback(url: &Url) -> bool {
 /// does not show credentials of the address.
 pub fn check_login_address(server: &Url) -> Result<(), String> {
     if !server.username().is_empty() || server.password().is_some() {
-        return Err("its address has a user or a password, and it has an `authorization`; give one of them".to_owned());
+        return Err(
+            "its address has a user or a password, and it has an `authorization`; give one of them"
+                .to_owned(),
+        );
     }
     if server.scheme() != "https" && !is_loopback(server) {
         let host = server.host_str().unwrap_or_default();
@@ -198,7 +214,8 @@ mod tests {
 
     #[test]
     fn addresses_are_those_with_tls_and_those_of_this_machine() {
-        let requests = |server: &str| AuthRequests::new(server.parse().unwrap(), AddressGuard::default());
+        let requests =
+            |server: &str| AuthRequests::new(server.parse().unwrap(), AddressGuard::default());
         for (server, address, is_used) in [
             ("https://h.example/mcp", "https://login.example/token", true),
             ("https://h.example/mcp", "http://login.example/token", false),

@@ -193,7 +193,8 @@ impl Authorizer {
     pub(in crate::mcp) fn hidden(&self, others: &SecretMasker) -> SecretMasker {
         let state = self.shared.state();
         let logins = state.login.iter().chain(&state.earlier);
-        let tokens = logins.flat_map(|login| [Some(&login.access_token), login.refresh_token.as_ref()]);
+        let tokens =
+            logins.flat_map(|login| [Some(&login.access_token), login.refresh_token.as_ref()]);
         others.with(tokens.flatten().cloned())
     }
 
@@ -209,7 +210,8 @@ impl Authorizer {
             let state = self.shared.state();
             // While a person is being asked, the lock is held. A token that is still valid is then
             // used without renewal.
-            let may = state.not_before.is_none_or(|not_before| not_before <= Instant::now()) && !self.is_asking();
+            let may = state.not_before.is_none_or(|not_before| not_before <= Instant::now())
+                && !self.is_asking();
             (state.login.clone().filter(|login| may && self.shared.ends_soon(login)), state.version)
         };
         if login.is_some() {
@@ -232,12 +234,18 @@ impl Authorizer {
     ///
     /// # Errors
     /// [`McpError::Unauthorized`] with instructions, if no other token can be obtained.
-    pub(in crate::mcp) async fn answer(&self, refused: &Refused, tries: &mut LoginTries) -> Result<(), McpError> {
+    pub(in crate::mcp) async fn answer(
+        &self,
+        refused: &Refused,
+        tries: &mut LoginTries,
+    ) -> Result<(), McpError> {
         let (status, challenge) = (refused.status, Challenge::read(&refused.challenge));
         // A server that refuses each new token must not start an endless series of logins.
         if tries.logins == MOST_LOGINS {
             self.shared.state().wanted = Some(challenge);
-            return Err(self.shared.error(format!("it has refused {MOST_LOGINS} logins, one after the other")));
+            return Err(self
+                .shared
+                .error(format!("it has refused {MOST_LOGINS} logins, one after the other")));
         }
         let LoginTries { first, seen, .. } = *tries;
         tries.logins += 1;
@@ -285,13 +293,16 @@ impl Authorizer {
                 if seen.is_some_and(|seen| seen != state.version) {
                     return Ok(());
                 }
-                if let Some(failure) = state.failure.as_ref().filter(|_| seen.is_some() && state.failures != failures) {
+                if let Some(failure) =
+                    state.failure.as_ref().filter(|_| seen.is_some() && state.failures != failures)
+                {
                     return Err(failure.clone());
                 }
             }
             work(Arc::clone(&shared)).await
         });
-        task.await.unwrap_or_else(|_| Err(self.shared.error("the login was interrupted".to_owned())))
+        task.await
+            .unwrap_or_else(|_| Err(self.shared.error("the login was interrupted".to_owned())))
     }
 }
 
@@ -310,7 +321,8 @@ impl Shared {
 
     fn ends_soon(&self, login: &StoredLogin) -> bool {
         // A token that cannot be renewed is used until the server refuses it.
-        let can_renew = login.refresh_token.is_some() || matches!(self.says.how, How::ClientCredentials);
+        let can_renew =
+            login.refresh_token.is_some() || matches!(self.says.how, How::ClientCredentials);
         can_renew && login.renew_at.is_some_and(|at| at <= SystemClock.now().as_millis())
     }
 
@@ -330,14 +342,17 @@ impl Shared {
         // A refused refresh token must not be used again, even if the store still contains it.
         if let Some(login) = &mut kept {
             let spent = &self.state().spent;
-            login.refresh_token = login.refresh_token.take().filter(|token| spent.as_ref() != Some(token));
+            login.refresh_token =
+                login.refresh_token.take().filter(|token| spent.as_ref() != Some(token));
         }
         Ok(kept)
     }
 
     async fn load_any(&self) -> Result<Option<StoredLogin>, McpError> {
         let kept = self.says.logins.load(self.url.as_str()).await;
-        let kept = kept.map_err(|error| self.error(format!("its login cannot be read where it is kept: {error}")))?;
+        let kept = kept.map_err(|error| {
+            self.error(format!("its login cannot be read where it is kept: {error}"))
+        })?;
         Ok(kept.and_then(|text| StoredLogin::read(self.url.as_str(), &text)))
     }
 
@@ -350,7 +365,9 @@ impl Shared {
             How::Loopback(_) | How::Browser { .. } => !login.is_of_client,
         };
         let is_of_given = self.says.client.as_ref().is_none_or(|given| {
-            login.client.origin == ClientOrigin::Given && login.client.id == given.id && login.issuer == given.issuer
+            login.client.origin == ClientOrigin::Given
+                && login.client.id == given.id
+                && login.issuer == given.issuer
         });
         let is_of_document = login.client.origin != ClientOrigin::Document
             || self.says.document.as_ref().is_none_or(|document| *document == login.client.id);
@@ -386,7 +403,8 @@ impl Shared {
         // server's request for more scopes still applies.
         state.wanted = wants.filter(|wants| {
             let scopes = kept.as_ref().map(|login| &login.scopes);
-            wants.wants_scopes() && scopes.is_some_and(|has| wants.scopes.iter().any(|scope| !has.contains(scope)))
+            wants.wants_scopes()
+                && scopes.is_some_and(|has| wants.scopes.iter().any(|scope| !has.contains(scope)))
         });
         state.put_aside();
         state.login = kept.map(Arc::new);
@@ -401,7 +419,8 @@ impl Shared {
             let state = self.state();
             (state.login.clone(), state.wanted.clone())
         };
-        let has_all = login.is_some_and(|login| self.says.scopes.iter().all(|scope| login.scopes.contains(scope)));
+        let has_all = login
+            .is_some_and(|login| self.says.scopes.iter().all(|scope| login.scopes.contains(scope)));
         match wanted {
             None if has_all => Ok(()),
             wanted => self.made(&wanted.unwrap_or_default()).await,
@@ -423,12 +442,19 @@ impl Shared {
         // A login that cannot be stored is still used.
         match self.says.logins.save(self.url.as_str(), Some(&text)).await {
             Ok(()) => self.state().is_saved = true,
-            Err(error) => tracing::warn!(server = %self.server, %error, "the login of an MCP server cannot be kept"),
+            Err(error) => {
+                tracing::warn!(server = %self.server, %error, "the login of an MCP server cannot be kept");
+            }
         }
         version
     }
 
-    async fn answered(&self, status: u16, challenge: &Challenge, first: u64) -> Result<(), McpError> {
+    async fn answered(
+        &self,
+        status: u16,
+        challenge: &Challenge,
+        first: u64,
+    ) -> Result<(), McpError> {
         // Another process may have logged in or renewed the login.
         if self.reload().await? == Kept::Another {
             return Ok(());
@@ -440,7 +466,9 @@ impl Shared {
         };
         // A new token would be refused with 403 again.
         if status == 403 && !challenge.wants_scopes() {
-            return Err(self.error("it answered 403, and does not say which scopes it wants".to_owned()));
+            return Err(
+                self.error("it answered 403, and does not say which scopes it wants".to_owned())
+            );
         }
         let lacks = match (status, &login) {
             (403, Some(login)) => {
@@ -474,9 +502,11 @@ impl Shared {
             // This login was made after the request was first sent. Another one would not help.
             if logged_in > first {
                 let issuer = login.as_ref().map_or("", |login| head(&login.issuer, 200)).to_owned();
-                return Err(self.error(format!("it refuses the token that `{issuer}` has just given for it")));
+                return Err(self
+                    .error(format!("it refuses the token that `{issuer}` has just given for it")));
             }
-            if renewed <= first && login.as_ref().is_some_and(|login| login.refresh_token.is_some()) {
+            if renewed <= first && login.as_ref().is_some_and(|login| login.refresh_token.is_some())
+            {
                 // The lock and the second `reload` prevent two processes from using one refresh
                 // token.
                 let _locked = self.locked().await;
@@ -489,7 +519,10 @@ impl Shared {
                         Ok(()) => return Ok(()),
                         Err(failed) if failed.is_final() => {}
                         Err(failed) => {
-                            return Err(self.error(format!("its login cannot be renewed: {}", failed.problem)));
+                            return Err(self.error(format!(
+                                "its login cannot be renewed: {}",
+                                failed.problem
+                            )));
                         }
                     }
                 }
@@ -497,11 +530,15 @@ impl Shared {
         }
         // A renewal is impossible, so only a new login can help.
         let is_allowed = self.says.when_needed || self.allowed.load(Ordering::SeqCst) > 0;
-        if matches!(self.says.how, How::ClientCredentials) || (is_allowed && self.says.can_ask_person()) {
+        if matches!(self.says.how, How::ClientCredentials)
+            || (is_allowed && self.says.can_ask_person())
+        {
             return self.made(challenge).await;
         }
         let why = match (&lacks, &login) {
-            (Some(lacks), _) => format!("it asks for the scopes `{}`, which its login lacks", head(lacks, 200)),
+            (Some(lacks), _) => {
+                format!("it asks for the scopes `{}`, which its login lacks", head(lacks, 200))
+            }
             (None, Some(_)) => "its login is over".to_owned(),
             (None, None) => "the program has no login".to_owned(),
         };
@@ -528,13 +565,18 @@ impl Shared {
             return self.of_client(&Challenge::default()).await.map_err(failed);
         };
         let (url, _) = self.endpoints(login).await.map_err(failed)?;
-        let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh), ("resource", &login.resource)];
+        let fields = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh),
+            ("resource", &login.resource),
+        ];
         let secret = self.secret_of(&login.client, &login.issuer);
         match tokens(&self.requests, &url, &login.client, secret.as_deref(), &fields).await {
             Ok(given) => {
                 // The authorization server may keep the refresh token instead of issuing a new one
                 // (RFC 6749, section 6).
-                let refresh_token = given.refresh_token.clone().or_else(|| login.refresh_token.clone());
+                let refresh_token =
+                    given.refresh_token.clone().or_else(|| login.refresh_token.clone());
                 let renewed = StoredLogin { refresh_token, ..with(login.clone(), given) };
                 let version = self.keep(renewed).await;
                 self.state().renewed = version;
@@ -549,7 +591,8 @@ impl Shared {
                     let mut state = self.state();
                     state.version += 1;
                     state.spent.clone_from(&login.refresh_token);
-                    state.login = Some(Arc::new(StoredLogin { refresh_token: None, ..login.clone() }));
+                    state.login =
+                        Some(Arc::new(StoredLogin { refresh_token: None, ..login.clone() }));
                 }
                 // A refusal is expected if another process has used the refresh token in the
                 // meantime.
@@ -564,7 +607,9 @@ impl Shared {
 
     /// Records that the authorization server no longer knows a registered client.
     pub(super) fn note_forgotten(&self, client: &ClientIdentity, refused: &TokenFailure) {
-        if client.origin == ClientOrigin::Registered && refused.error.as_deref() == Some("invalid_client") {
+        if client.origin == ClientOrigin::Registered
+            && refused.error.as_deref() == Some("invalid_client")
+        {
             self.state().forgotten = Some(client.id.clone());
         }
     }
@@ -577,12 +622,14 @@ impl Shared {
             let server = authorization_server(&self.requests, &login.issuer).await?;
             return Ok((server.token, server.revocation));
         }
-        let revocation = login.revocation_endpoint.as_ref().map(|url| self.requests.address(url)).transpose()?;
+        let revocation =
+            login.revocation_endpoint.as_ref().map(|url| self.requests.address(url)).transpose()?;
         Ok((self.requests.address(&login.token_endpoint)?, revocation))
     }
 
     fn is_with_given_secret(&self, login: &StoredLogin) -> bool {
-        login.client.origin == ClientOrigin::Given && self.secret_of(&login.client, &login.issuer).is_some()
+        login.client.origin == ClientOrigin::Given
+            && self.secret_of(&login.client, &login.issuer).is_some()
     }
 
     /// Returns the secret of a client. For a configured client, this is the program's secret, and
@@ -590,8 +637,14 @@ impl Shared {
     pub(super) fn secret_of(&self, client: &ClientIdentity, issuer: &str) -> Option<String> {
         match client.origin {
             ClientOrigin::Given => {
-                let given = self.says.client.as_ref().filter(|given| given.issuer == issuer && given.id == client.id);
-                given.and_then(|given| given.secret.as_ref()).map(|secret| secret.expose().to_owned())
+                let given = self
+                    .says
+                    .client
+                    .as_ref()
+                    .filter(|given| given.issuer == issuer && given.id == client.id);
+                given
+                    .and_then(|given| given.secret.as_ref())
+                    .map(|secret| secret.expose().to_owned())
             }
             ClientOrigin::Document | ClientOrigin::Registered => client.secret.clone(),
         }
@@ -615,8 +668,9 @@ impl Shared {
             true => Ok(()),
             false => self.says.logins.save(self.url.as_str(), None).await,
         };
-        let removed =
-            removed.map_err(|error| self.error(format!("its login cannot be removed where it is kept: {error}")));
+        let removed = removed.map_err(|error| {
+            self.error(format!("its login cannot be removed where it is kept: {error}"))
+        });
         if let Some(login) = login
             && (login.revocation_endpoint.is_some() || self.is_with_given_secret(&login))
             && let Ok((_, Some(url))) = self.endpoints(&login).await
@@ -635,7 +689,10 @@ impl Shared {
 pub(super) fn with(login: StoredLogin, given: Tokens) -> StoredLogin {
     let renew_at = given.lasts.map(|lasts| {
         let until = lasts.saturating_sub(EARLY.min(lasts / 4));
-        SystemClock.now().as_millis().saturating_add(u64::try_from(until.as_millis()).unwrap_or(u64::MAX))
+        SystemClock
+            .now()
+            .as_millis()
+            .saturating_add(u64::try_from(until.as_millis()).unwrap_or(u64::MAX))
     });
     StoredLogin { access_token: given.access_token, renew_at, ..login }
 }

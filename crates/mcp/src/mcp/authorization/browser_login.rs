@@ -48,7 +48,13 @@ impl BrowserLogin {
                 query.append_pair("scope", &scopes.join(" "));
             }
         }
-        Ok(Self { url, state, verifier, issuer: server.issuer.clone(), names_itself: server.names_itself })
+        Ok(Self {
+            url,
+            state,
+            verifier,
+            issuer: server.issuer.clone(),
+            names_itself: server.names_itself,
+        })
     }
 
     /// Returns the authorization code from the address that the browser was sent back to.
@@ -82,7 +88,10 @@ impl BrowserLogin {
         // The check of `state` prevents another site from injecting its own code (RFC 6749, section
         // 10.12).
         if !state.is_some_and(|state| is_same(&state, &self.state)) {
-            return Err("the browser was sent back for another login: its `state` is not the one of this".to_owned());
+            return Err(
+                "the browser was sent back for another login: its `state` is not the one of this"
+                    .to_owned(),
+            );
         }
         let expected = head(&self.issuer, 200);
         match issuer {
@@ -93,30 +102,36 @@ impl BrowserLogin {
                 return Err(format!("`{issuer}` answered the login at `{expected}`"));
             }
             None if self.names_itself => {
-                return Err(format!("the answer to the login does not say that it is of `{expected}`, as it must"));
+                return Err(format!(
+                    "the answer to the login does not say that it is of `{expected}`, as it must"
+                ));
             }
             _ => {}
         }
         if let Some(error) = error {
             // Only error codes are shown. Free text could contain secrets.
-            let is_code = error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+            let is_code = error.len() <= 64
+                && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
             let error = if is_code { &error } else { "an error" };
             return Err(format!("`{expected}` answered the login with `{error}`"));
         }
-        code.filter(|code| !code.is_empty()).ok_or_else(|| format!("`{expected}` answered the login without a code"))
+        code.filter(|code| !code.is_empty())
+            .ok_or_else(|| format!("`{expected}` answered the login without a code"))
     }
 }
 
 /// Returns an unguessable text of 256 random bits.
 fn random() -> Result<String, String> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| format!("the system gives no random numbers: {error}"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| format!("the system gives no random numbers: {error}"))?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
 /// Compares two strings. The time does not depend on the position of the first difference.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
-    let differ = one.bytes().zip(other.bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
+    let differ =
+        one.bytes().zip(other.bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
     one.len() == other.len() && differ == 0
 }
 
@@ -140,7 +155,8 @@ mod tests {
     /// Test vector of RFC 7636, appendix B.
     #[test]
     fn the_challenge_is_that_of_the_standard() {
-        let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, b"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"));
+        let challenge =
+            URL_SAFE_NO_PAD.encode(digest(&SHA256, b"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"));
         assert_eq!(challenge, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     }
 
@@ -155,10 +171,18 @@ mod tests {
             (false, "?code=c&state=S".to_owned(), Err("another login")),
             (false, "?code=c".to_owned(), Err("another login")),
             (false, "?code=c&state=s&state=s".to_owned(), Err("two values of `state`")),
-            (false, "?code=c&state=s&iss=https://login.example/".to_owned(), Err("`https://login.example/` answered")),
+            (
+                false,
+                "?code=c&state=s&iss=https://login.example/".to_owned(),
+                Err("`https://login.example/` answered"),
+            ),
             (false, "?error=access_denied&state=s".to_owned(), Err("`access_denied`")),
             (false, "?error=Secret%20words&state=s".to_owned(), Err("`an error`")),
-            (true, "?error=access_denied&state=s&iss=https://evil.example".to_owned(), Err("evil.example")),
+            (
+                true,
+                "?error=access_denied&state=s&iss=https://evil.example".to_owned(),
+                Err("evil.example"),
+            ),
             (false, "?code=&state=s".to_owned(), Err("without a code")),
             (false, String::new(), Err("another login")),
             (false, "x".repeat(20_000), Err("over")),

@@ -55,7 +55,10 @@ impl Challenge {
 /// Returns the scopes of a string in their order, without duplicates.
 pub(super) fn parse_scopes(text: &str) -> Vec<String> {
     let mut scopes: Vec<String> = Vec::new();
-    for scope in text.split_ascii_whitespace().filter(|scope| scope.len() <= MOST_SCOPES.1 && is_scope(scope)) {
+    for scope in text
+        .split_ascii_whitespace()
+        .filter(|scope| scope.len() <= MOST_SCOPES.1 && is_scope(scope))
+    {
         if scopes.len() < MOST_SCOPES.0 && !scopes.iter().any(|of| of == scope) {
             scopes.push(scope.to_owned());
         }
@@ -65,7 +68,8 @@ pub(super) fn parse_scopes(text: &str) -> Vec<String> {
 
 /// Returns `true` if the text is a valid scope (RFC 6749).
 pub(super) fn is_scope(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }
 
 /// Splits a header at the commas outside of quotes.
@@ -121,12 +125,20 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_ignored() {
-        for header in
-            ["", "Bearer", "Bearer scope=\"", "=", ",,=,\"", "Bearer =x", "Bearer scope=\"\\", "Bearer scope=\"é\""]
-        {
+        for header in [
+            "",
+            "Bearer",
+            "Bearer scope=\"",
+            "=",
+            ",,=,\"",
+            "Bearer =x",
+            "Bearer scope=\"\\",
+            "Bearer scope=\"é\"",
+        ] {
             assert_eq!(Challenge::read(header), Challenge::default(), "{header}");
         }
-        let many = format!("Bearer scope=\"{}\"", (0..500).map(|n| format!("s{n} ")).collect::<String>());
+        let many =
+            format!("Bearer scope=\"{}\"", (0..500).map(|n| format!("s{n} ")).collect::<String>());
         assert_eq!(Challenge::read(&many).scopes.len(), 64);
     }
 }

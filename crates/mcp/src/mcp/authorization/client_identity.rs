@@ -41,8 +41,12 @@ impl ClientAuth {
     /// Returns the first of these methods that the server supports. A server without a list
     /// supports basic authentication (RFC 8414), and usually also clients without a secret.
     fn select(server: &AuthorizationServer, wanted: &[Self]) -> Option<Self> {
-        let is_there =
-            |auth: &&Self| server.client_auth.as_ref().is_none_or(|names| names.iter().any(|name| name == auth.name()));
+        let is_there = |auth: &&Self| {
+            server
+                .client_auth
+                .as_ref()
+                .is_none_or(|names| names.iter().any(|name| name == auth.name()))
+        };
         wanted.iter().find(is_there).copied()
     }
 }
@@ -107,7 +111,9 @@ impl ClientIdentity {
         }
         // All users of the document are the same client. To prevent mix-up attacks, the server must
         // name itself when it returns a code.
-        if let Some(document) = says.document.as_ref().filter(|_| server.takes_documents && server.names_itself) {
+        if let Some(document) =
+            says.document.as_ref().filter(|_| server.takes_documents && server.names_itself)
+        {
             let (id, origin, auth) = (document.clone(), ClientOrigin::Document, ClientAuth::None);
             return Ok(Self { id, secret: None, auth, origin, redirect_uri, secret_ends: 0 });
         }
@@ -126,12 +132,19 @@ impl ClientIdentity {
 
     /// Returns `true` if the client's secret has expired.
     fn has_ended(&self) -> bool {
-        self.secret_ends != 0 && self.secret_ends.saturating_mul(1000) <= SystemClock.now().as_millis()
+        self.secret_ends != 0
+            && self.secret_ends.saturating_mul(1000) <= SystemClock.now().as_millis()
     }
 
     /// Returns the client that the program has configured for this authorization server.
-    pub(super) fn given(says: &McpAuthorization, server: &AuthorizationServer) -> Result<Option<Self>, String> {
-        let Some(given) = says.client.as_ref().filter(|client| client.issuer == server.issuer) else { return Ok(None) };
+    pub(super) fn given(
+        says: &McpAuthorization,
+        server: &AuthorizationServer,
+    ) -> Result<Option<Self>, String> {
+        let Some(given) = says.client.as_ref().filter(|client| client.issuer == server.issuer)
+        else {
+            return Ok(None);
+        };
         let wanted: &[ClientAuth] = match &given.secret {
             Some(_) => &[ClientAuth::ClientSecretBasic, ClientAuth::ClientSecretPost],
             None => &[ClientAuth::None],
@@ -144,7 +157,14 @@ impl ClientIdentity {
             }
         })?;
         let (origin, redirect_uri) = (ClientOrigin::Given, String::new());
-        Ok(Some(Self { id: given.id.clone(), secret: None, auth, origin, redirect_uri, secret_ends: 0 }))
+        Ok(Some(Self {
+            id: given.id.clone(),
+            secret: None,
+            auth,
+            origin,
+            redirect_uri,
+            secret_ends: 0,
+        }))
     }
 
     async fn registered(
@@ -160,13 +180,17 @@ impl ClientIdentity {
                  with `McpAuthorization::client`"
             ));
         };
-        let wanted = [ClientAuth::None, ClientAuth::ClientSecretBasic, ClientAuth::ClientSecretPost];
+        let wanted =
+            [ClientAuth::None, ClientAuth::ClientSecretBasic, ClientAuth::ClientSecretPost];
         let Some(auth) = ClientAuth::select(server, &wanted) else {
-            return Err(format!("the authorization server `{issuer}` takes clients in no way that this program knows"));
+            return Err(format!(
+                "the authorization server `{issuer}` takes clients in no way that this program knows"
+            ));
         };
         // Authorization servers may accept loopback addresses and own schemes only from native
         // clients (OpenID Connect Dynamic Client Registration).
-        let is_native = redirect_uri.parse().is_ok_and(|url| is_loopback(&url)) || !redirect_uri.starts_with("http");
+        let is_native = redirect_uri.parse().is_ok_and(|url| is_loopback(&url))
+            || !redirect_uri.starts_with("http");
         let body = json!({
             "client_name": says.client_name,
             "redirect_uris": [redirect_uri],
@@ -177,22 +201,26 @@ impl ClientIdentity {
         });
         let reply = requests.post(url, "application/json", None, body.to_string()).await?;
         if !reply.is_success() {
-            return Err(format!("the authorization server `{issuer}` did not register this program: {}", reply.status));
+            return Err(format!(
+                "the authorization server `{issuer}` did not register this program: {}",
+                reply.status
+            ));
         }
-        let unusable = |why: String| format!("the registration at `{issuer}` cannot be used: {why}");
+        let unusable =
+            |why: String| format!("the registration at `{issuer}` cannot be used: {why}");
         let registration: ClientRegistration = reply.json().map_err(unusable)?;
         let secret = registration.client_secret.filter(|secret| !secret.is_empty());
         // The server may assign another method than the requested one (RFC 7591, section 3.2.1).
         let auth = match registration.token_endpoint_auth_method.as_deref() {
-            Some(name) => {
-                ClientAuth::named(name).ok_or_else(|| unusable("it asks for another way to be sent".into()))?
-            }
+            Some(name) => ClientAuth::named(name)
+                .ok_or_else(|| unusable("it asks for another way to be sent".into()))?,
             None => auth,
         };
         if registration.client_id.is_empty() || (auth != ClientAuth::None && secret.is_none()) {
             return Err(unusable("it has no name, or no secret where one is needed".to_owned()));
         }
-        let secret_ends = registration.client_secret_expires_at.and_then(|at| at.as_u64()).unwrap_or(0);
+        let secret_ends =
+            registration.client_secret_expires_at.and_then(|at| at.as_u64()).unwrap_or(0);
         let (id, origin) = (registration.client_id, ClientOrigin::Registered);
         Ok(Self { id, secret, auth, origin, redirect_uri, secret_ends })
     }

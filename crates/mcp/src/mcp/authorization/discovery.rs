@@ -82,7 +82,10 @@ pub(super) async fn discovered(
     match fetch_resource_metadata(requests, server, challenge).await? {
         Some(Resource { resource, authorization_servers, scopes_supported }) => {
             let Some(first) = authorization_servers.first() else {
-                return Err(format!("the metadata of `{}` names no authorization server", head(&resource, 200)));
+                return Err(format!(
+                    "the metadata of `{}` names no authorization server",
+                    head(&resource, 200)
+                ));
             };
             // Without a configured client, the first issuer is used.
             let issuer = match only {
@@ -133,7 +136,9 @@ async fn fetch_resource_metadata(
 ) -> Result<Option<Resource>, String> {
     let said = match &challenge.metadata {
         Some(text) => {
-            let url = server.join(text).map_err(|_| "the server says where its metadata is by no address")?;
+            let url = server
+                .join(text)
+                .map_err(|_| "the server says where its metadata is by no address")?;
             Some(requests.address(url.as_str())?)
         }
         None => None,
@@ -150,8 +155,9 @@ async fn fetch_resource_metadata(
         let reply = requests.get(&url).await?;
         if reply.is_success() {
             let shown = head(url.as_str(), 200);
-            let resource: Resource =
-                reply.json().map_err(|why| format!("the metadata at `{shown}` cannot be used: {why}"))?;
+            let resource: Resource = reply
+                .json()
+                .map_err(|why| format!("the metadata at `{shown}` cannot be used: {why}"))?;
             let named = head(&resource.resource, 200);
             return match match_resource(&resource.resource, server) {
                 Some(Named::Itself) => Ok(Some(resource)),
@@ -161,12 +167,18 @@ async fn fetch_resource_metadata(
                     "the metadata at `{shown}` is of `{named}`, which the server is only a part of; that is read from `{}` alone",
                     head(place.as_str(), 200)
                 )),
-                None => Err(format!("the metadata at `{shown}` is of `{named}`, which is another server")),
+                None => Err(format!(
+                    "the metadata at `{shown}` is of `{named}`, which is another server"
+                )),
             };
         }
         // Any other status means that this address has no metadata, so the next one is tried.
         if (300..400).contains(&reply.status) || reply.status >= 500 {
-            return Err(format!("`{}` answered {}; redirects are not followed", head(url.as_str(), 200), reply.status));
+            return Err(format!(
+                "`{}` answered {}; redirects are not followed",
+                head(url.as_str(), 200),
+                reply.status
+            ));
         }
         tried.push(url);
     }
@@ -211,11 +223,16 @@ fn match_resource(resource: &str, server: &Url) -> Option<Named> {
     is_of.then(|| if rest.trim_end_matches('/').is_empty() { Named::Itself } else { above() })
 }
 
-pub(super) async fn authorization_server(requests: &AuthRequests, issuer: &str) -> Result<AuthorizationServer, String> {
+pub(super) async fn authorization_server(
+    requests: &AuthRequests,
+    issuer: &str,
+) -> Result<AuthorizationServer, String> {
     let shown = head(issuer, 200);
     let url = requests.address(issuer)?;
     if url.query().is_some() {
-        return Err(format!("`{shown}` is not the name of an authorization server: it has a query"));
+        return Err(format!(
+            "`{shown}` is not the name of an authorization server: it has a query"
+        ));
     }
     let path = url.path().trim_end_matches('/');
     let mut places = vec![
@@ -228,26 +245,36 @@ pub(super) async fn authorization_server(requests: &AuthRequests, issuer: &str) 
     for place in places {
         let reply = requests.get(&at(&url, &place)).await?;
         if reply.is_success() {
-            let metadata: Metadata =
-                reply.json().map_err(|why| format!("the metadata of `{shown}` cannot be used: {why}"))?;
+            let metadata: Metadata = reply
+                .json()
+                .map_err(|why| format!("the metadata of `{shown}` cannot be used: {why}"))?;
             return convert_metadata(requests, issuer, metadata);
         }
         if (300..400).contains(&reply.status) || reply.status >= 500 {
             return Err(format!("`{shown}` answered {}; redirects are not followed", reply.status));
         }
     }
-    Err(format!("the authorization server `{shown}` has no metadata at the places of RFC 8414 and OpenID Connect"))
+    Err(format!(
+        "the authorization server `{shown}` has no metadata at the places of RFC 8414 and OpenID Connect"
+    ))
 }
 
-fn convert_metadata(requests: &AuthRequests, issuer: &str, metadata: Metadata) -> Result<AuthorizationServer, String> {
+fn convert_metadata(
+    requests: &AuthRequests,
+    issuer: &str,
+    metadata: Metadata,
+) -> Result<AuthorizationServer, String> {
     let shown = head(issuer, 200);
     // The issuer is compared as text: a host that distinguishes `https://a` and `https://a/` may
     // have two servers.
     if metadata.issuer != issuer {
         let says = head(&metadata.issuer, 200);
-        return Err(format!("the metadata of the authorization server `{shown}` is that of `{says}`"));
+        return Err(format!(
+            "the metadata of the authorization server `{shown}` is that of `{says}`"
+        ));
     }
-    let address = |text: &Option<String>| text.as_ref().map(|text| requests.address(text)).transpose();
+    let address =
+        |text: &Option<String>| text.as_ref().map(|text| requests.address(text)).transpose();
     Ok(AuthorizationServer {
         issuer: metadata.issuer,
         authorization: address(&metadata.authorization_endpoint)?,
@@ -272,7 +299,9 @@ impl AuthorizationServer {
             // RFC 8414 treats a missing list as "PKCE is not supported".
             |list: &Option<Vec<String>>, name: &str| list.as_ref().is_some_and(|of| of.iter().any(|of| of == name));
         if !has(&self.challenge_methods, "S256") {
-            return Err(format!("the authorization server `{issuer}` does not say that it has PKCE by `S256`"));
+            return Err(format!(
+                "the authorization server `{issuer}` does not say that it has PKCE by `S256`"
+            ));
         }
         if self.response_types.is_some() && !has(&self.response_types, "code") {
             return Err(format!("the authorization server `{issuer}` gives no codes"));

@@ -83,8 +83,13 @@ impl McpLogins for InMemory {
     }
 
     async fn lock(&self, server: &str) -> io::Result<Box<dyn Send>> {
-        let lock =
-            Arc::clone(self.locks.lock().unwrap_or_else(PoisonError::into_inner).entry(server.to_owned()).or_default());
+        let lock = Arc::clone(
+            self.locks
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(server.to_owned())
+                .or_default(),
+        );
         Ok(Box::new(lock.lock_owned().await))
     }
 }

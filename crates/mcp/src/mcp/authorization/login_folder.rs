@@ -48,10 +48,13 @@ impl McpLoginFolder {
     /// `~/.local/share`, and on Windows in `%LOCALAPPDATA%`. Returns `None` if the environment
     /// defines no such folder.
     pub fn of_user() -> Option<Self> {
-        let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let named = |name: &str| {
+            std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+        };
         let data = match cfg!(windows) {
             true => named("LOCALAPPDATA"),
-            false => named("XDG_DATA_HOME").or_else(|| named("HOME").map(|home| home.join(".local/share"))),
+            false => named("XDG_DATA_HOME")
+                .or_else(|| named("HOME").map(|home| home.join(".local/share"))),
         };
         data.map(|data| Self::new(data.join("agentflow/mcp-logins")))
     }
@@ -117,7 +120,9 @@ fn try_lock(folder: &Path, file: &Path) -> io::Result<Option<Box<dyn Send>>> {
     }
 }
 
-async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
@@ -178,14 +183,18 @@ fn is_of_user(folder: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         metadata => metadata?,
     };
-    let refused = |why: &str| Err(io::Error::other(format!("the folder `{}` of logins {why}", folder.display())));
+    let refused = |why: &str| {
+        Err(io::Error::other(format!("the folder `{}` of logins {why}", folder.display())))
+    };
     match metadata {
         of if !of.is_dir() => refused("is not a folder"),
         of if of.uid() != rustix::process::geteuid().as_raw() => {
             refused("belongs to another user; name one of your own")
         }
         // Other users could replace the files, even if they cannot read them.
-        of if of.mode() & 0o022 != 0 => refused("can be written to by others; take that from them (`chmod go-w`)"),
+        of if of.mode() & 0o022 != 0 => {
+            refused("can be written to by others; take that from them (`chmod go-w`)")
+        }
         _ => Ok(true),
     }
 }
@@ -199,7 +208,8 @@ fn is_of_user(folder: &Path) -> io::Result<bool> {
 /// writer.
 #[cfg(unix)]
 fn existing_file(path: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let flags =
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = flags | rustix::fs::OFlags::CLOEXEC;
     Ok(File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?))
 }
@@ -221,7 +231,8 @@ fn locked_file(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
     use rustix::io::Errno;
 
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags =
+        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::RUSR | Mode::WUSR)?);
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}

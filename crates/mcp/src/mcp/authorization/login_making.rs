@@ -110,10 +110,16 @@ impl Shared {
             _ => "",
         };
         let forgotten = self.state().forgotten.clone();
-        let known = Earlier { client: earlier.as_ref().map(|login| &login.client), forgotten: forgotten.as_deref() };
-        let client = ClientIdentity::for_login(&self.says, &self.requests, server, redirect_uri, known).await?;
+        let known = Earlier {
+            client: earlier.as_ref().map(|login| &login.client),
+            forgotten: forgotten.as_deref(),
+        };
+        let client =
+            ClientIdentity::for_login(&self.says, &self.requests, server, redirect_uri, known)
+                .await?;
         let scopes = self.scopes(challenge, &found, earlier.as_deref());
-        let login = BrowserLogin::begin(server, &client.id, redirect_uri, &found.resource, &scopes)?;
+        let login =
+            BrowserLogin::begin(server, &client.id, redirect_uri, &found.resource, &scopes)?;
         let back = match (&self.says.how, &loopback) {
             (How::Loopback(show), Some(loopback)) => {
                 show(login.url.as_str());
@@ -121,7 +127,9 @@ impl Shared {
             }
             (How::Browser { visit, .. }, _) => {
                 let visited = visit(login.url.to_string()).await;
-                visited.map_err(|error| format!("the program's own login failed: {}", head(&error.to_string(), 500)))?
+                visited.map_err(|error| {
+                    format!("the program's own login failed: {}", head(&error.to_string(), 500))
+                })?
             }
             _ => return Err("nobody can be asked".to_owned()),
         };
@@ -148,7 +156,10 @@ impl Shared {
         };
         // Client credentials are used again when the token expires, without a refresh token.
         let scopes: Vec<String> = scopes.into_iter().filter(|scope| scope != OFFLINE).collect();
-        let mut fields = vec![("grant_type", "client_credentials".to_owned()), ("resource", found.resource.clone())];
+        let mut fields = vec![
+            ("grant_type", "client_credentials".to_owned()),
+            ("resource", found.resource.clone()),
+        ];
         if !scopes.is_empty() {
             fields.push(("scope", scopes.join(" ")));
         }
@@ -161,7 +172,8 @@ impl Shared {
         let server = &found.server;
         let secret = self.secret_of(&client, &server.issuer);
         let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let given = tokens(&self.requests, &server.token, &client, secret.as_deref(), &fields).await;
+        let given =
+            tokens(&self.requests, &server.token, &client, secret.as_deref(), &fields).await;
         let given = given.map_err(|refused| {
             self.note_forgotten(&client, &refused);
             refused.problem
@@ -191,7 +203,12 @@ impl Shared {
     /// else the ones of the challenge or the metadata, and the scopes of the challenge.
     /// `offline_access` is added if other scopes are requested and the authorization server
     /// supports it.
-    fn scopes(&self, challenge: &Challenge, found: &LoginTarget, earlier: Option<&StoredLogin>) -> Vec<String> {
+    fn scopes(
+        &self,
+        challenge: &Challenge,
+        found: &LoginTarget,
+        earlier: Option<&StoredLogin>,
+    ) -> Vec<String> {
         let first = match (self.says.scopes.is_empty(), challenge.scopes.is_empty()) {
             (false, _) => &self.says.scopes,
             (true, false) => &challenge.scopes,

@@ -26,10 +26,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Maximum time for a connection to send its request.
 const LONGEST: Duration = Duration::from_secs(10);
 
-const DONE: &str =
-    "<!doctype html><meta charset=utf-8><title>Login</title><p>The program has what it needs; this page can be closed.";
-const OTHER: &str =
-    "<!doctype html><meta charset=utf-8><title>Login</title><p>This is not the login that the program waits for.";
+const DONE: &str = "<!doctype html><meta charset=utf-8><title>Login</title><p>The program has what it needs; this page can be closed.";
+const OTHER: &str = "<!doctype html><meta charset=utf-8><title>Login</title><p>This is not the login that the program waits for.";
 
 pub(super) struct LoopbackRedirect {
     listener: TcpListener,
@@ -127,7 +125,8 @@ fn target(head: &[u8], state: &str) -> Option<String> {
     let head = std::str::from_utf8(head).ok()?;
     let target = head.lines().next()?.strip_prefix("GET ")?.strip_suffix(" HTTP/1.1")?;
     let url = Url::parse("http://127.0.0.1").ok()?.join(target).ok()?;
-    let is_of_login = url.query_pairs().any(|(name, value)| name == "state" && is_same(&value, state));
+    let is_of_login =
+        url.query_pairs().any(|(name, value)| name == "state" && is_same(&value, state));
     // `starts_with` refuses absolute targets such as `http://example.com/callback`.
     (url.path() == PATH && target.starts_with(PATH) && is_of_login).then(|| target.to_owned())
 }
@@ -148,7 +147,11 @@ mod tests {
             ("GET http://evil.example/callback?state=s HTTP/1.1", false),
             ("", false),
         ] {
-            assert_eq!(target(format!("{line}\r\nhost: h\r\n\r\n").as_bytes(), "s").is_some(), is_taken, "{line}");
+            assert_eq!(
+                target(format!("{line}\r\nhost: h\r\n\r\n").as_bytes(), "s").is_some(),
+                is_taken,
+                "{line}"
+            );
         }
     }
 }

@@ -15,8 +15,11 @@ use agentflow_tools::AddressGuard;
 
 /// Function that sends a person to an address, and returns the address that the browser was sent
 /// back to.
-pub(super) type Visit =
-    Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, Box<dyn StdError + Send + Sync>>> + Send + Sync>;
+pub(super) type Visit = Arc<
+    dyn Fn(String) -> BoxFuture<'static, Result<String, Box<dyn StdError + Send + Sync>>>
+        + Send
+        + Sync,
+>;
 
 /// Way to make a login.
 #[derive(Clone)]
@@ -106,7 +109,10 @@ impl McpAuthorization {
     /// library. The address contains a `state`, with which a program can match responses to logins.
     /// Each person needs a separate client and a separate store of logins, because access to the
     /// store is access to the login.
-    pub fn browser<F, E>(redirect_uri: impl Into<String>, visit: impl Fn(String) -> F + Send + Sync + 'static) -> Self
+    pub fn browser<F, E>(
+        redirect_uri: impl Into<String>,
+        visit: impl Fn(String) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = Result<String, E>> + Send + 'static,
         E: Into<Box<dyn StdError + Send + Sync>>,
@@ -117,7 +123,11 @@ impl McpAuthorization {
 
     /// Logs in as the program itself, as a client with a secret at the authorization server
     /// `issuer`. A person is never asked.
-    pub fn client_credentials(issuer: impl Into<String>, id: impl Into<String>, secret: Secret) -> Self {
+    pub fn client_credentials(
+        issuer: impl Into<String>,
+        id: impl Into<String>,
+        secret: Secret,
+    ) -> Self {
         Self::new(How::ClientCredentials).client(issuer, id, Some(secret))
     }
 
@@ -126,7 +136,12 @@ impl McpAuthorization {
     /// issuer. The secret is sent only to this authorization server, regardless of the MCP server's
     /// metadata. It is not stored with the login.
     #[must_use]
-    pub fn client(mut self, issuer: impl Into<String>, id: impl Into<String>, secret: Option<Secret>) -> Self {
+    pub fn client(
+        mut self,
+        issuer: impl Into<String>,
+        id: impl Into<String>,
+        secret: Option<Secret>,
+    ) -> Self {
         self.client = Some(ConfiguredClient { issuer: issuer.into(), id: id.into(), secret });
         self
     }
@@ -203,7 +218,10 @@ impl McpAuthorization {
     pub(in crate::mcp) fn check(&self) -> Result<(), String> {
         if let Some(document) = &self.document {
             let is_usable = document.parse::<reqwest::Url>().is_ok_and(|url| {
-                url.scheme() == "https" && url.has_host() && url.path() != "/" && url.fragment().is_none()
+                url.scheme() == "https"
+                    && url.has_host()
+                    && url.path() != "/"
+                    && url.fragment().is_none()
             });
             if !is_usable {
                 return Err(format!(
@@ -214,10 +232,14 @@ impl McpAuthorization {
         if let How::Browser { redirect_uri, .. } = &self.how
             && redirect_uri.parse::<reqwest::Url>().is_err()
         {
-            return Err(format!("`{redirect_uri}` is not an address that a browser can be sent back to"));
+            return Err(format!(
+                "`{redirect_uri}` is not an address that a browser can be sent back to"
+            ));
         }
         match self.scopes.iter().find(|scope| !is_scope(scope)) {
-            Some(scope) => Err(format!("`{scope}` is not a scope: it has no blanks, quotes or backslashes")),
+            Some(scope) => {
+                Err(format!("`{scope}` is not a scope: it has no blanks, quotes or backslashes"))
+            }
             None => Ok(()),
         }
     }

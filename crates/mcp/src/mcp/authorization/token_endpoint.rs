@@ -20,7 +20,10 @@ impl TokenFailure {
     /// Returns `true` if the authorization server has refused the request for good, so that a
     /// repetition would fail, too.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self.error.as_deref(), Some("invalid_grant" | "invalid_client" | "unauthorized_client"))
+        matches!(
+            self.error.as_deref(),
+            Some("invalid_grant" | "invalid_client" | "unauthorized_client")
+        )
     }
 }
 
@@ -44,10 +47,16 @@ pub(super) async fn tokens(
     // Some servers report errors with a success status.
     if !reply.is_success() || error.is_some() {
         // An error of a different form is not shown, because it could repeat values of the request.
-        let error = error
-            .filter(|error| error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'));
-        let says = error.as_ref().map_or_else(|| reply.status.to_string(), |of| format!("{} `{of}`", reply.status));
-        return Err(TokenFailure { problem: format!("the token endpoint of `{host}` answered {says}"), error });
+        let error = error.filter(|error| {
+            error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        });
+        let says = error
+            .as_ref()
+            .map_or_else(|| reply.status.to_string(), |of| format!("{} `{of}`", reply.status));
+        return Err(TokenFailure {
+            problem: format!("the token endpoint of `{host}` answered {says}"),
+            error,
+        });
     }
     let unusable = |why: &str| failed(format!("the tokens of `{host}` cannot be used: {why}"));
     let answer: TokenAnswer = reply.json().map_err(|why| unusable(&why))?;
@@ -83,7 +92,8 @@ async fn sent(
             all.extend([("client_id", client.id.as_str()), ("client_secret", secret)]);
         }
         (_, None) => {
-            let problem = "the login is of a client whose secret this program no longer has; log in again";
+            let problem =
+                "the login is of a client whose secret this program no longer has; log in again";
             return Err(problem.to_owned());
         }
     }

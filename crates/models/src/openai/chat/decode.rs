@@ -10,7 +10,10 @@ use agentflow_core::model::{ModelError, ModelErrorKind, ModelResponse, StopReaso
 use serde_json::Value;
 
 use super::PROVIDER;
-use super::wire::{Audio, Call, Choice, Chunk, Content, ContentPart, Delta, Function, Image, ServerFields, WireUsage};
+use super::wire::{
+    Audio, Call, Choice, Chunk, Content, ContentPart, Delta, Function, Image, ServerFields,
+    WireUsage,
+};
 use crate::assembly::ResponseAssembly;
 use crate::http::{Decode, Deltas, SseEvent, SseFlow};
 use crate::loose::{bounded, invalid, list, raw_usage, read, unread};
@@ -49,7 +52,11 @@ impl Decode for ChatDecoder {
             _ => {}
         }
         let has_choice = self.chunk(event.data, deltas, "an event of the answer")?;
-        Ok(if has_choice && self.finish_reason.is_some() { SseFlow::Finishing } else { SseFlow::More })
+        Ok(if has_choice && self.finish_reason.is_some() {
+            SseFlow::Finishing
+        } else {
+            SseFlow::More
+        })
     }
 
     fn document(&mut self, body: &[u8], deltas: &mut Deltas) -> Result<(), ModelError> {
@@ -106,7 +113,8 @@ impl ChatDecoder {
             return Err(error_body::in_answer(&String::from_utf8_lossy(data)));
         }
         let mut mended = Vec::new();
-        let chunk: Chunk<'_> = read(data, &mut mended).map_err(|error| unread(what, error, data))?;
+        let chunk: Chunk<'_> =
+            read(data, &mut mended).map_err(|error| unread(what, error, data))?;
         if let Some(error) = chunk.error {
             return Err(error_body::in_answer(error.get()));
         }
@@ -119,7 +127,9 @@ impl ChatDecoder {
             }
         }
         // Groq may send the usage in a separate field.
-        let own = chunk.x_groq.and_then(|own| serde_json::from_str::<ServerFields<'_>>(own.get()).ok()?.usage);
+        let own = chunk
+            .x_groq
+            .and_then(|own| serde_json::from_str::<ServerFields<'_>>(own.get()).ok()?.usage);
         if let Some(usage) = chunk.usage.or(own) {
             self.usage = Some(usage.get().into());
         }
@@ -139,7 +149,12 @@ impl ChatDecoder {
         Ok(true)
     }
 
-    fn choice(&mut self, choice: Choice<'_>, deltas: &mut Deltas, data: &[u8]) -> Result<(), ModelError> {
+    fn choice(
+        &mut self,
+        choice: Choice<'_>,
+        deltas: &mut Deltas,
+        data: &[u8],
+    ) -> Result<(), ModelError> {
         if let Some(error) = choice.error {
             return Err(error_body::in_answer(error.get()));
         }
@@ -165,16 +180,22 @@ impl ChatDecoder {
         self.details(delta.reasoning_details.unwrap_or_default());
         self.content(&delta.content, deltas);
         self.refusal(&delta.refusal, deltas);
-        if let Some(Ok(audio)) = delta.audio.map(|raw| serde_json::from_str::<Audio<'_>>(raw.get())) {
+        if let Some(Ok(audio)) = delta.audio.map(|raw| serde_json::from_str::<Audio<'_>>(raw.get()))
+        {
             self.answer.text(&audio.transcript, deltas);
         }
-        let images = delta.images.and_then(|raw| list(&mut serde_json::Deserializer::from_str(raw.get())).ok()?);
+        let images = delta
+            .images
+            .and_then(|raw| list(&mut serde_json::Deserializer::from_str(raw.get())).ok()?);
         for image in images.unwrap_or_default() {
             self.image(&image);
         }
         self.tool_calls(delta.tool_calls, deltas);
-        let function = delta.function_call.and_then(|raw| serde_json::from_str::<Function<'_>>(raw.get()).ok());
-        if let Some(function) = function.filter(|function| !function.name.is_empty() || !function.arguments.is_empty())
+        let function = delta
+            .function_call
+            .and_then(|raw| serde_json::from_str::<Function<'_>>(raw.get()).ok());
+        if let Some(function) =
+            function.filter(|function| !function.name.is_empty() || !function.arguments.is_empty())
         {
             self.function_call(function, deltas);
         }
@@ -182,7 +203,10 @@ impl ChatDecoder {
 
     fn image(&mut self, image: &Image<'_>) {
         let url = &*image.image_url.url;
-        let mime_type = url.strip_prefix("data:").and_then(|data| data.split([';', ',']).next()).unwrap_or("image/*");
+        let mime_type = url
+            .strip_prefix("data:")
+            .and_then(|data| data.split([';', ',']).next())
+            .unwrap_or("image/*");
         self.answer.part(Part::Media(Media::new(mime_type, url)));
     }
 
@@ -197,7 +221,8 @@ impl ChatDecoder {
     fn function_call(&mut self, function: Function<'_>, deltas: &mut Deltas) {
         let begun = self.slots.iter().any(|(index, _)| *index == LEGACY_CALL);
         if begun || self.answer.calls() == 0 {
-            let call = Call { index: Some(LEGACY_CALL), function: Some(function), ..Call::default() };
+            let call =
+                Call { index: Some(LEGACY_CALL), function: Some(function), ..Call::default() };
             self.call(call, false, deltas);
         }
     }
@@ -221,15 +246,20 @@ impl ChatDecoder {
     fn details(&mut self, details: Vec<Value>) {
         for detail in details {
             let same = |other: &Value, name: &str| other.get(name) == detail.get(name);
-            let block = self.details.last_mut().filter(|last| same(last, "type") && same(last, "index"));
-            let readable = ["text", "summary"].into_iter().find(|name| detail.get(name).is_some_and(Value::is_string));
+            let block =
+                self.details.last_mut().filter(|last| same(last, "type") && same(last, "index"));
+            let readable = ["text", "summary"]
+                .into_iter()
+                .find(|name| detail.get(name).is_some_and(Value::is_string));
             match (block.and_then(Value::as_object_mut), readable) {
                 (Some(block), Some(readable)) => {
                     let Value::Object(detail) = detail else { continue };
                     for (name, said) in detail {
                         match (block.get_mut(&name), said) {
                             (_, Value::Null) => {}
-                            (Some(Value::String(text)), Value::String(more)) if name == readable => {
+                            (Some(Value::String(text)), Value::String(more))
+                                if name == readable =>
+                            {
                                 text.push_str(&more);
                             }
                             (_, said) => drop(block.insert(name, said)),
@@ -260,7 +290,9 @@ impl ChatDecoder {
     fn thinking(&mut self, content: &Content<'_>, deltas: &mut Deltas) {
         match content {
             Content::Text(text) => self.answer.reasoning(text, deltas),
-            Content::Parts(parts) => parts.iter().for_each(|part| self.answer.reasoning(&part.text, deltas)),
+            Content::Parts(parts) => {
+                parts.iter().for_each(|part| self.answer.reasoning(&part.text, deltas));
+            }
         }
     }
 
@@ -272,11 +304,20 @@ impl ChatDecoder {
     /// Adds a piece of a call. `follows` is false for the first piece of its list.
     fn call(&mut self, piece: Call<'_>, follows: bool, deltas: &mut Deltas) {
         let function = piece.function.or(piece.custom).unwrap_or_default();
-        let arguments = [&function.arguments, &function.input].into_iter().find(|text| !text.is_empty());
+        let arguments =
+            [&function.arguments, &function.input].into_iter().find(|text| !text.is_empty());
         let (name, arguments) = (&*function.name, arguments.map_or("", |text| text));
         let known = self.known_call(piece.index, &piece.id, name);
         let number = match known {
-            Some(number) if self.belongs(number, &piece.id, name, arguments, follows && piece.index.is_none()) => {
+            Some(number)
+                if self.belongs(
+                    number,
+                    &piece.id,
+                    name,
+                    arguments,
+                    follows && piece.index.is_none(),
+                ) =>
+            {
                 number
             }
             _ => self.answer.begin_call(),
@@ -302,17 +343,20 @@ impl ChatDecoder {
     fn known_call(&mut self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let last = self.answer.calls().checked_sub(1);
         let known = match index {
-            Some(index) => self.slots.iter().find(|(of, _)| *of == index).map(|(_, number)| *number),
-            None if id.is_empty() => return last,
-            None => {
-                (0..self.answer.calls()).rev().find(|at| self.answer.call_mut(*at).is_some_and(|call| call.id == id))
+            Some(index) => {
+                self.slots.iter().find(|(of, _)| *of == index).map(|(_, number)| *number)
             }
+            None if id.is_empty() => return last,
+            None => (0..self.answer.calls())
+                .rev()
+                .find(|at| self.answer.call_mut(*at).is_some_and(|call| call.id == id)),
         };
         // The arguments are parsed only for such a piece. Parsing them for every piece would have
         // quadratic cost.
         known.or_else(|| {
             last.filter(|at| {
-                name.is_empty() && self.answer.call_mut(*at).is_some_and(|call| !is_whole(&call.arguments))
+                name.is_empty()
+                    && self.answer.call_mut(*at).is_some_and(|call| !is_whole(&call.arguments))
             })
         })
     }
@@ -320,7 +364,14 @@ impl ChatDecoder {
     /// Returns true if a piece belongs to the call to which it refers. Otherwise the piece starts
     /// another call: some servers give all calls the same index or id, or neither, and then only a
     /// name marks the start of a call.
-    fn belongs(&mut self, number: usize, id: &str, name: &str, arguments: &str, follows: bool) -> bool {
+    fn belongs(
+        &mut self,
+        number: usize,
+        id: &str,
+        name: &str,
+        arguments: &str,
+        follows: bool,
+    ) -> bool {
         let Some(call) = self.answer.call_mut(number) else { return false };
         let other_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
         let same_id = !id.is_empty() && call.id == id;
@@ -349,7 +400,9 @@ impl ChatDecoder {
     /// Stores the values that are needed to send the reasoning back.
     fn keep_reasoning(&mut self) {
         let opaque = match (std::mem::take(&mut self.details), self.reasoning_content) {
-            (details, _) if !details.is_empty() => Some(serde_json::json!({"reasoning_details": details})),
+            (details, _) if !details.is_empty() => {
+                Some(serde_json::json!({"reasoning_details": details}))
+            }
             (_, true) => Some(serde_json::json!({"reasoning_content": true})),
             _ => None,
         };
@@ -360,7 +413,8 @@ impl ChatDecoder {
 /// Returns true if a string is complete JSON. An object is parsed only if it ends with a brace.
 fn is_whole(arguments: &str) -> bool {
     let text = arguments.trim_ascii();
-    (!text.starts_with('{') || text.ends_with('}')) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+    (!text.starts_with('{') || text.ends_with('}'))
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
 /// Converts a finish reason, ignoring case. Some servers use the reasons of Gemini or Anthropic, or
@@ -370,16 +424,21 @@ fn stop_reason(reason: &str, calls: bool, refused: bool) -> StopReason {
     let lower = reason.to_ascii_lowercase();
     match lower.split(':').next().unwrap_or_default() {
         "length" | "max_tokens" | "model_length" => StopReason::Length,
-        "content_filter" | "guardrail_intervened" | "content_filtered" | "sensitive" | "safety" | "recitation" => {
-            StopReason::ContentFilter
-        }
+        "content_filter"
+        | "guardrail_intervened"
+        | "content_filtered"
+        | "sensitive"
+        | "safety"
+        | "recitation" => StopReason::ContentFilter,
         "tool_calls" | "function_call" | "tool_use" => StopReason::ToolCalls,
-        "stop" | "" | "end" | "eos" | "eos_token" | "end_turn" | "stop_sequence" => match (calls, refused) {
-            // Ollama sends `stop` when the model calls tools.
-            (true, _) => StopReason::ToolCalls,
-            (false, true) => StopReason::Refusal,
-            (false, false) => StopReason::Stop,
-        },
+        "stop" | "" | "end" | "eos" | "eos_token" | "end_turn" | "stop_sequence" => {
+            match (calls, refused) {
+                // Ollama sends `stop` when the model calls tools.
+                (true, _) => StopReason::ToolCalls,
+                (false, true) => StopReason::Refusal,
+                (false, false) => StopReason::Stop,
+            }
+        }
         _ => StopReason::Other(reason.to_owned()),
     }
 }
@@ -396,7 +455,10 @@ fn incomplete_error(reason: &str, calls: bool) -> Option<ModelError> {
         "function_call_filter" if !calls => ModelErrorKind::Server,
         _ => return None,
     };
-    Some(ModelError::new(kind, format!("the server broke its answer off ({reason})")).with_provider_code(reason))
+    Some(
+        ModelError::new(kind, format!("the server broke its answer off ({reason})"))
+            .with_provider_code(reason),
+    )
 }
 
 /// Converts the usage. Invalid counts are treated as missing, because the response must not fail
@@ -405,12 +467,15 @@ fn usage(raw: &str) -> Usage {
     let mut usage = Usage::default();
     usage.raw = raw_usage(raw);
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
-        let (input, output) =
-            (wire.prompt_tokens_details.unwrap_or_default(), wire.completion_tokens_details.unwrap_or_default());
+        let (input, output) = (
+            wire.prompt_tokens_details.unwrap_or_default(),
+            wire.completion_tokens_details.unwrap_or_default(),
+        );
         usage.input_tokens = wire.prompt_tokens.or(wire.input_tokens).unwrap_or_default();
         // Some servers omit the output count. Then it is computed from the total.
         let rest = wire.total_tokens.map(|total| total.saturating_sub(usage.input_tokens));
-        usage.output_tokens = wire.completion_tokens.or(wire.output_tokens).or(rest).unwrap_or_default();
+        usage.output_tokens =
+            wire.completion_tokens.or(wire.output_tokens).or(rest).unwrap_or_default();
         usage.cached_tokens = input.cached_tokens.or(wire.prompt_cache_hit_tokens);
         usage.cache_write_tokens = input.cache_write_tokens;
         usage.reasoning_tokens = output.reasoning_tokens;

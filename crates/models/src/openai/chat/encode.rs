@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use agentflow_core::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult};
-use agentflow_core::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
+use agentflow_core::model::{
+    ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice,
+};
 use agentflow_core::tool::ToolDefinition;
 use serde::Serialize;
 use serde_json::Value;
@@ -25,14 +27,21 @@ const MAX_ID: usize = 40;
 
 /// Encodes the whole body. `format` is the cache key of the encoded pieces: it names the inputs on
 /// which they depend.
-pub(super) fn body(model: &str, format: &str, official: bool, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
+pub(super) fn body(
+    model: &str,
+    format: &str,
+    official: bool,
+    request: &ModelRequest,
+) -> Result<Vec<u8>, ModelError> {
     let extra = request.settings.get_extra();
     refuse_extra(extra, &OURS)?;
     if request.output.is_some() {
         refuse_extra(extra, &["response_format"])?;
     }
     let mut out = b"{\"messages\":[".to_vec();
-    request.messages.encode_into(&mut out, format, |message| encoded_message(message, model, official));
+    request
+        .messages
+        .encode_into(&mut out, format, |message| encoded_message(message, model, official));
     out.push(b']');
     if !request.tools.is_empty() {
         out.extend_from_slice(b",\"tools\":");
@@ -52,7 +61,9 @@ pub(super) fn body(model: &str, format: &str, official: bool, request: &ModelReq
 }
 
 fn response_format(output: &OutputSchema) -> Result<Value, ModelError> {
-    let schema = strict(&output.schema).map_err(|problem| ModelError::new(ModelErrorKind::BadRequest, problem))?.schema;
+    let schema = strict(&output.schema)
+        .map_err(|problem| ModelError::new(ModelErrorKind::BadRequest, problem))?
+        .schema;
     Ok(serde_json::json!({
         "type": "json_schema",
         "json_schema": {"name": &*output.name, "schema": schema, "strict": true},
@@ -90,7 +101,10 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, official: bool, t
             ToolChoice::None => fields.put("tool_choice", &"none"),
             ToolChoice::Required => fields.put("tool_choice", &"required"),
             ToolChoice::Tool(name) => {
-                fields.put("tool_choice", &serde_json::json!({"type": "function", "function": {"name": name}}));
+                fields.put(
+                    "tool_choice",
+                    &serde_json::json!({"type": "function", "function": {"name": name}}),
+                );
             }
             _ => fields.put("tool_choice", &"auto"),
         }
@@ -132,7 +146,9 @@ fn encoded_message(message: &Message, model: &str, official: bool) -> Vec<u8> {
     }
     match message.role() {
         Role::Assistant => put(&assistant(message, model, official)),
-        Role::System => put(&WireMessage { content: content(message, false), ..WireMessage::of("system") }),
+        Role::System => {
+            put(&WireMessage { content: content(message, false), ..WireMessage::of("system") });
+        }
         // Only the results fit into tool messages, so other content of the message is sent as a
         // user message.
         role => {
@@ -159,8 +175,9 @@ fn assistant<'a>(message: &'a Message, model: &str, official: bool) -> WireMessa
     if let Some(opaque) = opaque {
         wire.reasoning_details = opaque.get("reasoning_details");
         if opaque.get("reasoning_content").is_some() {
-            wire.reasoning_content =
-                Some(own_reasoning(message, model).map(|reasoning| reasoning.text.as_str()).collect());
+            wire.reasoning_content = Some(
+                own_reasoning(message, model).map(|reasoning| reasoning.text.as_str()).collect(),
+            );
         }
     }
     wire
@@ -169,7 +186,9 @@ fn assistant<'a>(message: &'a Message, model: &str, official: bool) -> WireMessa
 /// Returns the reasoning that this model created in this wire format. Other reasoning is not sent.
 fn own_reasoning<'a>(message: &'a Message, model: &str) -> impl Iterator<Item = &'a Reasoning> {
     message.parts().iter().filter_map(move |part| match part {
-        Part::Reasoning(reasoning) if reasoning.provider == PROVIDER.name && reasoning.model == model => {
+        Part::Reasoning(reasoning)
+            if reasoning.provider == PROVIDER.name && reasoning.model == model =>
+        {
             Some(reasoning)
         }
         _ => None,
@@ -177,7 +196,10 @@ fn own_reasoning<'a>(message: &'a Message, model: &str) -> impl Iterator<Item = 
 }
 
 fn wire_call<'a>(call: &'a ToolCall, model: &str, official: bool) -> WireCall<'a> {
-    let own = call.opaque.as_deref().filter(|opaque| opaque["provider"] == PROVIDER.name && opaque["model"] == model);
+    let own = call
+        .opaque
+        .as_deref()
+        .filter(|opaque| opaque["provider"] == PROVIDER.name && opaque["model"] == model);
     WireCall {
         id: call_id(&call.id, official),
         kind: "function",
@@ -207,14 +229,18 @@ fn content(message: &Message, media: bool) -> Option<Content<'_>> {
     let mut parts = message.parts().iter().filter_map(|part| match part {
         Part::Text { text } => Some(WirePart::Text { text: Cow::Borrowed(text) }),
         Part::Media(file) if media => Some(wire_media(file)),
-        Part::Media(file) => Some(WirePart::Text { text: Cow::Owned(format!("[{} left out]", file.mime_type)) }),
+        Part::Media(file) => {
+            Some(WirePart::Text { text: Cow::Owned(format!("[{} left out]", file.mime_type)) })
+        }
         _ => None,
     });
     let first = parts.next()?;
     match (first, parts.next()) {
         // Many servers accept a list only where it is necessary.
         (WirePart::Text { text }, None) => Some(Content::Text(text)),
-        (first, second) => Some(Content::Parts([first].into_iter().chain(second).chain(parts).collect())),
+        (first, second) => {
+            Some(Content::Parts([first].into_iter().chain(second).chain(parts).collect()))
+        }
     }
 }
 
@@ -228,10 +254,14 @@ fn wire_media(file: &Media) -> WirePart<'_> {
         _ => None,
     };
     match (format, file.url.split_once(";base64,")) {
-        (Some(format), Some((_, data))) => WirePart::InputAudio { input_audio: InputAudio { data, format } },
+        (Some(format), Some((_, data))) => {
+            WirePart::InputAudio { input_audio: InputAudio { data, format } }
+        }
         // OpenAI's format does not support files by URL. Servers that support them accept the URL
         // here; others refuse the request.
-        _ => WirePart::File { file: File { file_data: &file.url, filename: file.name.as_deref().unwrap_or("file") } },
+        _ => WirePart::File {
+            file: File { file_data: &file.url, filename: file.name.as_deref().unwrap_or("file") },
+        },
     }
 }
 

@@ -81,7 +81,10 @@ impl OpenAiChat {
     ///
     /// # Errors
     /// Returns an error if `OPENAI_BASE_URL` is not a valid URL.
-    pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
+    pub fn from_env(
+        model: impl Into<Arc<str>>,
+        secrets: Arc<dyn SecretProvider>,
+    ) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }
@@ -104,7 +107,11 @@ impl WireFormat for Chat {
     fn new(model: &Arc<str>, server: &Server) -> Result<Self, ModelError> {
         Ok(Self {
             model: Arc::clone(model),
-            name: format!("{}/{model}{}", PROVIDER.name, if server.official { "/official" } else { "" }),
+            name: format!(
+                "{}/{model}{}",
+                PROVIDER.name,
+                if server.official { "/official" } else { "" }
+            ),
             official: server.official,
             url: server.endpoint("chat/completions"),
         })
@@ -158,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_header_that_cannot_be_sent_is_refused_without_showing_it() {
-        let error = OpenAiChat::builder("m").header("x-key", "sk-\n").build().expect_err("a line feed");
+        let error =
+            OpenAiChat::builder("m").header("x-key", "sk-\n").build().expect_err("a line feed");
         assert!(!format!("{error} {error:?}").contains("sk-"), "{error:?}");
         let error = OpenAiChat::builder("m").header("x key", "v").build().expect_err("a space");
         assert!(error.message().contains("`x key`"), "{error}");

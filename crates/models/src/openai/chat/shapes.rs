@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use agentflow_core::message::{
-    Conversation, Media, Message, Part, ResourceLink, Role, ToolCall, ToolContent, ToolPart, ToolResult, ToolStatus,
+    Conversation, Media, Message, Part, ResourceLink, Role, ToolCall, ToolContent, ToolPart,
+    ToolResult, ToolStatus,
 };
 use agentflow_core::model::{
-    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings, OutputSchema, StopReason,
-    ToolChoice,
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelResponse, ModelSettings,
+    OutputSchema, StopReason, ToolChoice,
 };
 use agentflow_core::tool::{ToolDefinition, ToolManifest};
 use serde_json::{Value, json};
@@ -50,7 +51,10 @@ fn a_whole_request_byte_for_byte() {
     .collect();
     let look = ToolDefinition::new("look", "Looks.", json!({"type": "object", "properties": {}}));
     let settings = ModelSettings::default().temperature(0.5).max_tokens(9).stop("END");
-    let request = ModelRequest::new(conversation).tools(ToolManifest::from_iter([look])).settings(settings).streamed();
+    let request = ModelRequest::new(conversation)
+        .tools(ToolManifest::from_iter([look]))
+        .settings(settings)
+        .streamed();
     let bytes = encode::body("m", "openai-chat/m", false, &request).expect("a request");
     let expected = concat!(
         r#"{"messages":[{"role":"system","content":"Be \"brief\"."},{"role":"user","content":"Look."},"#,
@@ -102,10 +106,17 @@ fn files_go_where_the_format_has_a_place_for_them() {
     // An image from a tool is sent in a user message, because tool messages contain only text.
     let tool = Message::new(
         Role::Tool,
-        vec![Part::ToolResult(result("a", ToolStatus::Success, "1")), media("image/png", "https://h/p.png", None)],
+        vec![
+            Part::ToolResult(result("a", ToolStatus::Success, "1")),
+            media("image/png", "https://h/p.png", None),
+        ],
     );
-    let roles: Vec<Value> =
-        wire(tool).as_array().expect("a list").iter().map(|message| message["role"].clone()).collect();
+    let roles: Vec<Value> = wire(tool)
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|message| message["role"].clone())
+        .collect();
     assert_eq!(roles, ["tool", "user"]);
     assert_eq!(
         wire(Message::new(Role::System, parts))[0]["content"][1],
@@ -116,10 +127,16 @@ fn files_go_where_the_format_has_a_place_for_them() {
 #[test]
 fn odd_messages_stay_valid() {
     assert_eq!(wire(Message::new(Role::User, vec![])), json!([{"role": "user", "content": ""}]));
-    assert_eq!(wire(Message::new(Role::Assistant, vec![])), json!([{"role": "assistant", "content": ""}]));
+    assert_eq!(
+        wire(Message::new(Role::Assistant, vec![])),
+        json!([{"role": "assistant", "content": ""}])
+    );
     assert_eq!(wire(Message::new(Role::Tool, vec![])), json!([]));
     let parts = vec![Part::Text { text: "a".into() }, Part::Text { text: "b".into() }];
-    assert_eq!(wire(Message::new(Role::Assistant, parts)), json!([{"role": "assistant", "content": "ab"}]));
+    assert_eq!(
+        wire(Message::new(Role::Assistant, parts)),
+        json!([{"role": "assistant", "content": "ab"}])
+    );
 }
 
 #[test]
@@ -127,13 +144,20 @@ fn reasoning_goes_back_to_the_model_that_made_it_only() {
     let message = |provider: &str, model: &str, opaque: Value| {
         let opaque = (!opaque.is_null()).then_some(opaque);
         let reasoning = reasoning("hm".into(), provider.into(), model.into(), opaque);
-        wire(Message::new(Role::Assistant, vec![Part::Reasoning(reasoning), Part::Text { text: "yes".into() }]))[0]
+        wire(Message::new(
+            Role::Assistant,
+            vec![Part::Reasoning(reasoning), Part::Text { text: "yes".into() }],
+        ))[0]
             .take()
     };
     let plain = json!({"role": "assistant", "content": "yes"});
-    let (content, details) = (json!({"reasoning_content": true}), json!({"reasoning_details": [{"data": "x"}]}));
+    let (content, details) =
+        (json!({"reasoning_content": true}), json!({"reasoning_details": [{"data": "x"}]}));
     assert_eq!(message("openai-chat", "m", content.clone())["reasoning_content"], "hm");
-    assert_eq!(message("openai-chat", "m", details.clone())["reasoning_details"], details["reasoning_details"]);
+    assert_eq!(
+        message("openai-chat", "m", details.clone())["reasoning_details"],
+        details["reasoning_details"]
+    );
     assert_eq!(message("openai-chat", "m", Value::Null), plain);
     assert_eq!(message("openai-chat", "other", content.clone()), plain);
     assert_eq!(message("anthropic", "m", details), plain);
@@ -143,20 +167,31 @@ fn reasoning_goes_back_to_the_model_that_made_it_only() {
 fn settings_and_further_fields() {
     let of = |official: bool, settings: ModelSettings| {
         let look = ToolDefinition::new("look", "", json!({"type": "object"}));
-        let request = ModelRequest::new("hi").tools(ToolManifest::from_iter([look])).settings(settings);
-        encode::body("m", "f", official, &request)
-            .map(|bytes| serde_json::from_slice::<Value>(&bytes).expect("JSON without a name twice"))
+        let request =
+            ModelRequest::new("hi").tools(ToolManifest::from_iter([look])).settings(settings);
+        encode::body("m", "f", official, &request).map(|bytes| {
+            serde_json::from_slice::<Value>(&bytes).expect("JSON without a name twice")
+        })
     };
     let extra = |fields: Value| {
         let settings = ModelSettings::default().max_tokens(9);
-        fields.as_object().expect("fields").clone().into_iter().fold(settings, |settings, (k, v)| settings.extra(k, v))
+        fields
+            .as_object()
+            .expect("fields")
+            .clone()
+            .into_iter()
+            .fold(settings, |settings, (k, v)| settings.extra(k, v))
     };
     let official = of(true, extra(json!({}))).expect("a request");
-    assert_eq!((&official["max_completion_tokens"], &official["max_tokens"]), (&json!(9), &Value::Null));
+    assert_eq!(
+        (&official["max_completion_tokens"], &official["max_tokens"]),
+        (&json!(9), &Value::Null)
+    );
     assert!(official["tools"][0]["function"].get("description").is_none());
     assert_eq!(of(false, extra(json!({}))).expect("a request")["max_tokens"], 9);
     // The fields from `extra` take precedence, and no key is duplicated.
-    let own = of(true, extra(json!({"max_tokens": 5, "model": "n", "reasoning_effort": "low"}))).expect("a request");
+    let own = of(true, extra(json!({"max_tokens": 5, "model": "n", "reasoning_effort": "low"})))
+        .expect("a request");
     assert_eq!(own["model"], "n");
     assert_eq!((&own["max_completion_tokens"], &own["max_tokens"]), (&Value::Null, &json!(5)));
     assert_eq!(own["reasoning_effort"], "low");
@@ -165,8 +200,10 @@ fn settings_and_further_fields() {
         assert_eq!(error.kind(), ModelErrorKind::BadRequest);
         assert!(error.message().contains(name), "{error}");
     }
-    let chosen =
-        |choice| of(true, ModelSettings::default().tool_choice(choice)).expect("a request")["tool_choice"].take();
+    let chosen = |choice| {
+        of(true, ModelSettings::default().tool_choice(choice)).expect("a request")["tool_choice"]
+            .take()
+    };
     assert_eq!(chosen(ToolChoice::Required), "required");
     assert_eq!(chosen(ToolChoice::Tool("look".into()))["function"]["name"], "look");
     let settings = ModelSettings::default().tool_choice(ToolChoice::Auto);
@@ -200,11 +237,16 @@ fn answer(chunks: &[Value]) -> ModelResponse {
 
 fn calls(chunks: &[Value]) -> Vec<(String, String, String)> {
     let response = answer(chunks);
-    response.tool_calls().map(|call| (call.id.clone(), call.name.clone(), call.arguments.clone())).collect()
+    response
+        .tool_calls()
+        .map(|call| (call.id.clone(), call.name.clone(), call.arguments.clone()))
+        .collect()
 }
 
 fn piece(index: Value, id: Value, name: Value, arguments: Value) -> Value {
-    delta(json!({"tool_calls": [{"index": index, "id": id, "function": {"name": name, "arguments": arguments}}]}))
+    delta(
+        json!({"tool_calls": [{"index": index, "id": id, "function": {"name": name, "arguments": arguments}}]}),
+    )
 }
 
 /// The arguments are not parsed again for each piece that ends with a brace.
@@ -222,7 +264,9 @@ fn the_cost_of_a_piece_does_not_grow_with_the_arguments() {
 
 #[test]
 fn pieces_of_calls_find_their_call() {
-    let triple = |id: &str, name: &str, arguments: &str| (id.to_owned(), name.to_owned(), arguments.to_owned());
+    let triple = |id: &str, name: &str, arguments: &str| {
+        (id.to_owned(), name.to_owned(), arguments.to_owned())
+    };
     let (a, b) = (triple("a", "look", "{\"x\":1}"), triple("b", "see", "{}"));
     let null = Value::Null;
     // By index, interleaved.
@@ -257,7 +301,10 @@ fn pieces_of_calls_find_their_call() {
         piece(null.clone(), json!(""), json!("look"), json!("{}")),
         finish("stop"),
     ];
-    assert_eq!(calls(&chunks), [triple("call_3_0", "look", "{}"), triple("call_3_1", "look", "{}")]);
+    assert_eq!(
+        calls(&chunks),
+        [triple("call_3_0", "look", "{}"), triple("call_3_1", "look", "{}")]
+    );
     // A name that is repeated in every piece is reported once.
     let chunks = [
         piece(json!(0), json!("a"), json!("look"), json!("{")),
@@ -278,7 +325,9 @@ fn pieces_handed_on_say_ids_and_names_once() {
     let said: Vec<_> = events
         .iter()
         .map(|event| match event {
-            ModelEvent::ToolCall(call) => (call.index, call.id.as_deref(), call.name.as_deref(), &*call.arguments),
+            ModelEvent::ToolCall(call) => {
+                (call.index, call.id.as_deref(), call.name.as_deref(), &*call.arguments)
+            }
             other => panic!("{other:?}"),
         })
         .collect();
@@ -342,8 +391,12 @@ fn reasoning_is_kept_by_whatever_name_it_has() {
     let response = answer(&[
         delta(json!({"reasoning": "a", "reasoning_details": [text("a")]})),
         delta(json!({"reasoning_details": [text("b")]})),
-        delta(json!({"reasoning_details": [{"type": "reasoning.text", "text": "", "signature": "s", "index": 0}]})),
-        delta(json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x", "index": 1}]})),
+        delta(
+            json!({"reasoning_details": [{"type": "reasoning.text", "text": "", "signature": "s", "index": 0}]}),
+        ),
+        delta(
+            json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x", "index": 1}]}),
+        ),
         finish("stop"),
     ]);
     let Part::Reasoning(reasoning) = &response.message.parts()[0] else { panic!("{response:?}") };
@@ -401,7 +454,10 @@ fn a_document_without_an_answer_is_an_error() {
         let read = decoder.document(body.as_bytes(), &mut Deltas::new(false));
         read.map(|()| decoder.complete().expect("whole"))
     };
-    assert_eq!(read("{\"choices\":[{\"message\":{\"content\":\"hi\"}}]}").expect("an answer").text(), "hi");
+    assert_eq!(
+        read("{\"choices\":[{\"message\":{\"content\":\"hi\"}}]}").expect("an answer").text(),
+        "hi"
+    );
     for (body, kind) in [
         ("{\"ok\":true}", ModelErrorKind::InvalidResponse),
         ("{\"choices\":[]}", ModelErrorKind::InvalidResponse),
@@ -434,7 +490,8 @@ fn any_piece_of_json_is_taken_or_refused_but_never_panics() {
 
 #[test]
 fn a_typed_answer_is_asked_for_in_strict_form() {
-    let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
     let mut request = ModelRequest::new("hi");
     request.output = Some(Arc::new(OutputSchema::new("A", schema)));
     let strict = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
@@ -443,7 +500,8 @@ fn a_typed_answer_is_asked_for_in_strict_form() {
         body(&request)["response_format"],
         json!({"type": "json_schema", "json_schema": {"name": "A", "schema": strict, "strict": true}})
     );
-    request.settings = Arc::new(ModelSettings::default().extra("response_format", json!({"type": "json_object"})));
+    request.settings =
+        Arc::new(ModelSettings::default().extra("response_format", json!({"type": "json_object"})));
     let error = encode::body("m", "openai-chat/m", false, &request).expect_err("two shapes");
     assert!(error.message().contains("`response_format`"), "{error}");
     request.settings = Arc::default();
@@ -454,7 +512,8 @@ fn a_typed_answer_is_asked_for_in_strict_form() {
 
 #[test]
 fn files_in_an_answer_are_sentences() {
-    let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
+    let mut result =
+        ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
     let parts = vec![
         ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
         ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),

@@ -50,10 +50,16 @@ impl Decode for ResponsesDecoder {
         let said = |error| unread("an event of the answer", error, event.data);
         let mut mended = Vec::new();
         let read: Event<'_> = read(event.data, &mut mended).map_err(said)?;
-        let kind = if read.kind.is_empty() { std::str::from_utf8(event.name).unwrap_or_default() } else { &read.kind };
+        let kind = if read.kind.is_empty() {
+            std::str::from_utf8(event.name).unwrap_or_default()
+        } else {
+            &read.kind
+        };
         let (index, id) = (read.output_index, &*read.item_id);
         match kind {
-            "response.output_text.delta" => self.items.more(Kind::Message, index, id, &read.delta, deltas),
+            "response.output_text.delta" => {
+                self.items.more(Kind::Message, index, id, &read.delta, deltas);
+            }
             "response.refusal.delta" => {
                 self.items.refused = true;
                 self.items.more(Kind::Message, index, id, &read.delta, deltas);
@@ -68,8 +74,12 @@ impl Decode for ResponsesDecoder {
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 self.items.more(Kind::Call, index, id, &read.delta, deltas);
             }
-            "response.function_call_arguments.done" => self.items.arguments(index, id, &read.arguments, deltas),
-            "response.custom_tool_call_input.done" => self.items.arguments(index, id, &read.input, deltas),
+            "response.function_call_arguments.done" => {
+                self.items.arguments(index, id, &read.arguments, deltas);
+            }
+            "response.custom_tool_call_input.done" => {
+                self.items.arguments(index, id, &read.input, deltas);
+            }
             "response.output_item.added" => {
                 if let Some(item) = read.item {
                     self.items.added(index, item, deltas).map_err(said)?;
@@ -90,7 +100,9 @@ impl Decode for ResponsesDecoder {
                 self.end(raw, kind, deltas)?;
                 return Ok(SseFlow::End);
             }
-            "error" | "response.error" => return Err(error_body::in_answer(&String::from_utf8_lossy(event.data))),
+            "error" | "response.error" => {
+                return Err(error_body::in_answer(&String::from_utf8_lossy(event.data)));
+            }
             _ => {
                 if let Some(error) = read.error {
                     return Err(error_body::in_answer(error.get()));
@@ -141,7 +153,11 @@ impl ResponsesDecoder {
         if let Some(error) = read.error {
             return Err(error_body::in_answer(error.get()));
         }
-        let status = if read.status.is_empty() { event.trim_start_matches("response.") } else { &read.status };
+        let status = if read.status.is_empty() {
+            event.trim_start_matches("response.")
+        } else {
+            &read.status
+        };
         let reason = read.incomplete_details.as_ref().map_or("", |details| &details.reason);
         let cut = match status {
             "completed" | "done" => reason,
@@ -207,8 +223,10 @@ fn usage(raw: &str) -> Usage {
     let mut usage = Usage::default();
     usage.raw = raw_usage(raw);
     if let Ok(wire) = serde_json::from_str::<WireUsage>(raw) {
-        let (input, output) =
-            (wire.input_tokens_details.unwrap_or_default(), wire.output_tokens_details.unwrap_or_default());
+        let (input, output) = (
+            wire.input_tokens_details.unwrap_or_default(),
+            wire.output_tokens_details.unwrap_or_default(),
+        );
         usage.input_tokens = wire.input_tokens.or(wire.prompt_tokens).unwrap_or_default();
         usage.output_tokens = wire.output_tokens.or(wire.completion_tokens).unwrap_or_default();
         usage.cached_tokens = input.cached_tokens;
@@ -221,7 +239,9 @@ fn usage(raw: &str) -> Usage {
 #[cfg(test)]
 mod tests {
     use agentflow_core::message::Part;
-    use agentflow_core::model::{ModelError, ModelErrorKind, ModelEvent, ModelResponse, StopReason};
+    use agentflow_core::model::{
+        ModelError, ModelErrorKind, ModelEvent, ModelResponse, StopReason,
+    };
     use serde_json::{Value, json};
 
     use super::ResponsesDecoder;
@@ -251,7 +271,10 @@ mod tests {
     }
 
     fn texts(events: &[ModelEvent]) -> String {
-        events.iter().map(|event| if let ModelEvent::Text(text) = event { text.as_str() } else { "" }).collect()
+        events
+            .iter()
+            .map(|event| if let ModelEvent::Text(text) = event { text.as_str() } else { "" })
+            .collect()
     }
 
     #[test]
@@ -266,8 +289,7 @@ mod tests {
     #[test]
     fn a_text_is_handed_on_once_whoever_says_it() {
         let message = json!({"type": "message", "id": "a", "content": [{"type": "output_text", "text": "Hello"}]});
-        let delta =
-            |text| json!({"type": "response.output_text.delta", "item_id": "a", "output_index": 0, "delta": text});
+        let delta = |text| json!({"type": "response.output_text.delta", "item_id": "a", "output_index": 0, "delta": text});
         let done = json!({"type": "response.output_item.done", "output_index": 0, "item": message});
         let end = completed(json!([message]));
         for events in [
@@ -279,7 +301,11 @@ mod tests {
             vec![end],
         ] {
             let (deltas, response) = whole(&events);
-            assert_eq!((texts(&deltas).as_str(), &*response.text()), ("Hello", "Hello"), "{events:?}");
+            assert_eq!(
+                (texts(&deltas).as_str(), &*response.text()),
+                ("Hello", "Hello"),
+                "{events:?}"
+            );
             assert_eq!(response.message.parts().len(), 1, "{events:?}");
         }
     }
@@ -298,8 +324,12 @@ mod tests {
         ]);
         let (deltas, response) = whole(&[completed(output)]);
         assert_eq!(response.stop_reason, StopReason::ToolCalls);
-        let parts: Vec<Value> =
-            response.message.parts().iter().map(|part| serde_json::to_value(part).expect("JSON")).collect();
+        let parts: Vec<Value> = response
+            .message
+            .parts()
+            .iter()
+            .map(|part| serde_json::to_value(part).expect("JSON"))
+            .collect();
         let of = |text: &str, opaque: &Value| {
             json!({"type": "reasoning", "text": text, "provider": "openai-responses",
             "model": "m", "opaque": opaque})
@@ -308,7 +338,10 @@ mod tests {
         assert_eq!(parts[1], of("", &search));
         assert_eq!(parts[2], of("", &json!({"type": "message", "phase": "commentary"})));
         assert_eq!(parts[3], json!({"type": "text", "text": "Look:"}));
-        assert_eq!(parts[4]["opaque"], json!({"provider": "openai-responses", "item": {"namespace": "n"}}));
+        assert_eq!(
+            parts[4]["opaque"],
+            json!({"provider": "openai-responses", "item": {"namespace": "n"}})
+        );
         assert_eq!((&parts[5]["id"], &parts[5]["arguments"]), (&json!("c2"), &json!("1+1")));
         assert_eq!(parts[5]["opaque"]["item"], json!({"type": "custom_tool_call"}));
         assert!(deltas.contains(&ModelEvent::Reasoning("Hm.".into())), "{deltas:?}");
@@ -330,7 +363,8 @@ mod tests {
             more(0, "]"),
             completed(json!([])),
         ]);
-        let calls: Vec<_> = response.tool_calls().map(|call| (&*call.id, &*call.arguments)).collect();
+        let calls: Vec<_> =
+            response.tool_calls().map(|call| (&*call.id, &*call.arguments)).collect();
         assert_eq!(calls, [("a", "[0]"), ("b", "[1]")]);
         let said: String = deltas
             .iter()
@@ -351,11 +385,17 @@ mod tests {
         let added = |id: &str, call: &str| json!({"type": "response.output_item.added", "output_index": 0, "item": item(id, call, "")});
         let done = |id: &str, call: &str| json!({"type": "response.output_item.done", "output_index": 0, "item": item(id, call, "{}")});
         // Every item has the index 0.
-        let (_, response) =
-            whole(&[added("1", "a"), done("1", "a"), added("2", "b"), done("2", "b"), completed(json!([]))]);
+        let (_, response) = whole(&[
+            added("1", "a"),
+            done("1", "a"),
+            added("2", "b"),
+            done("2", "b"),
+            completed(json!([])),
+        ]);
         assert_eq!(response.tool_calls().map(|call| &*call.id).collect::<Vec<_>>(), ["a", "b"]);
         // The id in the end event differs.
-        let (_, response) = whole(&[added("1", "a"), done("2", "a"), completed(json!([item("3", "a", "{}")]))]);
+        let (_, response) =
+            whole(&[added("1", "a"), done("2", "a"), completed(json!([item("3", "a", "{}")]))]);
         assert_eq!(response.tool_calls().count(), 1);
         // Without index, id and call id.
         let delta = json!({"type": "response.function_call_arguments.delta", "delta": "{}"});
@@ -365,15 +405,22 @@ mod tests {
 
     #[test]
     fn why_it_stopped() {
-        let end = |kind: &str, response: Value| whole(&[json!({"type": kind, "response": response})]).1.stop_reason;
-        let cut =
-            |reason: Value| end("response.incomplete", json!({"status": "incomplete", "incomplete_details": reason}));
+        let end = |kind: &str, response: Value| {
+            whole(&[json!({"type": kind, "response": response})]).1.stop_reason
+        };
+        let cut = |reason: Value| {
+            end(
+                "response.incomplete",
+                json!({"status": "incomplete", "incomplete_details": reason}),
+            )
+        };
         assert_eq!(cut(json!({"reason": "max_output_tokens"})), StopReason::Length);
         assert_eq!(cut(json!({"reason": "content_filter"})), StopReason::ContentFilter);
         assert_eq!(cut(json!({"reason": "new"})), StopReason::Other("new".into()));
         assert_eq!(cut(Value::Null), StopReason::Other("incomplete".into()));
         assert_eq!(end("response.completed", json!({})), StopReason::Stop);
-        let refusal = json!([{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}]);
+        let refusal =
+            json!([{"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}]);
         let (_, response) = whole(&[completed(refusal)]);
         assert_eq!((&*response.text(), &response.stop_reason), ("No.", &StopReason::Refusal));
         let (_, response) = whole(&[
@@ -386,14 +433,28 @@ mod tests {
     #[test]
     fn errors_in_the_answer() {
         let kind = |event: Value| feed(&[event]).1.expect_err("an error").kind();
-        let failed =
-            |error: Value| json!({"type": "response.failed", "response": {"status": "failed", "error": error}});
-        assert_eq!(kind(failed(json!({"code": "rate_limit_exceeded", "message": "x"}))), ModelErrorKind::RateLimited);
-        assert_eq!(kind(failed(json!({"code": "server_error", "message": "x"}))), ModelErrorKind::Server);
+        let failed = |error: Value| json!({"type": "response.failed", "response": {"status": "failed", "error": error}});
+        assert_eq!(
+            kind(failed(json!({"code": "rate_limit_exceeded", "message": "x"}))),
+            ModelErrorKind::RateLimited
+        );
+        assert_eq!(
+            kind(failed(json!({"code": "server_error", "message": "x"}))),
+            ModelErrorKind::Server
+        );
         assert_eq!(kind(failed(Value::Null)), ModelErrorKind::Server);
-        assert_eq!(kind(json!({"type": "error", "code": "context_length_exceeded"})), ModelErrorKind::ContextOverflow);
-        assert_eq!(kind(json!({"error": {"message": "x", "code": 503}})), ModelErrorKind::Overloaded);
-        assert_eq!(kind(json!({"type": "response.output_item.done", "item": 3})), ModelErrorKind::InvalidResponse);
+        assert_eq!(
+            kind(json!({"type": "error", "code": "context_length_exceeded"})),
+            ModelErrorKind::ContextOverflow
+        );
+        assert_eq!(
+            kind(json!({"error": {"message": "x", "code": 503}})),
+            ModelErrorKind::Overloaded
+        );
+        assert_eq!(
+            kind(json!({"type": "response.output_item.done", "item": 3})),
+            ModelErrorKind::InvalidResponse
+        );
     }
 
     #[test]
@@ -417,17 +478,27 @@ mod tests {
         };
         let kind = |document: Value| read(document).expect_err("no answer").kind();
         assert_eq!(kind(json!({})), ModelErrorKind::InvalidResponse);
-        assert_eq!(kind(json!({"status": "queued", "output": []})), ModelErrorKind::InvalidResponse);
-        assert_eq!(kind(json!({"error": {"message": "x", "type": "server_error"}})), ModelErrorKind::Server);
+        assert_eq!(
+            kind(json!({"status": "queued", "output": []})),
+            ModelErrorKind::InvalidResponse
+        );
+        assert_eq!(
+            kind(json!({"error": {"message": "x", "type": "server_error"}})),
+            ModelErrorKind::Server
+        );
         let usage = json!({"input_tokens": 9, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 4},
             "output_tokens_details": {"reasoning_tokens": 2}});
         let response =
-            read(json!({"id": "r", "model": "m-1", "output": [], "usage": usage, "error": null})).expect("one");
+            read(json!({"id": "r", "model": "m-1", "output": [], "usage": usage, "error": null}))
+                .expect("one");
         let got = &response.usage;
         assert_eq!(
             (got.input_tokens, got.output_tokens, got.cached_tokens, got.reasoning_tokens),
             (9, 7, Some(4), Some(2))
         );
-        assert_eq!((response.id.as_str(), response.model.as_str(), got.raw.as_deref()), ("r", "m-1", Some(&usage)));
+        assert_eq!(
+            (response.id.as_str(), response.model.as_str(), got.raw.as_deref()),
+            ("r", "m-1", Some(&usage))
+        );
     }
 }

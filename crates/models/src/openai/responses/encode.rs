@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use agentflow_core::message::{Media, Message, Part, Reasoning, Role, ToolCall, ToolResult};
-use agentflow_core::model::{ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
+use agentflow_core::model::{
+    ModelError, ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice,
+};
 use agentflow_core::tool::ToolDefinition;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -46,7 +48,8 @@ pub(super) fn body(format: &Format, request: &ModelRequest) -> Result<Vec<u8>, M
     for (at, message) in messages.iter().enumerate() {
         // The encoding of a result depends on the earlier call, which never changes. So it can be
         // cached.
-        let encoded = message.encoded(&format.name, |message| encoded_message(message, &messages[..at], format));
+        let encoded = message
+            .encoded(&format.name, |message| encoded_message(message, &messages[..at], format));
         if !encoded.is_empty() {
             if out.len() > first {
                 out.push(b',');
@@ -85,7 +88,9 @@ fn tools(out: &mut Vec<u8>, format: &Format, request: &ModelRequest) -> Result<(
     let more = match request.settings.get_extra().get("tools") {
         None => &[][..],
         Some(Value::Array(more)) => more,
-        Some(_) => return Err(refused("`tools` in `ModelSettings::extra` must be a list".to_owned())),
+        Some(_) => {
+            return Err(refused("`tools` in `ModelSettings::extra` must be a list".to_owned()));
+        }
     };
     if request.tools.is_empty() && more.is_empty() {
         return Ok(());
@@ -104,7 +109,11 @@ fn tools(out: &mut Vec<u8>, format: &Format, request: &ModelRequest) -> Result<(
     Ok(())
 }
 
-fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) -> Result<(), ModelError> {
+fn settings(
+    fields: &mut Fields<'_>,
+    settings: &ModelSettings,
+    tools: bool,
+) -> Result<(), ModelError> {
     // The format has no seed.
     let (temperature, top_p, max_tokens) =
         (&settings.get_temperature(), &settings.get_top_p(), &settings.get_max_tokens());
@@ -129,8 +138,14 @@ fn settings(fields: &mut Fields<'_>, settings: &ModelSettings, tools: bool) -> R
             ToolChoice::Auto => fields.put("tool_choice", "auto"),
             ToolChoice::None => fields.put("tool_choice", "none"),
             ToolChoice::Required => fields.put("tool_choice", "required"),
-            ToolChoice::Tool(name) => fields.put("tool_choice", &json!({"type": "function", "name": name})),
-            other => return Err(refused(format!("the Responses wire format has no tool choice `{other:?}`"))),
+            ToolChoice::Tool(name) => {
+                fields.put("tool_choice", &json!({"type": "function", "name": name}));
+            }
+            other => {
+                return Err(refused(format!(
+                    "the Responses wire format has no tool choice `{other:?}`"
+                )));
+            }
         }
     }
     Ok(())
@@ -142,7 +157,10 @@ fn text(output: &OutputSchema, extra: Option<&Value>) -> Result<Value, ModelErro
         None => Map::new(),
         Some(Value::Object(text)) if !text.contains_key("format") => text.clone(),
         Some(_) => {
-            return Err(refused("`text.format` cannot be set by `ModelSettings::extra` for a typed answer".to_owned()));
+            return Err(refused(
+                "`text.format` cannot be set by `ModelSettings::extra` for a typed answer"
+                    .to_owned(),
+            ));
         }
     };
     let schema = strict(&output.schema).map_err(refused)?.schema;
@@ -185,8 +203,11 @@ fn encoded_tools(definitions: &[Arc<ToolDefinition>]) -> Vec<u8> {
 fn encoded_message(message: &Message, before: &[Arc<Message>], format: &Format) -> Vec<u8> {
     let mut out = Items(Vec::new());
     for result in message.results() {
-        let custom =
-            before.iter().rev().flat_map(|message| message.tool_calls()).find(|call| call.id == result.call_id);
+        let custom = before
+            .iter()
+            .rev()
+            .flat_map(|message| message.tool_calls())
+            .find(|call| call.id == result.call_id);
         out.put(&WireItem::Result {
             kind: match custom.is_some_and(|call| own_item(call).is_some_and(is_custom)) {
                 true => "custom_tool_call_output",
@@ -234,7 +255,9 @@ impl Items {
 fn assistant(out: &mut Items, message: &Message, format: &Format) {
     let parts = message.parts();
     let is_answer = |part: &Part| match part {
-        Part::Reasoning(reasoning) => own_opaque(reasoning, format).is_some_and(|item| item["type"] != "reasoning"),
+        Part::Reasoning(reasoning) => {
+            own_opaque(reasoning, format).is_some_and(|item| item["type"] != "reasoning")
+        }
         Part::Text { .. } | Part::ToolCall(_) => true,
         _ => false,
     };
@@ -251,7 +274,12 @@ fn assistant(out: &mut Items, message: &Message, format: &Format) {
             Part::Text { text } if text.is_empty() => {}
             Part::Text { text } => {
                 let content = Content::Text(text);
-                out.put(&WireItem::Message { kind: "message", role: "assistant", content, phase: phase.take() });
+                out.put(&WireItem::Message {
+                    kind: "message",
+                    role: "assistant",
+                    content,
+                    phase: phase.take(),
+                });
             }
             Part::ToolCall(call) => out.put(&wire_call(call, format)),
             _ => {}
@@ -265,7 +293,8 @@ fn own_opaque<'a>(reasoning: &'a Reasoning, format: &Format) -> Option<&'a Value
     let own = reasoning.provider == PROVIDER.name && reasoning.model == *format.model;
     // Without the encrypted content, OpenAI would look up the item by its id, but it was not
     // stored.
-    let lost = format.official && item["type"] == "reasoning" && !item["encrypted_content"].is_string();
+    let lost =
+        format.official && item["type"] == "reasoning" && !item["encrypted_content"].is_string();
     (own && !lost).then_some(item)
 }
 
@@ -304,7 +333,8 @@ fn result_content(result: &ToolResult) -> ResultContent<'_> {
     match files.peek() {
         None => ResultContent::Text(text),
         Some(_) => {
-            let text = Some(text).filter(|text| !text.is_empty()).map(|text| WirePart::Text { text });
+            let text =
+                Some(text).filter(|text| !text.is_empty()).map(|text| WirePart::Text { text });
             ResultContent::Parts(text.into_iter().chain(files).collect())
         }
     }
@@ -316,13 +346,17 @@ fn content(message: &Message, media: bool) -> Option<Content<'_>> {
     let mut parts = message.parts().iter().filter_map(|part| match part {
         Part::Text { text } => Some(WirePart::Text { text: Cow::Borrowed(text) }),
         Part::Media(file) if media => Some(wire_media(file)),
-        Part::Media(file) => Some(WirePart::Text { text: Cow::Owned(format!("[{} left out]", file.mime_type)) }),
+        Part::Media(file) => {
+            Some(WirePart::Text { text: Cow::Owned(format!("[{} left out]", file.mime_type)) })
+        }
         _ => None,
     });
     let first = parts.next()?;
     match (first, parts.next()) {
         (WirePart::Text { text: Cow::Borrowed(text) }, None) => Some(Content::Text(text)),
-        (first, second) => Some(Content::Parts([first].into_iter().chain(second).chain(parts).collect())),
+        (first, second) => {
+            Some(Content::Parts([first].into_iter().chain(second).chain(parts).collect()))
+        }
     }
 }
 
@@ -333,9 +367,11 @@ fn wire_media(file: &Media) -> WirePart<'_> {
     let filename = file.name.as_deref();
     match file.url.starts_with("data:") {
         // A file by content must have a name.
-        true => {
-            WirePart::File { file_data: Some(&file.url), file_url: None, filename: Some(filename.unwrap_or("file")) }
-        }
+        true => WirePart::File {
+            file_data: Some(&file.url),
+            file_url: None,
+            filename: Some(filename.unwrap_or("file")),
+        },
         // A file by URL must not have a name.
         false => WirePart::File { file_data: None, file_url: Some(&file.url), filename: None },
     }

@@ -70,7 +70,12 @@ impl Items {
     }
 
     /// Adds an item that was announced.
-    pub(super) fn added(&mut self, index: Option<u64>, raw: &RawValue, deltas: &mut Deltas) -> serde_json::Result<()> {
+    pub(super) fn added(
+        &mut self,
+        index: Option<u64>,
+        raw: &RawValue,
+        deltas: &mut Deltas,
+    ) -> serde_json::Result<()> {
         let mut mended = Vec::new();
         let item: Item<'_> = read(raw.get().as_bytes(), &mut mended)?;
         // Some servers give every item the index 0.
@@ -79,13 +84,19 @@ impl Items {
     }
 
     /// Completes an item.
-    pub(super) fn done(&mut self, index: Option<u64>, raw: &RawValue, deltas: &mut Deltas) -> serde_json::Result<()> {
+    pub(super) fn done(
+        &mut self,
+        index: Option<u64>,
+        raw: &RawValue,
+        deltas: &mut Deltas,
+    ) -> serde_json::Result<()> {
         let mut mended = Vec::new();
         let item: Item<'_> = read(raw.get().as_bytes(), &mut mended)?;
-        let known = self.find_id(&item.id).or_else(|| match index.is_some() || item.id.is_empty() {
-            true => self.find(index, ""),
-            false => None,
-        });
+        let known =
+            self.find_id(&item.id).or_else(|| match index.is_some() || item.id.is_empty() {
+                true => self.find(index, ""),
+                false => None,
+            });
         let at = self.fill(known, index, &item, raw, deltas)?;
         self.slots[at].settled = true;
         Ok(())
@@ -93,7 +104,11 @@ impl Items {
 
     /// Processes all items of the final response. If their number and kinds match the earlier
     /// items, they are the same items, even with different ids.
-    pub(super) fn all(&mut self, output: &[&RawValue], deltas: &mut Deltas) -> serde_json::Result<()> {
+    pub(super) fn all(
+        &mut self,
+        output: &[&RawValue],
+        deltas: &mut Deltas,
+    ) -> serde_json::Result<()> {
         let mut same = output.len() == self.slots.len();
         for (at, raw) in output.iter().enumerate().take(self.slots.len()) {
             let mut mended = Vec::new();
@@ -116,11 +131,19 @@ impl Items {
 
     /// Returns true if the response contains text.
     pub(super) fn has_text(&self) -> bool {
-        self.slots.iter().any(|slot| matches!(&slot.content, Content::Message { text, .. } if !text.is_empty()))
+        self.slots
+            .iter()
+            .any(|slot| matches!(&slot.content, Content::Message { text, .. } if !text.is_empty()))
     }
 
     /// Adds complete text, from a server that sends no pieces of it.
-    pub(super) fn whole_text(&mut self, index: Option<u64>, id: &str, whole: &str, deltas: &mut Deltas) {
+    pub(super) fn whole_text(
+        &mut self,
+        index: Option<u64>,
+        id: &str,
+        whole: &str,
+        deltas: &mut Deltas,
+    ) {
         let known = self.find(index, id).map(|at| &self.slots[at].content);
         if !matches!(known, Some(Content::Message { text, .. }) if !text.is_empty()) {
             self.more(Kind::Message, index, id, whole, deltas);
@@ -128,7 +151,14 @@ impl Items {
     }
 
     /// Adds a piece of text, of reasoning or of a call's arguments.
-    pub(super) fn more(&mut self, kind: Kind, index: Option<u64>, id: &str, more: &str, deltas: &mut Deltas) {
+    pub(super) fn more(
+        &mut self,
+        kind: Kind,
+        index: Option<u64>,
+        id: &str,
+        more: &str,
+        deltas: &mut Deltas,
+    ) {
         if more.is_empty() {
             return;
         }
@@ -151,7 +181,13 @@ impl Items {
     }
 
     /// Sets the complete arguments of a call.
-    pub(super) fn arguments(&mut self, index: Option<u64>, id: &str, whole: &str, deltas: &mut Deltas) {
+    pub(super) fn arguments(
+        &mut self,
+        index: Option<u64>,
+        id: &str,
+        whole: &str,
+        deltas: &mut Deltas,
+    ) {
         if let Some(at) = self.of_kind(Kind::Call, index, id)
             && let Content::Call { number, call } = &mut self.slots[at].content
             && let Some(rest) = settle(&mut call.arguments, whole)
@@ -232,7 +268,9 @@ impl Items {
             Some(at) => at,
             None => {
                 let content = match kind {
-                    Some(Kind::Message) => Content::Message { text: String::new(), phase: String::new() },
+                    Some(Kind::Message) => {
+                        Content::Message { text: String::new(), phase: String::new() }
+                    }
                     Some(Kind::Reasoning) => Content::Reasoning { text: String::new(), item: None },
                     Some(Kind::Call) => self.new_call(),
                     None => Content::Other(Value::Null),
@@ -294,7 +332,10 @@ impl Items {
                     if !phase.is_empty() {
                         // The phase of a message must be sent back. A text part has no field for
                         // it, so an opaque part before the text stores it.
-                        parts.push(opaque(String::new(), json!({"type": "message", "phase": phase})));
+                        parts.push(opaque(
+                            String::new(),
+                            json!({"type": "message", "phase": phase}),
+                        ));
                     }
                     parts.push(Part::Text { text });
                 }
@@ -359,7 +400,8 @@ fn readable(pieces: Option<&RawValue>) -> (String, bool) {
         return (text, false);
     }
     let mut mended = Vec::new();
-    let pieces = pieces.and_then(|raw| read::<Pieces<'_>>(raw.get().as_bytes(), &mut mended).ok()?.0);
+    let pieces =
+        pieces.and_then(|raw| read::<Pieces<'_>>(raw.get().as_bytes(), &mut mended).ok()?.0);
     let pieces = pieces.unwrap_or_default();
     let refused = pieces.iter().any(|piece| &*piece.kind == "refusal");
     let text = |piece: &Piece<'_>| match &*piece.kind {

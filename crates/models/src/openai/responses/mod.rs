@@ -64,7 +64,10 @@ impl OpenAiResponses {
     ///
     /// # Errors
     /// Returns an error if `OPENAI_BASE_URL` is not a valid URL.
-    pub fn from_env(model: impl Into<Arc<str>>, secrets: Arc<dyn SecretProvider>) -> Result<Self, ModelError> {
+    pub fn from_env(
+        model: impl Into<Arc<str>>,
+        secrets: Arc<dyn SecretProvider>,
+    ) -> Result<Self, ModelError> {
         Self::builder(model).secrets(secrets).build()
     }
 }
@@ -83,7 +86,10 @@ impl WireFormat for Responses {
     fn new(model: &Arc<str>, server: &Server) -> Result<Self, ModelError> {
         let official = server.official;
         let name = format!("{}/{model}{}", PROVIDER.name, if official { "/official" } else { "" });
-        Ok(Self { format: Format { name, model: Arc::clone(model), official }, url: server.endpoint("responses") })
+        Ok(Self {
+            format: Format { name, model: Arc::clone(model), official },
+            url: server.endpoint("responses"),
+        })
     }
 
     fn encode(&self, request: &ModelRequest) -> Result<(Url, Vec<u8>), ModelError> {
@@ -119,7 +125,10 @@ mod tests {
             .base_url("http://user:pass-word@h/v1?key=in-query")
             .api_key(Secret::new("sk-one"))
             .header("x-key", "sk-two");
-        let shown = format!("{builder:?} {:?}", OpenAiResponses::builder("m").api_key(Secret::new("sk-three")));
+        let shown = format!(
+            "{builder:?} {:?}",
+            OpenAiResponses::builder("m").api_key(Secret::new("sk-three"))
+        );
         assert!(!shown.contains("sk-"), "{shown}");
         let shown = format!("{:?}", builder.build().expect("usable"));
         for secret in ["sk-", "pass-word", "in-query"] {

@@ -104,7 +104,9 @@ pub(super) struct Piece<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Pieces<'a>(#[serde(borrow, deserialize_with = "list")] pub(super) Option<Vec<Piece<'a>>>);
+pub(super) struct Pieces<'a>(
+    #[serde(borrow, deserialize_with = "list")] pub(super) Option<Vec<Piece<'a>>>,
+);
 
 /// A piece of text. Some servers send it as a part.
 #[derive(Debug, Default)]

@@ -104,22 +104,30 @@ impl OpenApi {
         let document = value_of(text, MOST_BYTES).map_err(failed)?;
         let version = match (document["openapi"].as_str(), document["swagger"].as_str()) {
             (Some(version), _) | (None, Some(version)) => version,
-            _ => return Err(failed(vec!["it has no `openapi`; write `openapi: 3.1.0`".to_owned()])),
+            _ => {
+                return Err(failed(vec!["it has no `openapi`; write `openapi: 3.1.0`".to_owned()]));
+            }
         };
         // OpenAPI 3.0 has another schema dialect.
         if version != "3.1" && !version.starts_with("3.1.") {
             let version = agentflow_schema::text::head(version, 20);
-            let problem =
-                format!("it is of OpenAPI `{version}`, and 3.1 is read; convert it, since its schemas differ");
+            let problem = format!(
+                "it is of OpenAPI `{version}`, and 3.1 is read; convert it, since its schemas differ"
+            );
             return Err(failed(vec![problem]));
         }
-        let api = Self { document: Arc::new(document), base: None, keys: BTreeMap::new(), access: ApiAccess::new() };
+        let api = Self {
+            document: Arc::new(document),
+            base: None,
+            keys: BTreeMap::new(),
+            access: ApiAccess::new(),
+        };
         let count = api.operations().map_err(|problem| failed(vec![problem]))?.len();
         match count {
             0 => Err(failed(vec!["it has no operation with an `operationId`".to_owned()])),
-            _ if count > MOST_OPERATIONS => {
-                Err(failed(vec![format!("it has {count} operations, and at most {MOST_OPERATIONS} are read")]))
-            }
+            _ if count > MOST_OPERATIONS => Err(failed(vec![format!(
+                "it has {count} operations, and at most {MOST_OPERATIONS} are read"
+            )])),
             _ => Ok(api),
         }
     }
@@ -143,7 +151,12 @@ impl OpenApi {
     /// Sets the user and the name of the password for a security scheme of the type `http` with
     /// `basic`.
     #[must_use]
-    pub fn password(mut self, scheme: impl Into<String>, user: impl Into<String>, secret: impl Into<String>) -> Self {
+    pub fn password(
+        mut self,
+        scheme: impl Into<String>,
+        user: impl Into<String>,
+        secret: impl Into<String>,
+    ) -> Self {
         self.keys.insert(scheme.into(), Key { secret: secret.into(), user: Some(user.into()) });
         self
     }
@@ -167,12 +180,16 @@ impl OpenApi {
     /// The document has no such operation (the nearest id is suggested), or parts of the operation
     /// are not supported (all are listed).
     pub fn tool(&self, operation_id: &str) -> Result<ApiTool, ApiToolError> {
-        let failed = |problems| ApiToolError::new(format!("the tool of the operation `{operation_id}`"), problems);
+        let failed = |problems| {
+            ApiToolError::new(format!("the tool of the operation `{operation_id}`"), problems)
+        };
         let all = self.operations().map_err(|problem| failed(vec![problem]))?;
         let mut of_id = all.iter().filter(|one| one.operation["operationId"] == operation_id);
         let Some(found) = of_id.next() else {
-            let ids: Vec<String> = self.operation_ids().into_iter().map(ToOwned::to_owned).collect();
-            let near = agentflow_schema::text::nearest(operation_id, ids.iter().map(String::as_str));
+            let ids: Vec<String> =
+                self.operation_ids().into_iter().map(ToOwned::to_owned).collect();
+            let near =
+                agentflow_schema::text::nearest(operation_id, ids.iter().map(String::as_str));
             let hint = known_names("operation", near, &ids);
             return Err(failed(vec![format!("the document has no such operation{hint}")]));
         };
@@ -182,10 +199,13 @@ impl OpenApi {
         let mut problems = Vec::new();
         // Without the slash, the path would become part of the host name.
         if !found.path.starts_with('/') {
-            problems
-                .push(format!("the path `{}` does not begin with `/`", agentflow_schema::text::head(found.path, 200)));
+            problems.push(format!(
+                "the path `{}` does not begin with `/`",
+                agentflow_schema::text::head(found.path, 200)
+            ));
         }
-        let mut arguments = parameters(&self.document, &[found.item, found.operation], &mut problems);
+        let mut arguments =
+            parameters(&self.document, &[found.item, found.operation], &mut problems);
         let media_type = body(&self.document, found.operation, &mut arguments, &mut problems);
         let auth = self.auth(found).map_err(|problem| problems.push(problem)).ok().flatten();
         let base = self.base(found).map_err(|problem| problems.push(problem)).unwrap_or_default();
@@ -218,7 +238,9 @@ impl OpenApi {
         let checked = CheckedApi::new(described.clone()).map_err(failed)?;
         // The program wrote the base URL, so the key may be sent to its port.
         if self.base.is_none() && described.auth.is_some() {
-            self.access.check_keys(checked.template.base()).map_err(|problem| failed(vec![problem]))?;
+            self.access
+                .check_keys(checked.template.base())
+                .map_err(|problem| failed(vec![problem]))?;
         }
         Ok(ApiTool::below(path_of(&base), described, self.access.clone()))
     }
@@ -227,9 +249,12 @@ impl OpenApi {
         let paths = self.document["paths"].as_object();
         let mut all = Vec::new();
         for (path, item) in paths.into_iter().flatten() {
-            let item = resolved(&self.document, item).map_err(|problem| format!("`{path}`: {problem}"))?;
+            let item =
+                resolved(&self.document, item).map_err(|problem| format!("`{path}`: {problem}"))?;
             for method in METHODS {
-                if let Some(operation) = item.get(method).filter(|one| one["operationId"].is_string()) {
+                if let Some(operation) =
+                    item.get(method).filter(|one| one["operationId"].is_string())
+                {
                     all.push(Operation { path, method, item, operation });
                 }
             }
@@ -240,7 +265,8 @@ impl OpenApi {
     /// Returns the credentials of an operation: the first alternative of the document for which a
     /// key is set.
     fn auth(&self, found: &Operation<'_>) -> Result<Option<ApiAuth>, String> {
-        let ways = found.operation["security"].as_array().or_else(|| self.document["security"].as_array());
+        let ways =
+            found.operation["security"].as_array().or_else(|| self.document["security"].as_array());
         let Some(ways) = ways.filter(|ways| !ways.is_empty()) else { return Ok(None) };
         let mut problem = None;
         for way in ways.iter().filter_map(Value::as_object) {
@@ -249,47 +275,65 @@ impl OpenApi {
                 [scheme] => match self.keys.get(*scheme) {
                     Some(key) => return self.auth_for_scheme(scheme, key).map(Some),
                     None => {
-                        let said =
-                            format!("it needs a key of the scheme `{scheme}`; name it with `key({scheme:?}, ..)`");
+                        let said = format!(
+                            "it needs a key of the scheme `{scheme}`; name it with `key({scheme:?}, ..)`"
+                        );
                         problem.get_or_insert(said);
                     }
                 },
                 several => {
-                    let names = several.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
-                    problem.get_or_insert(format!("it needs {names} at once, and one scheme is used"));
+                    let names = several
+                        .iter()
+                        .map(|name| format!("`{name}`"))
+                        .collect::<Vec<_>>()
+                        .join(" and ");
+                    problem
+                        .get_or_insert(format!("it needs {names} at once, and one scheme is used"));
                 }
             }
         }
         // An empty alternative means that no credentials are required.
         match ways.iter().any(|way| way.as_object().is_some_and(serde_json::Map::is_empty)) {
             true => Ok(None),
-            false => Err(problem.unwrap_or_else(|| "its `security` is not a list of schemes".to_owned())),
+            false => {
+                Err(problem.unwrap_or_else(|| "its `security` is not a list of schemes".to_owned()))
+            }
         }
     }
 
     fn auth_for_scheme(&self, name: &str, key: &Key) -> Result<ApiAuth, String> {
         let schemes = &self.document["components"]["securitySchemes"];
-        let scheme = schemes.get(name).ok_or_else(|| format!("the document has no security scheme `{name}`"))?;
+        let scheme = schemes
+            .get(name)
+            .ok_or_else(|| format!("the document has no security scheme `{name}`"))?;
         let scheme = resolved(&self.document, scheme)?;
         let secret = key.secret.clone();
         let text = |field: &str| scheme[field].as_str().unwrap_or_default();
         let of_header = scheme["name"].as_str().map(ToOwned::to_owned);
-        match (text("type"), text("in"), &*text("scheme").to_ascii_lowercase(), of_header, &key.user) {
+        match (
+            text("type"),
+            text("in"),
+            &*text("scheme").to_ascii_lowercase(),
+            of_header,
+            &key.user,
+        ) {
             ("apiKey", "header", _, Some(name), None) => Ok(ApiAuth::Header { name, secret }),
             ("apiKey", "query", _, Some(name), None) => Ok(ApiAuth::Query { name, secret }),
             ("http", _, "bearer", _, None) | ("oauth2" | "openIdConnect", _, _, _, None) => {
                 Ok(ApiAuth::Bearer { secret })
             }
-            ("http", _, "basic", _, Some(user)) => Ok(ApiAuth::Basic { user: user.clone(), secret }),
-            ("http", _, "basic", _, None) => {
-                Err(format!("the scheme `{name}` has a user and a password; name them with `password({name:?}, ..)`"))
+            ("http", _, "basic", _, Some(user)) => {
+                Ok(ApiAuth::Basic { user: user.clone(), secret })
             }
-            (_, _, _, _, Some(_)) => {
-                Err(format!("the scheme `{name}` has no user; name its key with `key({name:?}, ..)`"))
-            }
-            (kind, place, _, _, None) => {
-                Err(format!("the scheme `{name}` is of the type `{kind}` {place}, which is not used"))
-            }
+            ("http", _, "basic", _, None) => Err(format!(
+                "the scheme `{name}` has a user and a password; name them with `password({name:?}, ..)`"
+            )),
+            (_, _, _, _, Some(_)) => Err(format!(
+                "the scheme `{name}` has no user; name its key with `key({name:?}, ..)`"
+            )),
+            (kind, place, _, _, None) => Err(format!(
+                "the scheme `{name}` is of the type `{kind}` {place}, which is not used"
+            )),
         }
     }
 
@@ -302,14 +346,20 @@ impl OpenApi {
             };
         }
         let of = [found.operation, found.item, &*self.document];
-        let servers = of.iter().find_map(|one| one["servers"].as_array().filter(|servers| !servers.is_empty()));
+        let servers = of
+            .iter()
+            .find_map(|one| one["servers"].as_array().filter(|servers| !servers.is_empty()));
         let urls: Vec<String> = servers.into_iter().flatten().filter_map(server).collect();
         let is_allowed = |url: &&String| self.access.targets.url(url, None).is_ok();
-        let allowed = self.access.targets.hosts.is_some().then(|| urls.iter().find(is_allowed)).flatten();
+        let allowed =
+            self.access.targets.hosts.is_some().then(|| urls.iter().find(is_allowed)).flatten();
         allowed.cloned().ok_or_else(|| {
             let said = match &urls[..] {
                 [] => "the document says no server".to_owned(),
-                [url, ..] => format!("the document says the server `{}`", agentflow_schema::text::head(url, 200)),
+                [url, ..] => format!(
+                    "the document says the server `{}`",
+                    agentflow_schema::text::head(url, 200)
+                ),
             };
             format!("{said}; give `base_url(..)`, or allow its host with `ApiAccess::hosts`")
         })
@@ -333,8 +383,9 @@ fn path_of(base: &str) -> String {
 
 /// Returns a tool name that every provider accepts.
 fn tool_name(operation_id: &str) -> String {
-    let letters =
-        operation_id.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' });
+    let letters = operation_id
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' });
     letters.take(LONGEST_NAME).collect()
 }
 

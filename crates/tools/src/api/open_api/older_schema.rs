@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 /// Limits that a boolean makes exclusive, and the keywords of these booleans.
-const LIMITS: [(&str, &str); 2] = [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")];
+const LIMITS: [(&str, &str); 2] =
+    [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")];
 
 /// Converts the keywords of a schema to the current version: a boolean `exclusiveMinimum` or
 /// `exclusiveMaximum` (draft 4) becomes a number, `nullable` (OpenAPI 3.0) becomes a type, a
@@ -15,7 +16,11 @@ pub(crate) fn to_current_keywords(fields: &Map<String, Value>) -> Cow<'_, Map<St
     let is_bool = |name: &str| fields.get(name).is_some_and(Value::is_boolean);
     let has_list = fields.get("items").is_some_and(Value::is_array);
     // Most schemas are modern, so avoid the copy.
-    if !has_list && !["exclusiveMinimum", "exclusiveMaximum", "nullable", "required"].into_iter().any(is_bool) {
+    if !has_list
+        && !["exclusiveMinimum", "exclusiveMaximum", "nullable", "required"]
+            .into_iter()
+            .any(is_bool)
+    {
         return Cow::Borrowed(fields);
     }
     let mut fields = fields.clone();

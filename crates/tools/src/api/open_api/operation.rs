@@ -29,7 +29,9 @@ pub(crate) fn parameters(
             }
         };
         match (parameter["name"].as_str(), parameter["in"].as_str()) {
-            (Some(name), Some(place)) => drop(found.insert((place.to_owned(), name.to_owned()), parameter)),
+            (Some(name), Some(place)) => {
+                found.insert((place.to_owned(), name.to_owned()), parameter);
+            }
             _ => problems.push("a parameter has no `name` or no `in`".to_owned()),
         }
     }
@@ -40,7 +42,9 @@ pub(crate) fn parameters(
     let mut arguments = BTreeMap::new();
     for ((place, name), parameter) in found {
         // The OpenAPI specification says to ignore definitions of these headers.
-        let is_ours = ["accept", "content-type", "authorization"].iter().any(|one| name.eq_ignore_ascii_case(one));
+        let is_ours = ["accept", "content-type", "authorization"]
+            .iter()
+            .any(|one| name.eq_ignore_ascii_case(one));
         if place == "header" && is_ours {
             continue;
         }
@@ -63,7 +67,12 @@ pub(crate) fn parameters(
 ///
 /// # Errors
 /// The schema is invalid, or a required parameter cannot be sent.
-fn argument(document: &Value, place: &str, name: &str, parameter: &Value) -> Result<Option<ApiParameter>, String> {
+fn argument(
+    document: &Value,
+    place: &str,
+    name: &str,
+    parameter: &Value,
+) -> Result<Option<ApiParameter>, String> {
     // A path parameter is always required, even without `required: true`.
     let is_required = parameter["required"].as_bool().unwrap_or(false) || place == "path";
     let unsent = |problem: String| if is_required { Err(problem) } else { Ok(None) };
@@ -71,12 +80,18 @@ fn argument(document: &Value, place: &str, name: &str, parameter: &Value) -> Res
         "path" => (ParameterPlace::Path, "simple", None),
         "query" => (ParameterPlace::Query, "form", Some(true)),
         "header" => (ParameterPlace::Header, "simple", None),
-        other => return unsent(format!("`in: {other}` is not used; there are `path`, `query` and `header`")),
+        other => {
+            return unsent(format!(
+                "`in: {other}` is not used; there are `path`, `query` and `header`"
+            ));
+        }
     };
     if let Some(other) = parameter["style"].as_str().filter(|other| *other != style) {
         return unsent(format!("`style: {other}` is not used; in `{place}` there is `{style}`"));
     }
-    if explode.is_some_and(|explode| parameter["explode"].as_bool().is_some_and(|said| said != explode)) {
+    if explode
+        .is_some_and(|explode| parameter["explode"].as_bool().is_some_and(|said| said != explode))
+    {
         return unsent("`explode: false` is not used; of a list each value is sent".to_owned());
     }
     for word in ["content", "allowReserved"] {
@@ -118,7 +133,8 @@ pub(crate) fn body(
             let all = kinds().map(|(kind, _)| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
             return Err(format!("its body is {all}, and JSON and forms are sent"));
         };
-        let mut schema = resolved_schema(document, media.get("schema").unwrap_or(&Value::Bool(true)))?;
+        let mut schema =
+            resolved_schema(document, media.get("schema").unwrap_or(&Value::Bool(true)))?;
         let kind = essence(kind);
         let is_form = kind == FORM || kind == PARTS;
         if is_form {
@@ -160,18 +176,27 @@ fn as_form(kind: &str, schema: &mut Value, encoding: &Value) -> Result<(), Strin
     for (name, encoding) in encoding.as_object().into_iter().flatten() {
         let other_style = encoding["style"].as_str().filter(|style| *style != "form");
         if kind == FORM && (other_style.is_some() || encoding["explode"] == false) {
-            let is_required = schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+            let is_required =
+                schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
             if is_required {
-                let style = other_style.map_or_else(|| "explode: false".to_owned(), |style| format!("style: {style}"));
-                return Err(format!("the field `{name}` of its form: `{style}` is not used; there is `form`"));
+                let style = other_style
+                    .map_or_else(|| "explode: false".to_owned(), |style| format!("style: {style}"));
+                return Err(format!(
+                    "the field `{name}` of its form: `{style}` is not used; there is `form`"
+                ));
             }
             if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
                 properties.remove(name);
             }
             continue;
         }
-        let field = schema.get_mut("properties").and_then(|all| all.get_mut(name)).and_then(Value::as_object_mut);
-        let (Some(field), Some(media_type)) = (field, encoding["contentType"].as_str()) else { continue };
+        let field = schema
+            .get_mut("properties")
+            .and_then(|all| all.get_mut(name))
+            .and_then(Value::as_object_mut);
+        let (Some(field), Some(media_type)) = (field, encoding["contentType"].as_str()) else {
+            continue;
+        };
         if kind == PARTS && field.get("type").is_none_or(|of| of == "string") {
             field.entry("contentMediaType").or_insert_with(|| media_type.into());
         }
@@ -181,7 +206,9 @@ fn as_form(kind: &str, schema: &mut Value, encoding: &Value) -> Result<(), Strin
 
 /// Returns an argument name that every provider accepts.
 fn argument_name(name: &str) -> String {
-    let letters = name.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' });
+    let letters = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '_' });
     let name: String = letters.take(64).collect();
     let name = name.trim_matches('_');
     if name.is_empty() { "value".to_owned() } else { name.to_owned() }

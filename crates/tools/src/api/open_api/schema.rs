@@ -17,7 +17,8 @@ const LONGEST_NAME: usize = 60;
 const MOST_STEPS: usize = 16;
 
 /// Keywords of OpenAPI that do not restrict values. They are removed.
-const LEFT_OUT: [&str; 7] = ["discriminator", "xml", "externalDocs", "example", "examples", "$schema", "$comment"];
+const LEFT_OUT: [&str; 7] =
+    ["discriminator", "xml", "externalDocs", "example", "examples", "$schema", "$comment"];
 /// Keywords that only describe a value.
 const NOTES: [&str; 6] = ["title", "description", "default", "deprecated", "readOnly", "writeOnly"];
 /// Keywords whose value is data and not a schema.
@@ -41,7 +42,9 @@ pub(crate) fn resolved<'d>(document: &'d Value, mut value: &'d Value) -> Result<
 
 fn target<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String> {
     let Some(pointer) = reference.strip_prefix('#') else {
-        return Err(format!("the `$ref` `{reference}` leads out of the document, and nothing is fetched; put it in"));
+        return Err(format!(
+            "the `$ref` `{reference}` leads out of the document, and nothing is fetched; put it in"
+        ));
     };
     let found = document.pointer(pointer).or_else(|| document.pointer(&decoded(pointer)?));
     found.ok_or_else(|| format!("the `$ref` `{reference}` leads nowhere"))
@@ -53,7 +56,8 @@ fn target<'d>(document: &'d Value, reference: &str) -> Result<&'d Value, String>
 /// # Errors
 /// A message about a reference, an unsupported keyword, or a schema that is too large.
 pub(crate) fn resolved_schema(document: &Value, schema: &Value) -> Result<Value, String> {
-    let mut writer = Writer { document, open: Vec::new(), left: MOST_VALUES, recursive: Vec::new() };
+    let mut writer =
+        Writer { document, open: Vec::new(), left: MOST_VALUES, recursive: Vec::new() };
     let mut written = writer.schema(schema, MOST_DEPTH)?;
     let mut definitions = Map::new();
     // Writing a definition may find more recursive schemas.
@@ -91,13 +95,20 @@ impl Writer<'_> {
             },
             Value::Array(items) => items.iter().map(|item| self.schema(item, depth - 1)).collect(),
             other => {
-                self.left = self.left.saturating_sub(other.as_str().map_or(0, |text| text.len() / PART_BYTES));
+                self.left = self
+                    .left
+                    .saturating_sub(other.as_str().map_or(0, |text| text.len() / PART_BYTES));
                 Ok(other.clone())
             }
         }
     }
 
-    fn reference(&mut self, reference: &str, fields: &Map<String, Value>, depth: usize) -> Result<Value, String> {
+    fn reference(
+        &mut self,
+        reference: &str,
+        fields: &Map<String, Value>,
+        depth: usize,
+    ) -> Result<Value, String> {
         if is_endless(self.document, reference) {
             // Such a schema accepts any value.
             return Ok(json!({}));
@@ -120,7 +131,9 @@ impl Writer<'_> {
         }
         let more = self.fields(&beside, depth - 1)?;
         Ok(match (&mut written, more) {
-            (Value::Object(of_target), Value::Object(more)) => merged(std::mem::take(of_target), more),
+            (Value::Object(of_target), Value::Object(more)) => {
+                merged(std::mem::take(of_target), more)
+            }
             (_, more) => json!({"allOf": [written, more]}),
         })
     }
@@ -131,9 +144,12 @@ impl Writer<'_> {
             return name.clone();
         }
         let last = reference.rsplit('/').next().unwrap_or_default();
-        let letters = last.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
+        let letters =
+            last.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
         let base: String = letters.take(LONGEST_NAME).collect();
-        let is_free = |name: &String| !name.is_empty() && self.recursive.iter().all(|(_, other)| other != name);
+        let is_free = |name: &String| {
+            !name.is_empty() && self.recursive.iter().all(|(_, other)| other != name)
+        };
         let numbered = (2_u32..).map(|number| format!("{base}{number}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(is_free).unwrap_or_default();
         self.recursive.push((reference.to_owned(), name.clone()));
@@ -147,19 +163,26 @@ impl Writer<'_> {
             if LEFT_OUT.contains(&name.as_str()) || name.starts_with("x-") {
                 continue;
             }
-            if matches!(name.as_str(), "$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor" | "$vocabulary") {
-                return Err(format!("`{name}` in a schema is not read; write the schema without it"));
+            if matches!(
+                name.as_str(),
+                "$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor" | "$vocabulary"
+            ) {
+                return Err(format!(
+                    "`{name}` in a schema is not read; write the schema without it"
+                ));
             }
             let value = match value {
                 Value::Object(named) if NAMED.contains(&name.as_str()) => {
-                    let all =
-                        named.iter().map(|(name, one)| Ok((name.clone(), self.schema(one, depth.saturating_sub(1))?)));
+                    let all = named.iter().map(|(name, one)| {
+                        Ok((name.clone(), self.schema(one, depth.saturating_sub(1))?))
+                    });
                     Value::Object(all.collect::<Result<_, String>>()?)
                 }
                 value if DATA.contains(&name.as_str()) => {
                     let parts = value.as_array().map_or(1, Vec::len);
                     // Large enums and defaults count too.
-                    self.left = self.left.saturating_sub(parts.max(value.to_string().len() / PART_BYTES));
+                    self.left =
+                        self.left.saturating_sub(parts.max(value.to_string().len() / PART_BYTES));
                     value.clone()
                 }
                 value => self.schema(value, depth.saturating_sub(1))?,
@@ -175,7 +198,10 @@ fn is_endless(document: &Value, reference: &str) -> bool {
     let mut reference = reference;
     for _ in 0..MOST_STEPS {
         let found = target(document, reference).ok().and_then(|found| found.as_object());
-        match found.filter(|fields| fields.len() == 1).and_then(|fields| fields.get("$ref")?.as_str()) {
+        match found
+            .filter(|fields| fields.len() == 1)
+            .and_then(|fields| fields.get("$ref")?.as_str())
+        {
             Some(next) => reference = next,
             None => return false,
         }
@@ -192,8 +218,11 @@ fn without_reference(fields: &Map<String, Value>) -> Map<String, Value> {
 /// Merges the target of a `$ref` with the keywords next to it. Descriptive keywords of `other`
 /// replace those of `one`. Conflicting keywords are combined with `allOf`.
 fn merged(mut one: Map<String, Value>, mut other: Map<String, Value>) -> Value {
-    if let (Some(Value::Array(required)), Some(Value::Array(more))) = (one.get_mut("required"), other.get("required")) {
-        let missing: Vec<Value> = more.iter().filter(|name| !required.contains(name)).cloned().collect();
+    if let (Some(Value::Array(required)), Some(Value::Array(more))) =
+        (one.get_mut("required"), other.get("required"))
+    {
+        let missing: Vec<Value> =
+            more.iter().filter(|name| !required.contains(name)).cloned().collect();
         required.extend(missing);
         other.remove("required");
     }
@@ -249,9 +278,11 @@ mod tests {
         assert_eq!(pet, whole);
         assert!(resolved_schema(&document, &json!({"$ref": "#/components/schemas/Loop"})).is_ok());
         // In a URL, the pointer is percent-encoded.
-        for reference in
-            ["#/components/schemas/%7B%C3%a9%7D", "#/components/schemas/{é}", "#/components%2Fschemas/%7Bé}"]
-        {
+        for reference in [
+            "#/components/schemas/%7B%C3%a9%7D",
+            "#/components/schemas/{é}",
+            "#/components%2Fschemas/%7Bé}",
+        ] {
             let read = resolved_schema(&document, &json!({"$ref": reference}));
             assert_eq!(read, Ok(json!({"type": "null"})), "{reference}");
         }
@@ -297,7 +328,8 @@ mod tests {
         let mut schemas = serde_json::Map::new();
         for at in 0..30 {
             let next = json!({"$ref": format!("#/{}", at + 1)});
-            schemas.insert(at.to_string(), json!({"properties": {"a": next, "b": next, "c": next}}));
+            schemas
+                .insert(at.to_string(), json!({"properties": {"a": next, "b": next, "c": next}}));
         }
         schemas.insert("30".to_owned(), json!({"type": "string"}));
         let document = json!(schemas);

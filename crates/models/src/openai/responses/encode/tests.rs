@@ -1,10 +1,12 @@
 //! Tests of encoded requests.
 
 use agentflow_core::message::{
-    Conversation, Media, Message, Part, Reasoning, ResourceLink, Role, ToolCall, ToolContent, ToolPart, ToolResult,
-    ToolStatus,
+    Conversation, Media, Message, Part, Reasoning, ResourceLink, Role, ToolCall, ToolContent,
+    ToolPart, ToolResult, ToolStatus,
 };
-use agentflow_core::model::{ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice};
+use agentflow_core::model::{
+    ModelErrorKind, ModelRequest, ModelSettings, OutputSchema, ToolChoice,
+};
 use agentflow_core::tool::ToolDefinition;
 use serde_json::{Value, json};
 
@@ -33,7 +35,8 @@ fn text(text: &str) -> Part {
 
 fn call(id: &str, beside: Option<Value>) -> Part {
     let mut call = ToolCall::new(id, "f", r#"{"a":1}"#);
-    call.opaque = beside.map(|item| Box::new(json!({"provider": "openai-responses", "item": item})));
+    call.opaque =
+        beside.map(|item| Box::new(json!({"provider": "openai-responses", "item": item})));
     Part::ToolCall(call.into())
 }
 
@@ -43,7 +46,8 @@ fn result(id: &str, status: ToolStatus, output: &str) -> Message {
 
 #[test]
 fn a_conversation_in_items() {
-    let reasoning = json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gA+/="});
+    let reasoning =
+        json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gA+/="});
     let search = json!({"type": "web_search_call", "id": "ws"});
     let answer = vec![
         opaque("m", reasoning.clone()),
@@ -79,12 +83,15 @@ fn a_conversation_in_items() {
 
 #[test]
 fn what_another_model_thought_stays_behind() {
-    let reasoning = |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "g"});
+    let reasoning =
+        |id: &str| json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "g"});
     let mut foreign = Reasoning::new("x", "anthropic");
     foreign.opaque = Some(Box::new(json!({"signature": "s"})));
     let answer = vec![opaque("other", reasoning("a")), Part::Reasoning(foreign), call("c", None)];
-    let sent = input([Message::new(Role::Assistant, answer), result("c", ToolStatus::Success, "1")]);
-    let types: Vec<_> = sent.as_array().expect("a list").iter().map(|item| item["type"].clone()).collect();
+    let sent =
+        input([Message::new(Role::Assistant, answer), result("c", ToolStatus::Success, "1")]);
+    let types: Vec<_> =
+        sent.as_array().expect("a list").iter().map(|item| item["type"].clone()).collect();
     assert_eq!(types, ["function_call", "function_call_output"]);
     // No output follows the second reasoning item, so it must be omitted.
     let answer = vec![opaque("m", reasoning("a")), text("Hm"), opaque("m", reasoning("b"))];
@@ -95,9 +102,12 @@ fn what_another_model_thought_stays_behind() {
 #[test]
 fn openai_is_not_asked_for_reasoning_that_it_did_not_keep() {
     let bare = json!({"type": "reasoning", "id": "a", "summary": []});
-    let request = ModelRequest::new(Message::new(Role::Assistant, vec![opaque("m", bare), text("Hi")]));
+    let request =
+        ModelRequest::new(Message::new(Role::Assistant, vec![opaque("m", bare), text("Hi")]));
     let items = |official| {
-        let sent: Value = serde_json::from_slice(&body(&format(official), &request).expect("a body")).expect("JSON");
+        let sent: Value =
+            serde_json::from_slice(&body(&format(official), &request).expect("a body"))
+                .expect("JSON");
         sent["input"].as_array().expect("a list").len()
     };
     assert_eq!((items(true), items(false)), (1, 2));
@@ -132,7 +142,11 @@ fn tools_say_whether_they_are_strict() {
     let tools = [
         ToolDefinition::new("b", "", parameters(json!([]))),
         ToolDefinition::new("a", "A.", parameters(json!(["a"]))),
-        ToolDefinition::new("c", "", json!({"type": "object", "additionalProperties": {"type": "integer"}})),
+        ToolDefinition::new(
+            "c",
+            "",
+            json!({"type": "object", "additionalProperties": {"type": "integer"}}),
+        ),
     ];
     let settings = ModelSettings::default()
         .tool_choice(ToolChoice::Tool("a".into()))
@@ -185,17 +199,21 @@ fn fields_beside_the_conversation() {
     let model = |name: &str| {
         let format = Format { name: name.into(), model: name.into(), official: true };
         let sent: Value =
-            serde_json::from_slice(&body(&format, &ModelRequest::new("hi")).expect("a body")).expect("JSON");
+            serde_json::from_slice(&body(&format, &ModelRequest::new("hi")).expect("a body"))
+                .expect("JSON");
         (sent["store"].clone(), sent.get("include").is_some())
     };
-    for (name, reasons) in [("gpt-5-mini", true), ("o3", true), ("gpt-4o", false), ("ft:gpt-4.1:x", false)] {
+    for (name, reasons) in
+        [("gpt-5-mini", true), ("o3", true), ("gpt-4o", false), ("ft:gpt-4.1:x", false)]
+    {
         assert_eq!(model(name), (json!(false), reasons), "{name}");
     }
 }
 
 #[test]
 fn what_cannot_be_sent_is_refused() {
-    let mut typed = ModelRequest::new("hi").settings(ModelSettings::default().extra("text", json!({"format": {}})));
+    let mut typed = ModelRequest::new("hi")
+        .settings(ModelSettings::default().extra("text", json!({"format": {}})));
     typed.output = Some(OutputSchema::new("A", json!({"type": "object", "properties": {}})).into());
     let of = |settings| ModelRequest::new("hi").settings(settings);
     for (request, part) in [
@@ -212,7 +230,8 @@ fn what_cannot_be_sent_is_refused() {
 
 #[test]
 fn files_in_an_answer_are_parts() {
-    let mut result = ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
+    let mut result =
+        ToolResult::new(&ToolCall::new("c", "f", "{}"), ToolStatus::Success, r#"{"n":1}"#);
     let parts = vec![
         ToolPart::Media(Media::of_bytes("image/png", [1, 2, 3])),
         ToolPart::Media(Media::new("video/mp4", "https://example.com/v.mp4")),
@@ -227,5 +246,8 @@ fn files_in_an_answer_are_parts() {
         {"type": "input_image", "image_url": "data:image/png;base64,AQID", "detail": "auto"},
         {"type": "input_file", "file_url": "https://example.com/v.mp4"},
     ]);
-    assert_eq!((&items[0]["type"], &items[0]["output"]), (&json!("function_call_output"), &expected));
+    assert_eq!(
+        (&items[0]["type"], &items[0]["output"]),
+        (&json!("function_call_output"), &expected)
+    );
 }
