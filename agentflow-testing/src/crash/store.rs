@@ -31,9 +31,13 @@ pub(super) struct Cut {
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.side {
-            Side::Before => write!(f, "write {}, before it was kept", self.write),
+            Side::Before => write!(f, "write {}, before it was stored", self.write),
             Side::After => {
-                write!(f, "write {}, after it was kept and before anybody heard of it", self.write)
+                write!(
+                    f,
+                    "write {}, after it was stored and before its caller received the result",
+                    self.write
+                )
             }
         }
     }

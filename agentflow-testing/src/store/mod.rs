@@ -6,6 +6,7 @@
 //! [`check_store_reopened`] tests a store that outlives its process.
 
 mod artifact_rules;
+mod message_rules;
 mod random;
 mod rules;
 mod session_rules;
@@ -54,12 +55,12 @@ where
         skipped: skipped.clone(),
     };
     macro_rules! check {
-        ($($rule:ident),+ $(,)?) => {$(
-            rules::$rule(&tested(stringify!($rule)).await).await;
+        ($rules:ident: $($rule:ident),+ $(,)?) => {$(
+            $rules::$rule(&tested(stringify!($rule)).await).await;
         )+};
     }
     check!(
-        a_run_is_created_once,
+        rules: a_run_is_created_once,
         an_unknown_run_is_not_found,
         what_was_appended_is_read_as_it_was,
         reading_is_done_in_pages,
@@ -77,37 +78,32 @@ where
         many_runs_at_the_same_time,
     );
     if !skipped.contains(&StorePart::Snapshots) {
-        check!(the_last_snapshot_is_kept);
+        check!(rules: the_last_snapshot_is_kept);
     }
     if !skipped.contains(&StorePart::Definitions) {
-        check!(definitions_are_kept_under_their_hash);
+        check!(rules: definitions_are_kept_under_their_hash);
     }
     if !skipped.contains(&StorePart::Messages) {
         check!(
-            messages_wait_in_order_until_they_have_an_outcome,
+            message_rules: messages_wait_in_order_until_they_have_an_outcome,
             a_message_that_is_taken_back_has_no_effect,
             a_run_that_has_ended_takes_no_messages,
         );
     }
     if !skipped.contains(&StorePart::Deletion) {
-        check!(what_is_deleted_is_gone);
+        check!(rules: what_is_deleted_is_gone);
     }
     if !skipped.contains(&StorePart::Artifacts) {
-        let rule = "bytes_are_kept_for_their_run";
-        artifact_rules::bytes_are_kept_for_their_run(&tested(rule).await).await;
-        let rule = "the_same_bytes_are_of_each_run_that_saved_them";
-        artifact_rules::the_same_bytes_are_of_each_run_that_saved_them(&tested(rule).await).await;
+        check!(
+            artifact_rules: bytes_are_kept_for_their_run,
+            the_same_bytes_are_of_each_run_that_saved_them,
+        );
     }
     if !skipped.contains(&StorePart::State) {
-        check!(state_is_written_with_its_commit_or_not_at_all);
+        check!(rules: state_is_written_with_its_commit_or_not_at_all);
     }
     if !skipped.contains(&StorePart::Sessions) {
-        macro_rules! check_sessions {
-            ($($rule:ident),+ $(,)?) => {$(
-                session_rules::$rule(&tested(stringify!($rule)).await).await;
-            )+};
-        }
-        check_sessions!(
+        check!(session_rules:
             a_session_has_one_unfinished_run,
             of_runs_that_begin_in_a_session_at_once_one_does,
             sessions_are_listed_by_their_first_run,
@@ -152,7 +148,7 @@ where
     if one.has(StorePart::Messages) {
         assert!(
             one.store.is_shared(),
-            "{rule}: a store that takes messages of other processes says so in `is_shared`"
+            "{rule}: a store that accepts messages of other processes returns `true` from `is_shared`"
         );
     }
     random::handles(&one, &other).await;
@@ -341,4 +337,10 @@ fn noted(run: &RunId, seq: u64, text: &str) -> Event {
 
 fn run(name: &str) -> RunId {
     RunId::new(name)
+}
+
+/// Ends a run.
+async fn end(t: &StoreUnderTest, id: &RunId, epoch: Epoch) {
+    let end = event(id, 2, "", "run.cancelled", &json!({"reason": "enough"}));
+    t.ok(t.store.append(id, epoch, Append::new(1, vec![end])).await, "ending a run");
 }

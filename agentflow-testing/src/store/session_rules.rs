@@ -100,7 +100,7 @@ pub(super) async fn a_session_has_one_unfinished_run(t: &StoreUnderTest) {
     t.fails(
         begin(t, "d", "s", 4).await,
         StoreErrorKind::SessionBusy,
-        "a run beside one that continues after its end",
+        "a run beside an ended run that continues",
     );
     let epoch = t.ok(t.store.open(&run("b")).await, "opening it");
     t.ok(
@@ -120,7 +120,7 @@ pub(super) async fn a_session_has_one_unfinished_run(t: &StoreUnderTest) {
     t.same(
         listed.iter().all(|run| run.session.is_some()),
         true,
-        "a record says of which session a run is",
+        "a record contains the session of its run",
     );
 }
 
