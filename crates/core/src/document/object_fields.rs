@@ -1,39 +1,41 @@
 //! [`Fields`] reads the fields of an object in a document, and reports every mistake in
 //! [`Problems`]: missing fields, unknown fields and wrong types. The readers of the forms use it.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::ops::Range;
 use std::sync::Arc;
 
-use agentflow_schema::text::{did_you_mean, nearest};
-use agentflow_schema::text_tree::{Datum, Field, Misread, Tree};
+use agentflow_schema::text::nearest;
+use agentflow_schema::text_tree::{Datum, Field, Tree};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
+use super::codes;
 use crate::workflow::in_words;
 
 /// The mistakes that were found in a string so far.
 pub(super) struct Problems {
     text: Arc<str>,
-    pub(super) found: Vec<Misread>,
+    pub(super) found: Vec<Diagnostic>,
 }
 
 impl Problems {
-    pub(super) fn new(text: &Arc<str>, found: Vec<Misread>) -> Self {
+    pub(super) fn new(text: &Arc<str>, found: Vec<Diagnostic>) -> Self {
         Self { text: Arc::clone(text), found }
     }
 
-    pub(super) fn note(&mut self, at: &Range<usize>, message: impl Into<String>) {
-        self.found.push(Misread::new(at.clone(), message));
+    pub(super) fn note(&mut self, at: &Range<usize>, diagnostic: Diagnostic) {
+        self.found.push(diagnostic.at(at.clone()));
     }
 
     /// Reports a problem at a brace of a string, or at the placeholder that it starts. `number` is
     /// the number of braces before it.
-    pub(super) fn note_at_brace(&mut self, tree: &Tree, number: usize, message: impl Into<String>) {
+    pub(super) fn note_at_brace(&mut self, tree: &Tree, number: usize, diagnostic: Diagnostic) {
         // Each search scans the text, so the number of searches is limited.
         let is_looked_for = self.found.len() < super::MOST_PLACED;
         let at = if is_looked_for { self.brace(tree, number) } else { None };
-        self.note(&at.unwrap_or_else(|| tree.at.clone()), message);
+        self.note(&at.unwrap_or_else(|| tree.at.clone()), diagnostic);
     }
 
     /// Returns the range from a brace to the end of its placeholder.
@@ -86,8 +88,12 @@ impl<'t> Fields<'t> {
                 is_camel: false,
             }),
             _ => {
-                problems
-                    .note(&tree.at, format!("{what} is an object, and this is {}", tree.what()));
+                problems.note(
+                    &tree.at,
+                    Diagnostic::new(codes::ITEM_NOT_AN_OBJECT)
+                        .text("item", what)
+                        .text("found", tree.what()),
+                );
                 None
             }
         }
@@ -129,7 +135,12 @@ impl<'t> Fields<'t> {
     ) -> Vec<(&'t str, &'t str, &'t Tree)> {
         let Some(tree) = self.get(name) else { return Vec::new() };
         let Datum::Object(fields) = &tree.datum else {
-            problems.note(&tree.at, format!("`{name}` is an object, and this is {}", tree.what()));
+            problems.note(
+                &tree.at,
+                Diagnostic::new(codes::FIELD_NOT_AN_OBJECT)
+                    .name("field", name)
+                    .text("found", tree.what()),
+            );
             return Vec::new();
         };
         let texts = fields.iter().filter(|field| is_text(&field.value, &field.name, problems));
@@ -150,7 +161,9 @@ impl<'t> Fields<'t> {
             Some(other) => {
                 problems.note(
                     &other.at,
-                    format!("`{name}` is `true` or `false`, and this is {}", other.what()),
+                    Diagnostic::new(codes::FIELD_NOT_A_BOOLEAN)
+                        .name("field", name)
+                        .text("found", other.what()),
                 );
                 default
             }
@@ -170,12 +183,17 @@ impl<'t> Fields<'t> {
         let found = words.iter().find(|word| **word == given).copied();
         if found.is_none() {
             let near = nearest(given, words.iter().copied());
-            let hint = if near.is_some() {
-                did_you_mean(near)
-            } else {
-                format!("; it is one of `{}`", words.join("`, `"))
-            };
-            problems.note(&tree.at, format!("`{name}` of {} cannot be `{given}`{hint}", self.what));
+            let hint = Suggestion::similar(near).unwrap_or_else(|| {
+                Suggestion::advice(format!("it is one of `{}`", words.join("`, `")))
+            });
+            problems.note(
+                &tree.at,
+                Diagnostic::new(codes::UNKNOWN_VALUE)
+                    .name("field", name)
+                    .text("item", &self.what)
+                    .name("value", given)
+                    .suggest(hint),
+            );
         }
         found
     }
@@ -203,7 +221,10 @@ impl<'t> Fields<'t> {
         let tree = self.need(name).filter(|tree| is_text(tree, name, problems))?;
         let text = tree.text()?;
         if text.trim().is_empty() {
-            problems.note(&tree.at, format!("`{name}` of {} is empty", self.what));
+            problems.note(
+                &tree.at,
+                Diagnostic::new(codes::EMPTY_FIELD).name("field", name).text("item", &self.what),
+            );
             return None;
         }
         Some((text, tree))
@@ -214,8 +235,12 @@ impl<'t> Fields<'t> {
         match self.get(name) {
             Some(Tree { datum: Datum::List(items), .. }) => items,
             Some(other) => {
-                problems
-                    .note(&other.at, format!("`{name}` is a list, and this is {}", other.what()));
+                problems.note(
+                    &other.at,
+                    Diagnostic::new(codes::FIELD_NOT_A_LIST)
+                        .name("field", name)
+                        .text("found", other.what()),
+                );
                 &[]
             }
             None => &[],
@@ -265,7 +290,9 @@ impl<'t> Fields<'t> {
                     let first = first.map_or("", |first| &first.name);
                     problems.note(
                         &field.at,
-                        format!("`{first}` and `{}` are one field; keep one", field.name),
+                        Diagnostic::new(codes::TWO_SPELLINGS)
+                            .name("first", first)
+                            .name("field", &field.name),
                     );
                 }
             } else {
@@ -277,16 +304,29 @@ impl<'t> Fields<'t> {
                 let near = nearest(&field.name, self.asked.iter().copied());
                 let near = near.or_else(|| self.asked.iter().copied().find(begins));
                 missing.retain(|name| Some(*name) != near);
-                let hint = match near {
+                let hint = match Suggestion::similar(near) {
                     None if has_further => continue,
-                    None => format!("; its fields are `{}`", self.asked.join("`, `")),
-                    near => did_you_mean(near),
+                    None => {
+                        Suggestion::advice(format!("its fields are `{}`", self.asked.join("`, `")))
+                    }
+                    Some(near) => near,
                 };
-                problems.note(&field.at, format!("{} has no `{}`{hint}", self.what, field.name));
+                problems.note(
+                    &field.at,
+                    Diagnostic::new(codes::UNKNOWN_FIELD)
+                        .text("item", &self.what)
+                        .name("field", &field.name)
+                        .suggest(hint),
+                );
             }
         }
         for name in missing {
-            problems.note(&self.start(), format!("{} needs `{name}`", self.what_is_named()));
+            problems.note(
+                &self.start(),
+                Diagnostic::new(codes::MISSING_FIELD)
+                    .text("item", self.what_is_named())
+                    .name("field", name),
+            );
         }
     }
 
@@ -328,8 +368,14 @@ fn is_text(tree: &Tree, name: &str, problems: &mut Problems) -> bool {
     let is = tree.text().is_some();
     if !is {
         let quoted = matches!(tree.datum, Datum::Number(_) | Datum::Bool(_));
-        let hint = if quoted { "; put it in quotes" } else { "" };
-        problems.note(&tree.at, format!("`{name}` is a text, and this is {}{hint}", tree.what()));
+        let hint = quoted.then(|| Suggestion::advice("put it in quotes"));
+        problems.note(
+            &tree.at,
+            Diagnostic::new(codes::FIELD_NOT_A_TEXT)
+                .name("field", name)
+                .text("found", tree.what())
+                .suggest(hint),
+        );
     }
     is
 }
@@ -362,7 +408,7 @@ pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) ->
                     .and_then(|near| near.strip_suffix("`?"))
                     .map(ToOwned::to_owned),
             );
-            problems.note(&at, said);
+            problems.note(&at, Diagnostic::new(codes::INVALID_VALUE).text("problem", said));
         }
         match (remove(&mut json, &path), name) {
             (true, Some(name)) if !missing && left_out.len() < 20 => left_out.push(name),

@@ -1,11 +1,13 @@
 //! [`Runtime::reload_documents`] reads the documents of folders again. New runs use the new
 //! versions. `document_versions.rs` keeps each existing run at the version with which it started.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Runtime;
+use super::codes;
 use super::document_set::{DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models};
 use super::given_documents::{Unread, unread_of};
 use super::given_now::{RegisteredItems, given_now};
@@ -129,7 +131,8 @@ impl Runtime {
     async fn check_names(&self, document: &Document) -> Result<(), DocumentError> {
         for graph in document.graphs() {
             if let Err(error) = self.fetched_workflow_spec(&graph.name).await {
-                return Err(document.source().error(&error.to_string()));
+                let found = Diagnostic::new(codes::UNUSABLE_GRAPH).text("problem", error);
+                return Err(document.source().error(vec![found.at_pointer("")]));
             }
         }
         Ok(())

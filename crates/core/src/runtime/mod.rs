@@ -20,6 +20,7 @@ mod boot;
 mod catalogue;
 mod catalogue_entry;
 mod changes;
+pub(crate) mod codes;
 mod compensations;
 mod config_problem;
 mod configured;

@@ -26,6 +26,8 @@ mod cel_names;
 mod chosen_arms;
 #[cfg(feature = "dynamic")]
 mod chosen_tool;
+#[doc(hidden)]
+pub mod codes;
 mod compact;
 #[cfg_attr(
     not(feature = "dynamic"),
@@ -125,6 +127,7 @@ mod transform_step;
 mod workflow_parts;
 mod workflow_tool;
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
@@ -224,7 +227,10 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
         let output = nodes(&mut builder, handles);
         match builder.finish(Arc::clone(&name), output.raw()) {
             Ok(spec) => Ok(Self { spec: Arc::new(spec), types: PhantomData }),
-            Err(problem) => Err(Error::Build { what: "workflow", name, problem }),
+            Err(problems) => {
+                let problem = joined(&problems);
+                Err(Error::Build { what: "workflow", name, problem })
+            }
         }
     }
 
@@ -458,4 +464,13 @@ impl<In, Out> fmt::Debug for Workflow<In, Out> {
             .field("nodes", &self.spec.nodes.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Renders the problems of a workflow that is built in code in one line.
+fn joined(problems: &[Diagnostic]) -> String {
+    let mut texts = Vec::new();
+    for problem in problems {
+        texts.push(problem.message());
+    }
+    texts.join("; ")
 }

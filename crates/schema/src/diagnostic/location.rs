@@ -69,8 +69,8 @@ pub enum SubjectKind {
     Agent,
     /// The `decider` of a workflow.
     Decider,
-    /// An edge, described by its ends.
-    Edge,
+    /// A part of a pipeline.
+    Part,
     /// An input of a workflow.
     Input,
 }
@@ -82,38 +82,29 @@ pub struct Subject {
     pub kind: SubjectKind,
     /// Name of the item.
     pub name: Arc<str>,
-    /// Second end of an edge.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<Arc<str>>,
 }
 
 impl Subject {
     /// Creates a subject with one name.
     pub fn new(kind: SubjectKind, name: impl Into<Arc<str>>) -> Self {
-        Self { kind, name: name.into(), to: None }
+        Self { kind, name: name.into() }
     }
 
     /// Creates the subject for a node.
     pub fn node(name: impl Into<Arc<str>>) -> Self {
         Self::new(SubjectKind::Node, name)
     }
-
-    /// Creates the subject for an edge between two nodes.
-    pub fn edge(from: impl Into<Arc<str>>, to: impl Into<Arc<str>>) -> Self {
-        Self { kind: SubjectKind::Edge, name: from.into(), to: Some(to.into()) }
-    }
 }
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
-        match (self.kind, &self.to) {
-            (SubjectKind::Node, _) => write!(f, "the node `{name}`"),
-            (SubjectKind::Agent, _) => write!(f, "the agent `{name}`"),
-            (SubjectKind::Decider, _) => write!(f, "the `decider` `{name}`"),
-            (SubjectKind::Input, _) => write!(f, "the input `{name}`"),
-            (SubjectKind::Edge, Some(to)) => write!(f, "the edge from `{name}` to `{to}`"),
-            (SubjectKind::Edge, None) => write!(f, "the edge from `{name}`"),
+        match self.kind {
+            SubjectKind::Node => write!(f, "the node `{name}`"),
+            SubjectKind::Agent => write!(f, "the agent `{name}`"),
+            SubjectKind::Decider => write!(f, "the `decider` `{name}`"),
+            SubjectKind::Part => write!(f, "the part `{name}`"),
+            SubjectKind::Input => write!(f, "the input `{name}`"),
         }
     }
 }

@@ -10,6 +10,7 @@ mod location;
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::ser::{SerializeStruct as _, Serializer};
 use serde::{Deserialize, Serialize};
@@ -87,6 +88,8 @@ pub struct Diagnostic {
     subject: Option<Subject>,
     arguments: Vec<Argument>,
     suggestion: Option<Suggestion>,
+    /// The remedy of the code follows the suggestion.
+    has_both_remedies: bool,
     location: Location,
 }
 
@@ -99,6 +102,7 @@ impl Diagnostic {
             subject: None,
             arguments: Vec::new(),
             suggestion: None,
+            has_both_remedies: false,
             location: Location::default(),
         }
     }
@@ -136,6 +140,19 @@ impl Diagnostic {
         self.with(name, ArgumentKind::Number, ArgumentValue::Number(value))
     }
 
+    /// Adds the sentence of another problem. Its names and source texts count as written at the
+    /// location too.
+    #[must_use]
+    pub fn nested(self, name: &'static str, problem: &Self) -> Self {
+        let mut outer = self.text(name, problem);
+        for argument in &problem.arguments {
+            if outer.argument(argument.name).is_none() {
+                outer.arguments.push(argument.clone());
+            }
+        }
+        outer
+    }
+
     /// Adds names, of which the sentence shows each in backticks.
     #[must_use]
     pub fn names<N: fmt::Display>(
@@ -160,6 +177,18 @@ impl Diagnostic {
     pub fn suggest(mut self, suggestion: impl Into<Option<Suggestion>>) -> Self {
         self.suggestion = suggestion.into().or(self.suggestion);
         self
+    }
+
+    /// Sets a suggestion that the remedy of the code follows.
+    #[must_use]
+    pub fn remedy_after(mut self, suggestion: Option<Suggestion>) -> Self {
+        self.has_both_remedies = suggestion.is_some();
+        self.suggest(suggestion)
+    }
+
+    /// Returns true if both describe the same problem, of any item at any location.
+    pub fn is_same_problem(&self, other: &Self) -> bool {
+        self.code == other.code && self.arguments == other.arguments
     }
 
     /// Sets the item that the sentence starts with, unless it is known already.
@@ -187,6 +216,13 @@ impl Diagnostic {
     #[must_use]
     pub fn at_pointer(mut self, pointer: impl Into<String>) -> Self {
         self.location.pointer = Some(pointer.into());
+        self
+    }
+
+    /// Sets the document.
+    #[must_use]
+    pub fn in_document(mut self, document: &Arc<str>) -> Self {
+        self.location.document = Some(Arc::clone(document));
         self
     }
 
@@ -266,6 +302,13 @@ impl Diagnostic {
         self.location.span.as_ref().map_or(0..0, |span| span.bytes.clone())
     }
 
+    /// Renders the sentence with the number of the line in `text`.
+    pub fn in_line(&self, text: &str) -> String {
+        let before = text.as_bytes().iter().take(self.span().start);
+        let line = before.filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line}: {self}")
+    }
+
     fn render(&self, template: &'static str, out: &mut impl fmt::Write) -> fmt::Result {
         for piece in code::pieces(template) {
             match piece {
@@ -289,14 +332,14 @@ impl fmt::Display for Diagnostic {
             write!(f, "{subject}: ")?;
         }
         self.render(self.code.problem(), f)?;
-        match (&self.suggestion, self.code.remedy()) {
-            (Some(suggestion), _) => write!(f, "; {suggestion}"),
-            (None, "") => Ok(()),
-            (None, remedy) => {
-                f.write_str("; ")?;
-                self.render(remedy, f)
-            }
+        if let Some(suggestion) = &self.suggestion {
+            write!(f, "; {suggestion}")?;
         }
+        if !self.code.remedy().is_empty() && (self.suggestion.is_none() || self.has_both_remedies) {
+            f.write_str("; ")?;
+            self.render(self.code.remedy(), f)?;
+        }
+        Ok(())
     }
 }
 
