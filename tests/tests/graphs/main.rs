@@ -23,6 +23,7 @@ mod document_files;
 mod document_mistakes;
 mod document_pools;
 mod document_runs;
+mod diagnostics;
 mod document_tree;
 mod documents;
 mod dry_run;

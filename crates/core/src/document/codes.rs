@@ -3,6 +3,8 @@
 use agentflow_schema::diagnostic::codes;
 
 codes! {
+    ABSENT_FIELD = "document.absent-field",
+        "missing field {field}";
     AGENT_NOT_ORDERED = "document.agent-not-ordered",
         "`orchestration` does not name the agent {agent}"
             => "add or remove it";
@@ -269,6 +271,14 @@ codes! {
     TWO_TOPOLOGIES = "document.two-topologies",
         "`topology` and `root` are one field"
             => "keep one";
+    UNEXPECTED_FIELD = "document.unexpected-field",
+        "unknown field {field}";
+    UNEXPECTED_TYPE = "document.unexpected-type",
+        "invalid type: {found}, expected {expected}";
+    UNEXPECTED_VALUE = "document.unexpected-value",
+        "invalid value: {found}, expected {expected}";
+    UNEXPECTED_WORD = "document.unexpected-word",
+        "unknown variant {value}";
     UNKNOWN_AGENT = "document.unknown-agent",
         "there is no agent {agent} in this document";
     UNKNOWN_AGENT_TYPE = "document.unknown-agent-type",
@@ -297,8 +307,8 @@ codes! {
     UNLIMITED_LOOP = "document.unlimited-loop",
         "a `loop` needs `max`, the most rounds, or `until`, a condition";
     UNQUOTED_PLACEHOLDER = "document.unquoted-placeholder",
-        "without quotes YAML reads `{{name}}` as an object"
-            => "write \"{{name}}\"";
+        "without quotes YAML reads `{{word}}` as an object"
+            => "write \"{{word}}\"";
     UNREADABLE_FILE = "document.unreadable-file",
         "the file cannot be read: {problem}";
     UNWRITTEN_STATE = "document.unwritten-state",

@@ -40,6 +40,7 @@ mod steps_document;
 mod template_text;
 mod tool_document;
 mod tree_document;
+mod value_error;
 mod written_names;
 
 use agentflow_schema::diagnostic::{Argument, ArgumentKind, Diagnostic};

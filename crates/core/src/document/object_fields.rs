@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_path_to_error::Segment;
 
 use super::codes;
-use crate::workflow::in_words;
+use super::value_error::{ValueError, ValueReader};
 
 /// The mistakes that were found in a string so far.
 pub(super) struct Problems {
@@ -387,69 +387,47 @@ pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) ->
     let mut json = tree.to_json();
     let (mut left_out, mut meant): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     loop {
-        let error = match serde_path_to_error::deserialize::<_, T>(json.clone()) {
+        let error = match serde_path_to_error::deserialize::<_, T>(ValueReader(json.clone())) {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
-        let message = error.inner().to_string();
         // A field that was removed here, or misspelled, is reported by serde as missing.
-        let missing = left_out
-            .iter()
-            .chain(&meant)
-            .any(|name| message.starts_with(&format!("missing field `{name}`")));
+        let missing = match error.inner() {
+            ValueError::MissingField(name) => left_out.iter().chain(&meant).any(|of| of == name),
+            _ => false,
+        };
         let path: Vec<&Segment> =
             error.path().iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
-        let (at, name) = place(tree, &path, &message);
+        let ValuePlace { at, field } = place(tree, &path, error.inner());
         if !missing {
-            let said = for_a_reader(&in_words(&message));
-            meant.extend(
-                said.split("did you mean `")
-                    .nth(1)
-                    .and_then(|near| near.strip_suffix("`?"))
-                    .map(ToOwned::to_owned),
-            );
-            problems.note(&at, Diagnostic::new(codes::INVALID_VALUE).text("problem", said));
+            meant.extend(error.inner().nearest_name().map(ToOwned::to_owned));
+            problems.note(&at, error.inner().diagnostic());
         }
-        match (remove(&mut json, &path), name) {
+        match (remove(&mut json, &path), field) {
             (true, Some(name)) if !missing && left_out.len() < 20 => left_out.push(name),
             _ => return None,
         }
     }
 }
 
-/// Adapts a message of serde for authors of documents: omits the list of names if one of them is
-/// similar, and describes types in words.
-fn for_a_reader(sentence: &str) -> String {
-    if let (Some((problem, _)), Some((_, near))) =
-        (sentence.split_once(", expected "), sentence.split_once("; did you mean"))
-    {
-        return format!("{problem}; did you mean{near}");
-    }
-    for (rust, words) in [
-        ("u8 u16 u32 u64 usize", "a whole number, 0 or more"),
-        ("i8 i16 i32 i64 isize", "a whole number"),
-        ("f32 f64", "a number"),
-    ] {
-        if let Some((problem, _)) =
-            rust.split(' ').find_map(|rust| sentence.split_once(&format!("expected {rust}")))
-        {
-            return format!("{problem}expected {words}");
-        }
-    }
-    sentence.to_owned()
+/// The range that an error refers to, and the last field on the path to it.
+struct ValuePlace {
+    at: Range<usize>,
+    field: Option<String>,
 }
 
-/// Returns the range that a path of serde refers to, and the name of the last field.
-fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option<String>) {
-    let (mut at, mut name, mut here) = (tree.at.clone(), None, tree);
+/// Returns the place that a path of serde refers to.
+fn place(tree: &Tree, path: &[&Segment], error: &ValueError) -> ValuePlace {
+    let mut place = ValuePlace { at: tree.at.clone(), field: None };
+    let mut here = tree;
     for part in path {
         let next = match part {
             Segment::Seq { index } => here.items().get(*index),
             Segment::Map { key } | Segment::Enum { variant: key } => match here.field(key) {
                 Some(field) => {
-                    name = Some(key.clone());
-                    let is_name = message.starts_with("unknown field");
-                    at = if is_name { field.at.clone() } else { field.value.at.clone() };
+                    place.field = Some(key.clone());
+                    let is_name = matches!(error, ValueError::UnknownField { .. });
+                    place.at = if is_name { field.at.clone() } else { field.value.at.clone() };
                     here = &field.value;
                     continue;
                 }
@@ -458,16 +436,13 @@ fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option
             Segment::Unknown => None,
         };
         let Some(next) = next else { break };
-        (at, here) = (next.at.clone(), next);
+        (place.at, here) = (next.at.clone(), next);
     }
-    // For enums, and for types that are parsed from strings, the path of serde ends before the
-    // wrong word.
-    let word = message
-        .split('`')
-        .nth(1)
-        .filter(|_| message.starts_with("unknown ") || message.starts_with('`'));
-    let place = word.and_then(|word| here.place_of(word));
-    (place.unwrap_or(at), name)
+    // For enums, the path of serde ends before the unknown word.
+    if let Some(word) = error.unknown_name().and_then(|word| here.place_of(word)) {
+        place.at = word;
+    }
+    place
 }
 
 /// Removes the field that a path refers to. Returns `false` if it is not a field of an object.

@@ -27,7 +27,7 @@ pub(super) fn mapping(tree: &Tree, roots: &mut Vec<String>, problems: &mut Probl
             if let Some(name) = unquoted(tree, fields) {
                 problems.note(
                     &tree.at,
-                    Diagnostic::new(codes::UNQUOTED_PLACEHOLDER).text("name", name),
+                    Diagnostic::new(codes::UNQUOTED_PLACEHOLDER).text("word", name),
                 );
                 return Mapping::Value(Value::Null);
             }

@@ -32,7 +32,7 @@ codes! {
         "{branch} cannot be the name of a branch of {node}: it must not contain `/`";
     CHANGE_READS_NODE = "graph.change-reads-node",
         "the node {node} has the placeholder {placeholder}, and a change of the state sees the state alone"
-            => "save the output of `{key}` with `saves`, or make the text in a node of `value`";
+            => "save the output of `{word}` with `saves`, or make the text in a node of `value`";
     CHANGES_NOTHING = "graph.changes-nothing",
         "the node {node} changes nothing"
             => "name a change, such as `{\"drop\": [\"draft\"]}`";
@@ -230,7 +230,7 @@ codes! {
         "the output is that of {output}, and there is no such node";
     UNKNOWN_PLACEHOLDER = "graph.unknown-placeholder",
         "the node {node} has the placeholder {placeholder}, and no node, no input and no key that is saved is named so"
-            => "write `{state.{key}}` for a key of the state that a tool or an earlier run sets, or `{{key}?}` where it may be missing";
+            => "write `{state.{word}}` for a key of the state that a tool or an earlier run sets, or `{{word}?}` where it may be missing";
     UNTIL_READS_NODE = "graph.until-reads-node",
         "`until` of the node {node} reads {read}, and it sees the last output alone: `item` in a line of CEL, `{\"item\": \"\"}` elsewhere";
     VALUE_MISFIT = "graph.value-misfit",

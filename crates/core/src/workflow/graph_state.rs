@@ -153,7 +153,7 @@ impl<'a> GraphLoader<'a> {
                 if self.names.contains_key(key) && !self.known_keys.contains(key) {
                     let found = Diagnostic::new(codes::CHANGE_READS_NODE).name("node", &node.name);
                     let found = found.source("placeholder", format!("{{{}}}", placeholder.path()));
-                    self.problems.push(found.text("key", key));
+                    self.problems.push(found.text("word", key));
                 } else if StateOwner::split(key).0 != StateOwner::Temp
                     && !placeholder.is_optional()
                     && placeholder.parts().first().is_some_and(|first| first == key)
@@ -178,7 +178,7 @@ impl<'a> GraphLoader<'a> {
             let known = self.graph.nodes.iter().map(|node| node.name.as_str());
             let near = nearest(&key, known.chain(self.known_keys.iter().map(String::as_str)));
             let found = Diagnostic::new(codes::UNKNOWN_PLACEHOLDER).name("node", node);
-            let found = found.source("placeholder", format!("{{{key}}}")).text("key", key);
+            let found = found.source("placeholder", format!("{{{key}}}")).text("word", key);
             self.problems.push(found.suggest(Suggestion::similar(near)));
         }
     }
