@@ -85,7 +85,10 @@ fn page() -> String {
          them. This page is generated: `UPDATE_PAGES=1 cargo test --test graphs diagnostics` writes it.\n",
     );
     for (area, title) in AREAS {
-        let _ = write!(page, "\n## {title}: `{area}.*`\n\n| code | sentence | example |\n| --- | --- | --- |\n");
+        let _ = write!(
+            page,
+            "\n## {title}: `{area}.*`\n\n| code | sentence | example |\n| --- | --- | --- |\n"
+        );
         let mut codes = all_codes();
         codes.retain(|code| code.name().split('.').next() == Some(area));
         codes.sort_by_key(|code| code.name());
@@ -125,9 +128,9 @@ fn codes_are_unique_and_belong_to_an_area() {
         let (area, problem) = name.split_once('.').unwrap();
         assert!(AREAS.iter().any(|(known, _)| *known == area), "{name}");
         assert!(
-            problem.bytes().all(|byte| byte.is_ascii_lowercase()
-                || byte.is_ascii_digit()
-                || byte == b'-'),
+            problem
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
             "{name}"
         );
     }

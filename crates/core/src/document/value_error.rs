@@ -51,9 +51,7 @@ impl ValueError {
                 let found = Diagnostic::new(codes::UNEXPECTED_WORD).name("value", name);
                 found.suggest(self.suggestion(name, known))
             }
-            Self::MissingField(name) => {
-                Diagnostic::new(codes::ABSENT_FIELD).absent("field", name)
-            }
+            Self::MissingField(name) => Diagnostic::new(codes::ABSENT_FIELD).absent("field", name),
             Self::Unexpected { is_type: true, found, expected } => {
                 let problem = Diagnostic::new(codes::UNEXPECTED_TYPE).text("found", found);
                 problem.text("expected", expected)

@@ -147,8 +147,6 @@ pub use self::graph_body::{
     GraphBody, GraphEdge, Question, Reference, ReferenceKind, Route, Routes,
 };
 #[cfg(feature = "documents")]
-pub(crate) use self::graph_form::in_words;
-#[cfg(feature = "documents")]
 pub(crate) use self::graph_order::in_cycles;
 use self::input_object::from_object;
 pub use self::inputs::{Inputs, IntoInputs, IntoNamedInputs};
