@@ -194,9 +194,9 @@ async fn an_unknown_server_is_shown_where_it_is_named() {
             let says = "no MCP server `flies`; did you mean `files`?";
             match of_server.as_slice() {
                 [one]
-                    if text.get(one.span.clone()) == Some("flies")
-                        && !text[..one.span.start].ends_with("node_id: ")
-                        && one.message.contains(says) => {}
+                    if text.get(one.span()) == Some("flies")
+                        && !text[..one.span().start].ends_with("node_id: ")
+                        && one.message().contains(says) => {}
                 _ => wrong.push(error.to_string()),
             }
         }
