@@ -2,6 +2,7 @@
 //! [`Problems`]: missing fields, unknown fields and wrong types. The readers of the forms use it.
 
 use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -387,21 +388,25 @@ pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) ->
     let mut json = tree.to_json();
     let (mut left_out, mut meant): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     loop {
-        let error = match serde_path_to_error::deserialize::<_, T>(ValueReader(json.clone())) {
+        let last = RefCell::new(None);
+        let reader = ValueReader { value: json.clone(), last: &last };
+        let error = match serde_path_to_error::deserialize::<_, T>(reader) {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
+        let path = error.path().clone();
+        let error = error.into_inner().with_text(last.take());
         // A field that was removed here, or misspelled, is reported by serde as missing.
-        let missing = match error.inner() {
+        let missing = match &error {
             ValueError::MissingField(name) => left_out.iter().chain(&meant).any(|of| of == name),
             _ => false,
         };
         let path: Vec<&Segment> =
-            error.path().iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
-        let ValuePlace { at, field } = place(tree, &path, error.inner());
+            path.iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
+        let ValuePlace { at, field } = place(tree, &path, &error);
         if !missing {
-            meant.extend(error.inner().nearest_name().map(ToOwned::to_owned));
-            problems.note(&at, error.inner().diagnostic());
+            meant.extend(error.nearest_name().map(ToOwned::to_owned));
+            problems.note(&at, error.diagnostic());
         }
         match (remove(&mut json, &path), field) {
             (true, Some(name)) if !missing && left_out.len() < 20 => left_out.push(name),
@@ -439,7 +444,7 @@ fn place(tree: &Tree, path: &[&Segment], error: &ValueError) -> ValuePlace {
         (place.at, here) = (next.at.clone(), next);
     }
     // For enums, the path of serde ends before the unknown word.
-    if let Some(word) = error.unknown_name().and_then(|word| here.place_of(word)) {
+    if let Some(word) = error.text().and_then(|word| here.place_of(word)) {
         place.at = word;
     }
     place

@@ -1,6 +1,7 @@
 //! [`ValueError`]: an error of reading a value, with the data that serde provides. serde_json renders
 //! its errors at once, so values of documents are read with the deserializer of this module.
 
+use std::cell::RefCell;
 use std::fmt;
 
 use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
@@ -8,18 +9,32 @@ use agentflow_schema::text::nearest;
 use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, Error, Expected, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::codes;
 
 /// An error of reading a value.
 #[derive(Debug)]
 pub(super) enum ValueError {
-    UnknownField { name: String, known: &'static [&'static str] },
-    UnknownVariant { name: String, known: &'static [&'static str] },
+    UnknownField {
+        name: String,
+        known: &'static [&'static str],
+    },
+    UnknownVariant {
+        name: String,
+        known: &'static [&'static str],
+    },
     MissingField(&'static str),
-    Unexpected { is_type: bool, found: String, expected: String },
-    Other(String),
+    Unexpected {
+        is_type: bool,
+        found: String,
+        expected: String,
+    },
+    /// A problem that a type reports itself, and the text that it is about, if it is one.
+    Other {
+        problem: String,
+        text: Option<String>,
+    },
 }
 
 impl ValueError {
@@ -33,10 +48,11 @@ impl ValueError {
         }
     }
 
-    /// Returns the unknown name.
-    pub(super) fn unknown_name(&self) -> Option<&str> {
+    /// Returns the text that the error is about.
+    pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::UnknownField { name, .. } | Self::UnknownVariant { name, .. } => Some(name),
+            Self::Other { text, .. } => text.as_deref(),
             _ => None,
         }
     }
@@ -60,7 +76,9 @@ impl ValueError {
                 let problem = Diagnostic::new(codes::UNEXPECTED_VALUE).text("found", found);
                 problem.text("expected", expected)
             }
-            Self::Other(problem) => Diagnostic::new(codes::INVALID_VALUE).text("problem", problem),
+            Self::Other { problem, .. } => {
+                Diagnostic::new(codes::INVALID_VALUE).text("problem", problem)
+            }
         }
     }
 
@@ -110,7 +128,7 @@ fn expectation(expected: &dyn Expected) -> String {
 
 impl Error for ValueError {
     fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self::Other(problem.to_string())
+        Self::Other { problem: problem.to_string(), text: None }
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -136,6 +154,16 @@ impl Error for ValueError {
     }
 }
 
+impl ValueError {
+    /// Adds the text that a type was reading when it reported its problem.
+    pub(super) fn with_text(self, last: Option<String>) -> Self {
+        match self {
+            Self::Other { problem, .. } => Self::Other { problem, text: last },
+            other => other,
+        }
+    }
+}
+
 impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.diagnostic().fmt(f)
@@ -145,9 +173,34 @@ impl fmt::Display for ValueError {
 impl std::error::Error for ValueError {}
 
 /// A deserializer of JSON values with errors as data.
-pub(super) struct ValueReader(pub(super) Value);
+pub(super) struct ValueReader<'a> {
+    pub(super) value: Value,
+    /// The text that was read last. A type that parses it reports its problem before it reads more,
+    /// so that the problem is about this text.
+    pub(super) last: &'a RefCell<Option<String>>,
+}
 
-impl IntoDeserializer<'_, ValueError> for ValueReader {
+impl ValueReader<'_> {
+    fn items(self, items: Vec<Value>) -> impl Iterator<Item = Self> {
+        let last = self.last;
+        let end = std::iter::from_fn(move || {
+            last.take();
+            None
+        });
+        items.into_iter().map(move |value| Self { value, last }).chain(end)
+    }
+
+    fn fields(self, fields: Map<String, Value>) -> impl Iterator<Item = (String, Self)> {
+        let last = self.last;
+        let end = std::iter::from_fn(move || {
+            last.take();
+            None
+        });
+        fields.into_iter().map(move |(name, value)| (name, Self { value, last })).chain(end)
+    }
+}
+
+impl IntoDeserializer<'_, ValueError> for ValueReader<'_> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -155,11 +208,14 @@ impl IntoDeserializer<'_, ValueError> for ValueReader {
     }
 }
 
-impl<'de> Deserializer<'de> for ValueReader {
+impl<'de> Deserializer<'de> for ValueReader<'_> {
     type Error = ValueError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
-        match self.0 {
+        let last = self.last;
+        let Self { value, .. } = self;
+        let reader = Self { value: Value::Null, last };
+        match value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(value),
             Value::Number(number) => match (number.as_u64(), number.as_i64()) {
@@ -167,16 +223,18 @@ impl<'de> Deserializer<'de> for ValueReader {
                 (None, Some(number)) => visitor.visit_i64(number),
                 (None, None) => visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN)),
             },
-            Value::String(text) => visitor.visit_string(text),
+            Value::String(text) => {
+                last.replace(Some(text.clone()));
+                visitor.visit_string(text)
+            }
             Value::Array(items) => {
-                let mut items = SeqDeserializer::new(items.into_iter().map(ValueReader));
+                let mut items = SeqDeserializer::new(reader.items(items));
                 let value = visitor.visit_seq(&mut items)?;
                 items.end()?;
                 Ok(value)
             }
             Value::Object(fields) => {
-                let fields = fields.into_iter().map(|(name, value)| (name, ValueReader(value)));
-                let mut fields = MapDeserializer::new(fields);
+                let mut fields = MapDeserializer::new(reader.fields(fields));
                 let value = visitor.visit_map(&mut fields)?;
                 fields.end()?;
                 Ok(value)
@@ -185,7 +243,7 @@ impl<'de> Deserializer<'de> for ValueReader {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
-        match self.0 {
+        match self.value {
             Value::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
@@ -197,11 +255,13 @@ impl<'de> Deserializer<'de> for ValueReader {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ValueError> {
-        match self.0 {
+        let last = self.last;
+        match self.value {
             Value::String(word) => visitor.visit_enum(word.into_deserializer()),
             Value::Object(fields) if fields.len() == 1 => {
-                let fields = fields.into_iter().map(|(name, value)| (name, ValueReader(value)));
-                visitor.visit_enum(MapAccessDeserializer::new(MapDeserializer::new(fields)))
+                let reader = Self { value: Value::Null, last };
+                let fields = MapDeserializer::new(reader.fields(fields));
+                visitor.visit_enum(MapAccessDeserializer::new(fields))
             }
             Value::Object(_) => {
                 Err(ValueError::invalid_value(Unexpected::Map, &"map with a single key"))

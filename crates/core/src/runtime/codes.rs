@@ -9,7 +9,7 @@ codes! {
     AGENT_OF_INVALID_DOCUMENT = "reference.agent-of-invalid-document",
         "the agent {agent} cannot be built: its document {document} has problems";
     CALLS_ITSELF = "reference.calls-itself",
-        "the workflow {workflow} cannot be built: it calls itself: {way}";
+        "the workflow {workflow} cannot be built: {way}";
     OTHER_KIND = "reference.other-kind",
         "this program has no {kind} {name}, but the {other} {name}"
             => "write `\"kind\": \"{other}\"`";

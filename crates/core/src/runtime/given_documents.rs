@@ -353,6 +353,7 @@ impl Runtime {
             for (agent, model) in &named {
                 if let Some(problem) = problem_of_provider(model.provider(), known()) {
                     let found = Diagnostic::new(codes::UNUSABLE_MODEL).text("problem", problem);
+                    let found = found.name("provider", model.provider());
                     of_names.push(found.of(Subject::new(SubjectKind::Agent, *agent)));
                 }
             }

@@ -336,7 +336,7 @@ pub(super) fn found(
             let found = Diagnostic::new(codes::OTHER_KIND).text("kind", kind);
             Some(found.name("name", name).text("other", other))
         }
-        None => Some(problem),
+        None => Some(problem.name("callee", name)),
     })
 }
 

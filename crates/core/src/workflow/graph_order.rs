@@ -54,7 +54,10 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<Diagnostic>) -> V
         let cycle = waiting.iter().filter(|at| is_in_cycle[**at]);
         let names: Vec<&str> = cycle.map(|at| graph.nodes[*at].name.as_str()).collect();
         let first = names.first().copied().unwrap_or_default();
-        problems.push(Diagnostic::new(codes::CYCLE).names("nodes", &names).in_node(first));
+        let last = names.last().copied().unwrap_or_default();
+        problems.push(
+            Diagnostic::new(codes::CYCLE).names("nodes", &names).in_node(first).name("last", last),
+        );
         order.extend(waiting.into_iter().map(|at| &graph.nodes[at]));
     }
     order

@@ -92,10 +92,10 @@ pub(super) fn check_reachability(
         let ends = (0..nodes.len()).filter(|at| nodes[*at].ends);
         ends.for_each(|at| lost.remove(begins.row(at)));
         if let Some(first) = lost.iter().next() {
-            let name = |case: usize| format!("`{}`", arms[least[case - most.end].0]);
+            let name = |case: usize| arms[least[case - most.end].0].to_string();
             let names: Vec<String> = lost.iter().map(name).collect();
             let begins = |at: NodeIndex| has(begins.row(at as usize), first);
-            problems.push(no_output(nodes, output, begins, (&node.path, &names.join(" or "))));
+            problems.push(no_output(nodes, output, begins, (&node.path, &names)));
         }
     }
     problems
@@ -327,7 +327,7 @@ fn no_output(
     nodes: &[PlanNode],
     output: NodeIndex,
     begins: impl Fn(NodeIndex) -> bool,
-    (router, arms): (&StepPath, &str),
+    (router, arms): (&StepPath, &[String]),
 ) -> Diagnostic {
     let node = &nodes[output as usize];
     let (path, is_data) = (&node.path, node.does.is_some());
@@ -362,10 +362,15 @@ fn no_output(
     };
     let ends = if is_data { "`\"ends\": true`" } else { "`Node::ends`" };
     let remedy = format!("{remedy}, or mark the node that gives the output then with {ends}");
-    let found = Diagnostic::new(code).name("router", router).text("arms", arms).name("node", path);
+    let found = Diagnostic::new(code)
+        .name("router", router)
+        .text("arms", format!("`{}`", arms.join("` or `")))
+        .name("node", path);
     let found = match missing {
         Some(read) => found.name("read", &nodes[*read as usize].path),
         None => found,
     };
+    // The arm is where the output gets lost, so it is marked.
+    let found = found.name("arm", arms.first().map_or("", String::as_str));
     found.suggest(Suggestion::advice(remedy))
 }
