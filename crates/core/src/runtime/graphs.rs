@@ -2,7 +2,7 @@
 //! runtime. A graph is resolved when its workflow is first used, and again when the tools of a
 //! toolset that it names have changed.
 
-use agentflow_schema::diagnostic::{Diagnostic, Suggestion, sentences};
+use agentflow_schema::diagnostic::{Argument, ArgumentKind, Diagnostic, Suggestion, sentences};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -336,7 +336,14 @@ pub(super) fn found(
             let found = Diagnostic::new(codes::OTHER_KIND).text("kind", kind);
             Some(found.name("name", name).text("other", other))
         }
-        None => Some(problem.name("callee", name)),
+        None => {
+            let is_name = |argument: &Argument| argument.kind() == ArgumentKind::Name;
+            // The problem of another item does not name this one.
+            Some(match problem.arguments().iter().any(is_name) {
+                true => problem,
+                false => problem.name("callee", name),
+            })
+        }
     })
 }
 
