@@ -29,8 +29,17 @@ const CRATES: [(&str, &[&str]); 10] = [
 const SINGLE_ROOMS: [&str; 1] = ["crates/cli/src"];
 
 /// Rooms of `agentflow-schema`.
-const SCHEMA: &[&str] =
-    &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
+const SCHEMA: &[&str] = &[
+    "text",
+    "template",
+    "expression",
+    "schema",
+    "schema_check",
+    "strict",
+    "text_tree",
+    "diagnostic",
+    "lib",
+];
 
 /// Rooms of `agentflow-http`.
 const HTTP: &[&str] = &[
@@ -70,6 +79,7 @@ const CORE: &[&str] = &[
     "tool_definition",
     "dry_run",
     "definition",
+    "diagnostic",
     "linked",
     // Models, events and storage.
     "model",

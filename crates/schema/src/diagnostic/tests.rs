@@ -1,3 +1,5 @@
+//! Tests of diagnostics: the sentence, and the data that tools read.
+
 use serde_json::json;
 
 use super::*;
