@@ -168,6 +168,7 @@ pub(super) async fn continued(
     let mut given = give(shared, &record, &mut responses, Sent::Asked, context).await?;
     let run =
         shared.runtime.attach(&record.run_id).await.map_err(|error| unreadable(shared, &error))?;
-    let events = before.or_else(|| given.events.take()).unwrap_or_else(|| run.events());
+    // If an answer resumed the run here, `before` belongs to an earlier execution that has stopped.
+    let events = given.events.take().or(before).unwrap_or_else(|| run.events());
     Ok(CalledRun { run, events, given })
 }
