@@ -12,8 +12,8 @@
 //! ```
 
 pub use agentflow_schema::diagnostic::{
-    Argument, ArgumentKind, ArgumentValue, Code, Diagnostic, Location, Position, Severity,
-    SourceSpan, Subject, SubjectKind, Suggestion,
+    Argument, ArgumentKind, ArgumentValue, Code, Diagnostic, DiagnosticSubject, Location, Position,
+    Severity, SourceSpan, SubjectKind, Suggestion,
 };
 
 /// Returns all codes, by area. The page of diagnostics lists them.
@@ -22,12 +22,12 @@ pub fn all_codes() -> Vec<Code> {
         #[cfg(feature = "documents")]
         agentflow_schema::text_tree::codes::ALL,
         #[cfg(feature = "documents")]
-        crate::document::codes::ALL,
+        crate::document::document_codes::ALL,
         #[cfg(feature = "dynamic")]
-        crate::pipeline::codes::ALL,
-        crate::workflow::codes::ALL,
+        crate::pipeline::pipeline_codes::ALL,
+        crate::workflow::graph_codes::ALL,
         #[cfg(feature = "dynamic")]
-        crate::runtime::codes::ALL,
+        crate::runtime::reference_codes::ALL,
     ];
     tables.concat()
 }

@@ -140,7 +140,7 @@ fn first_question(address: &str) -> Value {
 /// Returns the payments in the folder of a desk: order and cents.
 fn payments(folder: &Path) -> Vec<(u64, u64)> {
     let files = std::fs::read_dir(folder.join("payments")).unwrap();
-    // A process that is killed before it names its file leaves a temporary one. That is no payment.
+    // A process that is killed before it names its file leaves a temporary one, which does not count.
     let named = files
         .map(|file| file.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"));

@@ -36,8 +36,8 @@ const SCHEMA: &[&str] = &[
     "schema",
     "schema_check",
     "strict",
-    "text_tree",
     "diagnostic",
+    "text_tree",
     "lib",
 ];
 

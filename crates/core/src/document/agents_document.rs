@@ -6,7 +6,7 @@ use agentflow_schema::text_tree::Tree;
 use serde_json::{Value, json};
 
 use super::DraftedDocument;
-use super::codes;
+use super::document_codes;
 use super::object_fields::{Fields, Problems};
 use super::orchestration::{OrchestratedAgent, Orchestration};
 use crate::workflow::{CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
@@ -33,7 +33,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         check_card(card, problems);
     }
     if items.is_empty() {
-        problems.note(&tree.at, Diagnostic::new(codes::NO_AGENTS));
+        problems.note(&tree.at, Diagnostic::new(document_codes::NO_AGENTS));
     }
     let order = Orchestration::read(orchestration?, &members, problems)?;
     let is_whole = members.len() == items.len();

@@ -5,7 +5,7 @@
 use agentflow_schema::diagnostic::Diagnostic;
 use agentflow_schema::text_tree::Tree;
 
-use super::codes;
+use super::document_codes;
 use super::object_fields::{Fields, Problems};
 use crate::workflow::ResolvedDependency;
 
@@ -98,16 +98,16 @@ impl<'t> Bound<'t> {
         if refs.len() > MOST_CANDIDATES {
             problems.note(
                 pool_at,
-                Diagnostic::new(codes::TOO_MANY_CANDIDATES).text("most", MOST_CANDIDATES),
+                Diagnostic::new(document_codes::TOO_MANY_CANDIDATES).text("most", MOST_CANDIDATES),
             );
             return;
         }
         match (mode, fixed) {
             ("pool", Some(fixed)) => {
-                problems.note(&fixed.at, Diagnostic::new(codes::FIXED_REFERENCE_OF_POOL));
+                problems.note(&fixed.at, Diagnostic::new(document_codes::FIXED_REFERENCE_OF_POOL));
             }
             ("pool", None) if pool.is_none() => {
-                problems.note(&tree.at, Diagnostic::new(codes::MISSING_POOL));
+                problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_POOL));
             }
             ("pool", None) => {
                 let before = problems.found.len();
@@ -130,8 +130,8 @@ impl<'t> Bound<'t> {
                     let candidates: Vec<_> = candidates.into_iter().filter(may_be_bound).collect();
                     if candidates.is_empty() && is_required {
                         let code = match refs.is_empty() {
-                            true => codes::EMPTY_POOL,
-                            false => codes::POOL_NOT_ALLOWED,
+                            true => document_codes::EMPTY_POOL,
+                            false => document_codes::POOL_NOT_ALLOWED,
                         };
                         problems.note(pool_at, Diagnostic::new(code).name("dependency", id));
                     }
@@ -140,10 +140,13 @@ impl<'t> Bound<'t> {
                     self.pooled(tree, kind, candidates, allowed, problems);
                 }
             }
-            (_, None) => problems.note(&tree.at, Diagnostic::new(codes::MISSING_FIXED_REFERENCE)),
+            (_, None) => {
+                problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_FIXED_REFERENCE))
+            }
             (_, Some(fixed)) => {
                 if !refs.is_empty() {
-                    problems.note(pool_at, Diagnostic::new(codes::POOL_OF_FIXED_REFERENCE));
+                    problems
+                        .note(pool_at, Diagnostic::new(document_codes::POOL_OF_FIXED_REFERENCE));
                 }
                 let Some(kind) = kind else { return };
                 if let Some(reference) = Candidate::read(fixed, kind, "the `fixed_ref`", problems) {
@@ -168,7 +171,7 @@ impl<'t> Bound<'t> {
             [(at, only)] => self.fixed(at, kind, only, allowed, problems),
             _ => {
                 if self.pool.is_some() {
-                    problems.note(&tree.at, Diagnostic::new(codes::SECOND_POOL));
+                    problems.note(&tree.at, Diagnostic::new(document_codes::SECOND_POOL));
                 }
                 let (places, candidates) = candidates.into_iter().unzip();
                 self.pool = Some(Pool { candidates, places });
@@ -188,8 +191,10 @@ impl<'t> Bound<'t> {
             ("a2a_agent", _) => self.agents.extend(of.called_agent()),
             (_, Some(id)) if !is_allowed(id, allowed) => {
                 let place = at.place_of(id).unwrap_or_else(|| at.at.clone());
-                problems
-                    .note(&place, Diagnostic::new(codes::SERVER_NOT_ALLOWED).name("server", id));
+                problems.note(
+                    &place,
+                    Diagnostic::new(document_codes::SERVER_NOT_ALLOWED).name("server", id),
+                );
             }
             ("mcp_resource", Some(id)) => {
                 let (tool, resource) = (Some(READ_RESOURCE), of.resource);
@@ -229,16 +234,20 @@ impl<'t> Candidate<'t> {
             && !is_address(address)
         {
             let place = tree.place_of(address).unwrap_or_else(|| tree.at.clone());
-            problems
-                .note(&place, Diagnostic::new(codes::INVALID_ENDPOINT).name("endpoint", address));
+            problems.note(
+                &place,
+                Diagnostic::new(document_codes::INVALID_ENDPOINT).name("endpoint", address),
+            );
             return None;
         }
         let missing = match kind {
-            "a2a_agent" if agent.is_none() && endpoint.is_none() => codes::REFERENCE_WITHOUT_AGENT,
-            "mcp_tool" if server.is_none() => codes::TOOL_WITHOUT_SERVER,
-            "mcp_resource" if server.is_none() => codes::RESOURCE_WITHOUT_SERVER,
-            "mcp_prompt" if server.is_none() => codes::PROMPT_WITHOUT_SERVER,
-            "mcp_prompt" if prompt.is_none() => codes::PROMPT_WITHOUT_NAME,
+            "a2a_agent" if agent.is_none() && endpoint.is_none() => {
+                document_codes::REFERENCE_WITHOUT_AGENT
+            }
+            "mcp_tool" if server.is_none() => document_codes::TOOL_WITHOUT_SERVER,
+            "mcp_resource" if server.is_none() => document_codes::RESOURCE_WITHOUT_SERVER,
+            "mcp_prompt" if server.is_none() => document_codes::PROMPT_WITHOUT_SERVER,
+            "mcp_prompt" if prompt.is_none() => document_codes::PROMPT_WITHOUT_NAME,
             _ => {
                 // The resources and prompts of a server are read with one of its tools.
                 let tool = match kind {

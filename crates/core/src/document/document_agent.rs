@@ -1,11 +1,11 @@
 //! [`DocumentAgent`]: an agent of a document, as data, and its conversion to an [`Agent`] after its
 //! tools were found.
 
-use agentflow_schema::diagnostic::{Diagnostic, Subject, SubjectKind};
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind};
 use std::sync::Arc;
 
 use super::FindTools;
-use super::codes;
+use super::document_codes;
 use crate::agent::{Agent, AgentSettings};
 use crate::model::{ModelSettings, ModelSource};
 
@@ -34,8 +34,9 @@ impl DocumentAgent {
     ) -> Agent {
         let model =
             model.or_else(|| self.model.as_deref().map(ModelSource::from)).unwrap_or_else(|| {
-                problems
-                    .push(Diagnostic::new(codes::AGENT_WITHOUT_MODEL).name("agent", &self.name));
+                problems.push(
+                    Diagnostic::new(document_codes::AGENT_WITHOUT_MODEL).name("agent", &self.name),
+                );
                 // The agent is still created, so that the problems of its tools are reported too. It is
                 // never run.
                 ModelSource::from("none/none")
@@ -51,7 +52,7 @@ impl DocumentAgent {
             match find(tool) {
                 Ok(tools) => agent = agent.tools(tools),
                 Err(problem) => {
-                    let agent = Subject::new(SubjectKind::Agent, &*self.name);
+                    let agent = DiagnosticSubject::new(SubjectKind::Agent, &*self.name);
                     problems.push(problem.of(agent));
                 }
             }

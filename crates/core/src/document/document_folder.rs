@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::codes;
+use super::document_codes;
 use super::{Document, DocumentError, text_of};
 use crate::text_file;
 
@@ -69,7 +69,7 @@ impl Document {
     /// Creates the error for two documents whose workflows have the same name.
     pub(crate) fn same_name(&self, other: &Self) -> DocumentError {
         let (name, file) = (self.name(), &other.source.name);
-        let found = Diagnostic::new(codes::NAME_OF_TWO_FILES).name("workflow", name);
+        let found = Diagnostic::new(document_codes::NAME_OF_TWO_FILES).name("workflow", name);
         self.source.error(vec![found.text("file", file)])
     }
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use agentflow_schema::text::{did_you_mean, nearest};
 use agentflow_schema::text_tree::{Datum, Field, Tree};
 
-use super::codes;
+use super::document_codes;
 use super::tree_document::TOPOLOGY;
 
 /// A form of a document. It is recognized by the fields of the document.
@@ -89,7 +89,7 @@ impl DocumentForm {
             all.join(", ")
         };
         let Datum::Object(fields) = &tree.datum else {
-            let found = Diagnostic::new(codes::NOT_AN_OBJECT).text("found", tree.what());
+            let found = Diagnostic::new(document_codes::NOT_AN_OBJECT).text("found", tree.what());
             return Err(found.text("forms", list()).at(tree.at.clone()));
         };
         let at = fields.first().map_or(tree.at.clone(), |field| field.at.clone());
@@ -106,18 +106,20 @@ impl DocumentForm {
                 });
                 Err(match misspelt {
                     Some((Field { name, at, .. }, near)) => {
-                        let found = Diagnostic::new(codes::FIELD_OF_NO_FORM).text("forms", list());
+                        let found =
+                            Diagnostic::new(document_codes::FIELD_OF_NO_FORM).text("forms", list());
                         let found = found.name("field", name).at(at.clone());
                         found.suggest(Suggestion::similar(Some(near)))
                     }
                     None => Self::incomplete(tree).unwrap_or_else(|| {
-                        Diagnostic::new(codes::UNKNOWN_FORM).text("forms", list()).at(at)
+                        Diagnostic::new(document_codes::UNKNOWN_FORM).text("forms", list()).at(at)
                     }),
                 })
             }
             [one, other, ..] => {
                 let (by, also) = (one.recognised_by(), other.recognised_by());
-                let found = Diagnostic::new(codes::TWO_FORMS).text("one", one).text("by", by);
+                let found =
+                    Diagnostic::new(document_codes::TWO_FORMS).text("one", one).text("by", by);
                 Err(found.text("other", other).text("also", also).at(at))
             }
         }
@@ -128,13 +130,13 @@ impl DocumentForm {
     /// Describes the missing fields of a document that has some fields of a form.
     fn incomplete(tree: &Tree) -> Option<Diagnostic> {
         let lacks = [
-            ("agents", codes::AGENTS_WITHOUT_ORCHESTRATION),
-            ("orchestration", codes::ORCHESTRATION_WITHOUT_AGENTS),
-            ("workflow_id", codes::WORKFLOW_ID_WITHOUT_NODES),
-            ("workflowId", codes::WORKFLOW_ID_WITHOUT_NODES),
-            ("nodes", codes::NODES_WITHOUT_ID),
-            ("steps", codes::STEPS_WITHOUT_WORKFLOW_ID),
-            ("edges", codes::EDGES_WITHOUT_WORKFLOW_ID),
+            ("agents", document_codes::AGENTS_WITHOUT_ORCHESTRATION),
+            ("orchestration", document_codes::ORCHESTRATION_WITHOUT_AGENTS),
+            ("workflow_id", document_codes::WORKFLOW_ID_WITHOUT_NODES),
+            ("workflowId", document_codes::WORKFLOW_ID_WITHOUT_NODES),
+            ("nodes", document_codes::NODES_WITHOUT_ID),
+            ("steps", document_codes::STEPS_WITHOUT_WORKFLOW_ID),
+            ("edges", document_codes::EDGES_WITHOUT_WORKFLOW_ID),
         ];
         for (name, code) in lacks {
             if let Some(field) = tree.field(name) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::Tree;
 
-use super::codes;
+use super::document_codes;
 use super::edges_node::{EdgesNode, INPUT, SharedNodeSettings, people};
 use super::edges_pool::PoolWorkflow;
 use super::edges_wiring::Wiring;
@@ -41,7 +41,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         permissions.map_or((false, Vec::new()), |tree| workflow_permissions(tree, problems));
     let common = SharedNodeSettings { workflow: name.unwrap_or_default(), model, servers };
     if items.is_empty() {
-        problems.note(&tree.at, Diagnostic::new(codes::NO_NODES_OF_EDGES));
+        problems.note(&tree.at, Diagnostic::new(document_codes::NO_NODES_OF_EDGES));
     }
     let nodes: Vec<EdgesNode<'_>> =
         items.iter().filter_map(|item| EdgesNode::read(item, &common, problems)).collect();
@@ -73,7 +73,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         // Agents that the nodes' models use are named after their nodes, so two nodes can collide.
         for agent in &node.agents {
             if !seen.insert(&agent.name) {
-                let found = Diagnostic::new(codes::AGENT_OF_NODE_EXISTS).name("agent", &agent.name);
+                let found = Diagnostic::new(document_codes::AGENT_OF_NODE_EXISTS)
+                    .name("agent", &agent.name);
                 problems.note(&node.tree.at, found);
             }
             parts.entry(agent.name.to_string()).or_insert_with(|| node.tree.at.clone());
@@ -125,12 +126,15 @@ impl<'t> Known<'t> {
             let Some(id) = text(["node_id", "nodeId"]) else { continue };
             if id == INPUT {
                 let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
-                problems
-                    .note(&place, Diagnostic::new(codes::RESERVED_NODE_NAME).name("name", INPUT));
+                problems.note(
+                    &place,
+                    Diagnostic::new(document_codes::RESERVED_NODE_NAME).name("name", INPUT),
+                );
             }
             if known.insert(id, (item, text(["kind", "kind"]))).is_some() {
                 let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
-                problems.note(&place, Diagnostic::new(codes::DUPLICATE_NODE).name("node", id));
+                problems
+                    .note(&place, Diagnostic::new(document_codes::DUPLICATE_NODE).name("node", id));
             }
         }
         Self(known)
@@ -149,7 +153,7 @@ impl<'t> Known<'t> {
         let near = Suggestion::similar(nearest(id, self.0.keys().copied()));
         problems.note(
             &at.at,
-            Diagnostic::new(codes::UNKNOWN_NODE)
+            Diagnostic::new(document_codes::UNKNOWN_NODE)
                 .text("reference", what)
                 .name("node", id)
                 .suggest(near),
@@ -174,7 +178,10 @@ impl<'t> Known<'t> {
         let mut ids = BTreeSet::new();
         for (id, at) in edges.iter().filter_map(|edge| edge.id) {
             if !ids.insert(id) {
-                problems.note(&at.at, Diagnostic::new(codes::DUPLICATE_EDGE_ID).name("edge", id));
+                problems.note(
+                    &at.at,
+                    Diagnostic::new(document_codes::DUPLICATE_EDGE_ID).name("edge", id),
+                );
             }
         }
     }
@@ -207,10 +214,11 @@ impl<'t> Edge<'t> {
         let (from, to) = (from?, to?);
         let is_conditional = kind.map_or(key.is_some(), |kind| kind == "conditional");
         if let Some((_, at)) = key.filter(|_| !is_conditional) {
-            problems.note(&at.at, Diagnostic::new(codes::CONDITION_KEY_OF_OTHER_EDGE));
+            problems.note(&at.at, Diagnostic::new(document_codes::CONDITION_KEY_OF_OTHER_EDGE));
         }
         if from == to {
-            problems.note(&tree.at, Diagnostic::new(codes::EDGE_TO_ITSELF).name("from", from));
+            problems
+                .note(&tree.at, Diagnostic::new(document_codes::EDGE_TO_ITSELF).name("from", from));
         }
         Some(Self { tree, id, from, to, is_conditional, key, join_group })
     }

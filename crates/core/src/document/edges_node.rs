@@ -10,8 +10,8 @@ use agentflow_schema::text_tree::{Datum, Tree};
 use serde_json::{Value, json};
 
 use super::bound_server::{Bound, BoundServer, Pool, READ_RESOURCE};
-use super::codes;
 use super::document_agent::DocumentAgent;
+use super::document_codes;
 use super::edges_pool::{PoolWorkflow, Task};
 use super::object_fields::{Fields, Problems};
 use crate::error::FailureClass;
@@ -99,7 +99,7 @@ impl<'t> EdgesNode<'t> {
             {
                 problems.note(
                     &at.at,
-                    Diagnostic::new(codes::FIELD_OF_OTHER_KIND)
+                    Diagnostic::new(document_codes::FIELD_OF_OTHER_KIND)
                         .name("owner", of)
                         .name("field", name)
                         .name("kind", kind),
@@ -142,7 +142,7 @@ impl<'t> EdgesNode<'t> {
                     let kind = kind.unwrap_or_default();
                     problems.note(
                         &field.at,
-                        Diagnostic::new(codes::FIELD_OF_CALL)
+                        Diagnostic::new(document_codes::FIELD_OF_CALL)
                             .name("kind", kind)
                             .name("field", name),
                     );
@@ -278,7 +278,7 @@ fn on_error<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Failed<'t> 
     match (word, target) {
         (Some("route_to_node"), target) => Failed::Routes(target, tree),
         (word, Some((_, at))) => {
-            problems.note(&at.at, Diagnostic::new(codes::ERROR_TARGET_OF_OTHER_POLICY));
+            problems.note(&at.at, Diagnostic::new(document_codes::ERROR_TARGET_OF_OTHER_POLICY));
             if word == Some("skip_node") { Failed::Skips } else { Failed::Fails }
         }
         (Some("skip_node"), None) => Failed::Skips,
@@ -303,8 +303,10 @@ fn node_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&
 pub(super) fn people(fields: &mut Fields<'_>, problems: &mut Problems) {
     for name in ["allowed_roles", "allowed_users"] {
         if let Some((_, at)) = fields.texts(name, problems).first() {
-            problems
-                .note(&at.at, Diagnostic::new(codes::PERMISSION_IN_DOCUMENT).name("field", name));
+            problems.note(
+                &at.at,
+                Diagnostic::new(document_codes::PERMISSION_IN_DOCUMENT).name("field", name),
+            );
         }
     }
 }
@@ -345,7 +347,7 @@ pub(super) fn arguments(
 /// Reports a missing address of a resource.
 fn check_address(tree: &Tree, id: &str, inputs: &[(&str, &str, &Tree)], problems: &mut Problems) {
     if inputs.iter().all(|(name, ..)| *name != "uri") {
-        problems.note(&tree.at, Diagnostic::new(codes::MISSING_RESOURCE).name("node", id));
+        problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_RESOURCE).name("node", id));
     }
 }
 
@@ -372,7 +374,8 @@ fn picked_for<'t>(
 ) -> Option<&'t str> {
     let of_agents = kind == "a2a";
     if !bound.servers.is_empty() || !bound.agents.is_empty() {
-        problems.note(&tree.at, Diagnostic::new(codes::POOL_AND_DEPENDENCY).name("node", id));
+        problems
+            .note(&tree.at, Diagnostic::new(document_codes::POOL_AND_DEPENDENCY).name("node", id));
         return None;
     }
     if pool
@@ -384,7 +387,7 @@ fn picked_for<'t>(
             if of_agents { ("an agent", "a server") } else { ("a server", "an agent") };
         problems.note(
             &tree.at,
-            Diagnostic::new(codes::BINDING_OF_OTHER_KIND)
+            Diagnostic::new(document_codes::BINDING_OF_OTHER_KIND)
                 .name("node", id)
                 .text("bound", other)
                 .name("kind", kind)
@@ -395,8 +398,8 @@ fn picked_for<'t>(
     let text = text.map(|(text, _)| text).filter(|text| !text.trim().is_empty());
     if text.is_none() && pool.candidates.iter().any(|of| of.tool.is_none()) {
         let code = match of_agents {
-            true => codes::MISSING_TASK,
-            false => codes::MISSING_POOL_CAPABILITY,
+            true => document_codes::MISSING_TASK,
+            false => document_codes::MISSING_POOL_CAPABILITY,
         };
         problems.note(&tree.at, Diagnostic::new(code).name("node", id));
         return None;
@@ -414,7 +417,8 @@ fn mcp<'t>(
     problems: &mut Problems,
 ) -> Option<(Reference, Option<DocumentAgent>)> {
     if !bound.agents.is_empty() {
-        problems.note(&tree.at, Diagnostic::new(codes::AGENT_OF_MCP_NODE).name("node", id));
+        problems
+            .note(&tree.at, Diagnostic::new(document_codes::AGENT_OF_MCP_NODE).name("node", id));
         return None;
     }
     let servers = bound.servers.as_slice();
@@ -425,7 +429,8 @@ fn mcp<'t>(
     if let Some((server, tool, (resource, prompt))) = direct {
         let with = arguments(resource, prompt, (!inputs.is_empty()).then(|| mapped(inputs)));
         if let (Some(_), Some((_, _, at))) = (resource, inputs.first()) {
-            problems.note(&at.at, Diagnostic::new(codes::INPUT_OF_RESOURCE).name("node", id));
+            problems
+                .note(&at.at, Diagnostic::new(document_codes::INPUT_OF_RESOURCE).name("node", id));
         } else if resource.is_none() && tool == READ_RESOURCE {
             check_address(tree, id, inputs, problems);
         }
@@ -436,14 +441,17 @@ fn mcp<'t>(
         // A mistake in the dependencies has already been reported.
         [] if bound.is_broken => None,
         [] if !bound.is_free => {
-            problems.note(&tree.at, Diagnostic::new(codes::MISSING_SERVER).name("node", id));
+            problems
+                .note(&tree.at, Diagnostic::new(document_codes::MISSING_SERVER).name("node", id));
             None
         }
         _ => {
             let Some((capability, _)) = capability.filter(|(text, _)| !text.trim().is_empty())
             else {
-                problems
-                    .note(&tree.at, Diagnostic::new(codes::MISSING_CAPABILITY).name("node", id));
+                problems.note(
+                    &tree.at,
+                    Diagnostic::new(document_codes::MISSING_CAPABILITY).name("node", id),
+                );
                 return None;
             };
             for of in servers {
@@ -451,7 +459,7 @@ fn mcp<'t>(
                     let place = tree.place_of(name).unwrap_or_else(|| tree.at.clone());
                     problems.note(
                         &place,
-                        Diagnostic::new(codes::SEVERAL_DEPENDENCIES)
+                        Diagnostic::new(document_codes::SEVERAL_DEPENDENCIES)
                             .name("node", id)
                             .name("name", name),
                     );
@@ -500,13 +508,16 @@ fn a2a<'t>(
 ) -> Option<(&'t str, &'t str)> {
     let task = task.filter(|(text, _)| !text.trim().is_empty());
     if task.is_none() {
-        problems.note(&tree.at, Diagnostic::new(codes::MISSING_TASK).name("node", id));
+        problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_TASK).name("node", id));
     }
     let agent = match (bound.agents.as_slice(), bound.servers.is_empty()) {
         ([agent], true) => Some(*agent),
         ([], true) if bound.is_broken => None,
         _ => {
-            problems.note(&tree.at, Diagnostic::new(codes::MISSING_AGENT_BINDING).name("node", id));
+            problems.note(
+                &tree.at,
+                Diagnostic::new(document_codes::MISSING_AGENT_BINDING).name("node", id),
+            );
             None
         }
     };
@@ -529,7 +540,8 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
         Err(error) => {
             problems.note(
                 &at.at,
-                Diagnostic::new(codes::INVALID_CONDITION_EXPRESSION).text("problem", error),
+                Diagnostic::new(document_codes::INVALID_CONDITION_EXPRESSION)
+                    .text("problem", error),
             );
             None
         }
@@ -544,9 +556,8 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
         };
         match text.get(path.at..).and_then(|rest| rest.find(root.as_str())) {
             Some(found) => places.push(path.at + found),
-            None => {
-                problems.note(&at.at, Diagnostic::new(codes::UNWRITTEN_STATE).text("root", root))
-            }
+            None => problems
+                .note(&at.at, Diagnostic::new(document_codes::UNWRITTEN_STATE).text("root", root)),
         }
     }
     places.sort_unstable();

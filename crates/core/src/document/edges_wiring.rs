@@ -8,7 +8,7 @@ use agentflow_schema::expression::Expression;
 use agentflow_schema::text_tree::Tree;
 use serde_json::json;
 
-use super::codes;
+use super::document_codes;
 use super::edges_document::{ERROR, Edge, Known};
 use super::edges_node::{Does, EdgesNode, Failed, INPUT, approval_of, asked};
 use super::object_fields::Problems;
@@ -93,13 +93,15 @@ impl<'n, 't> Wiring<'n, 't> {
             if !seen.insert((from, to, edge.key.map(|(key, _)| key))) {
                 problems.note(
                     &edge.tree.at,
-                    Diagnostic::new(codes::DUPLICATE_EDGE).name("from", from).name("to", to),
+                    Diagnostic::new(document_codes::DUPLICATE_EDGE)
+                        .name("from", from)
+                        .name("to", to),
                 );
             }
             if self.known.kind(from) == Some("terminal") {
                 problems.note(
                     &edge.tree.at,
-                    Diagnostic::new(codes::EDGE_FROM_TERMINAL).name("from", from),
+                    Diagnostic::new(document_codes::EDGE_FROM_TERMINAL).name("from", from),
                 );
             }
             let is_router = self.known.kind(from) == Some("router");
@@ -110,8 +112,8 @@ impl<'n, 't> Wiring<'n, 't> {
                 .any(|name| edge.tree.field(name).is_some());
             if edge.is_conditional && !has_key && !chooses && node.is_some() {
                 let code = match is_router {
-                    true => codes::ROUTER_EDGE_WITHOUT_CONDITION,
-                    false => codes::EDGE_WITHOUT_CONDITION,
+                    true => document_codes::ROUTER_EDGE_WITHOUT_CONDITION,
+                    false => document_codes::EDGE_WITHOUT_CONDITION,
                 };
                 let found = Diagnostic::new(code).name("from", from).name("to", to);
                 problems.note(&edge.tree.at, found);
@@ -129,15 +131,15 @@ impl<'n, 't> Wiring<'n, 't> {
                 (Does::Join, own) => {
                     let found = match own {
                         Some((own, _)) => {
-                            Diagnostic::new(codes::GROUP_OF_OTHER_JOIN).name("joined", own)
+                            Diagnostic::new(document_codes::GROUP_OF_OTHER_JOIN).name("joined", own)
                         }
-                        None => Diagnostic::new(codes::GROUP_OF_JOIN_WITHOUT_GROUP),
+                        None => Diagnostic::new(document_codes::GROUP_OF_JOIN_WITHOUT_GROUP),
                     };
                     problems.note(&at.at, found.name("group", group).name("join", edge.to));
                 }
                 _ => problems.note(
                     &at.at,
-                    Diagnostic::new(codes::GROUP_WITHOUT_JOIN)
+                    Diagnostic::new(document_codes::GROUP_WITHOUT_JOIN)
                         .name("group", group)
                         .name("node", &edge.to),
                 ),
@@ -149,13 +151,13 @@ impl<'n, 't> Wiring<'n, 't> {
                 _ if leading().next().is_none() => {
                     problems.note(
                         &node.tree.at,
-                        Diagnostic::new(codes::JOIN_WITHOUT_EDGE).name("join", &node.id),
+                        Diagnostic::new(document_codes::JOIN_WITHOUT_EDGE).name("join", &node.id),
                     );
                 }
                 None => {
                     problems.note(
                         &node.tree.at,
-                        Diagnostic::new(codes::MISSING_JOIN_GROUP).name("join", &node.id),
+                        Diagnostic::new(document_codes::MISSING_JOIN_GROUP).name("join", &node.id),
                     );
                 }
                 Some((group, at))
@@ -163,7 +165,7 @@ impl<'n, 't> Wiring<'n, 't> {
                 {
                     problems.note(
                         &at.at,
-                        Diagnostic::new(codes::JOIN_GROUP_WITHOUT_EDGE)
+                        Diagnostic::new(document_codes::JOIN_GROUP_WITHOUT_EDGE)
                             .name("group", group)
                             .name("join", &node.id),
                     );
@@ -186,7 +188,7 @@ impl<'n, 't> Wiring<'n, 't> {
             {
                 problems.note(
                     &node.tree.at,
-                    Diagnostic::new(codes::ROUTER_WITHOUT_CHOICE).name("router", &node.id),
+                    Diagnostic::new(document_codes::ROUTER_WITHOUT_CHOICE).name("router", &node.id),
                 );
             }
         }
@@ -199,7 +201,7 @@ impl<'n, 't> Wiring<'n, 't> {
             match (target, by_edge) {
                 (Some((id, at)), Some((_, edge))) => problems.note(
                     &at.at,
-                    Diagnostic::new(codes::TWO_ERROR_TARGETS)
+                    Diagnostic::new(document_codes::TWO_ERROR_TARGETS)
                         .name("node", &node.id)
                         .name("target", id)
                         .text("key", ERROR)
@@ -209,7 +211,8 @@ impl<'n, 't> Wiring<'n, 't> {
                     if id == node.id {
                         problems.note(
                             &at.at,
-                            Diagnostic::new(codes::ERROR_TARGET_IS_ITSELF).name("node", id),
+                            Diagnostic::new(document_codes::ERROR_TARGET_IS_ITSELF)
+                                .name("node", id),
                         );
                     } else if let Some(to) =
                         self.known.find(id, at, "`on_error_node_id` names", problems)
@@ -225,7 +228,8 @@ impl<'n, 't> Wiring<'n, 't> {
                     let place = tree.place_of("route_to_node").unwrap_or_else(|| tree.at.clone());
                     problems.note(
                         &place,
-                        Diagnostic::new(codes::MISSING_ERROR_TARGET).name("node", &node.id),
+                        Diagnostic::new(document_codes::MISSING_ERROR_TARGET)
+                            .name("node", &node.id),
                     );
                 }
             }
@@ -251,7 +255,10 @@ impl<'n, 't> Wiring<'n, 't> {
         {
             let names = self.known.ids().zip(is_in_cycle).filter(|(_, is)| *is);
             let names: Vec<String> = names.map(|(name, _)| format!("`{name}`")).collect();
-            problems.note(&at.at, Diagnostic::new(codes::CYCLE).text("nodes", names.join(", ")));
+            problems.note(
+                &at.at,
+                Diagnostic::new(document_codes::CYCLE).text("nodes", names.join(", ")),
+            );
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use agentflow_schema::text_tree::{Datum, Tree};
 
 use super::DraftedDocument;
-use super::codes;
+use super::document_codes;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::schema_keywords::check_keywords;
 use crate::workflow::{CONCURRENCY, Graph, GraphNode};
@@ -31,7 +31,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         let Datum::Object(_) = &item.datum else {
             problems.note(
                 &item.at,
-                Diagnostic::new(codes::NODE_NOT_AN_OBJECT).text("found", item.what()),
+                Diagnostic::new(document_codes::NODE_NOT_AN_OBJECT).text("found", item.what()),
             );
             continue;
         };

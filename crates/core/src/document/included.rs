@@ -10,7 +10,7 @@ use agentflow_schema::schema::{Assignable, is_assignable_as_stated};
 use agentflow_schema::text::nearest;
 use serde_json::Value;
 
-use super::codes;
+use super::document_codes;
 use super::{Document, DocumentError};
 use crate::workflow::Graph;
 
@@ -47,14 +47,14 @@ impl DocumentTypes {
                 graph.node(name).map(|node| node.schema.to_value()).unwrap_or(Value::Bool(true));
             if let Assignable::No(places) = is_assignable_as_stated(&schema, &asked) {
                 let why: Vec<String> = places.iter().map(ToString::to_string).collect();
-                let found = Diagnostic::new(codes::INPUT_TYPE).name("input", name);
+                let found = Diagnostic::new(document_codes::INPUT_TYPE).name("input", name);
                 problems.push(found.text("problem", why.join("; ")));
             }
         }
         if let Assignable::No(places) = is_assignable_as_stated(output, &(self.output)()) {
             let why: Vec<String> = places.iter().map(ToString::to_string).collect();
             let name = &graph.output;
-            let found = Diagnostic::new(codes::OUTPUT_TYPE).name("node", name);
+            let found = Diagnostic::new(document_codes::OUTPUT_TYPE).name("node", name);
             problems.push(found.text("problem", why.join("; ")));
         }
         problems
@@ -118,7 +118,8 @@ pub fn unknown_tools(document: &Document, known: &[&str]) -> Result<(), Document
     let mut found = Vec::new();
     for name in document.tools().into_iter().filter(|name| !is_known(name)) {
         let near = Suggestion::similar(nearest(name, known.iter().copied()));
-        found.push(Diagnostic::new(codes::TOOL_NOT_GIVEN).name("tool", name).suggest(near));
+        found
+            .push(Diagnostic::new(document_codes::TOOL_NOT_GIVEN).name("tool", name).suggest(near));
     }
     match found.is_empty() {
         true => Ok(()),

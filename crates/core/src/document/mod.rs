@@ -11,8 +11,8 @@
 
 mod agents_document;
 mod bound_server;
-pub(crate) mod codes;
 mod document_agent;
+pub(crate) mod document_codes;
 mod document_error;
 mod document_export;
 mod document_folder;
@@ -350,7 +350,8 @@ fn model_of<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Option<&'t 
     let tree = fields.text("model", problems)?;
     let model = tree.text()?;
     if let Err(error) = model.parse::<ModelRef>() {
-        problems.note(&tree.at, Diagnostic::new(codes::INVALID_MODEL).text("problem", error));
+        problems
+            .note(&tree.at, Diagnostic::new(document_codes::INVALID_MODEL).text("problem", error));
     }
     Some(model)
 }
@@ -360,7 +361,7 @@ fn decider_of(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Decide
     let tree = fields.get("decider")?;
     match tree.text() {
         Some(name) if name.trim().is_empty() => {
-            problems.note(&tree.at, Diagnostic::new(codes::EMPTY_DECIDER));
+            problems.note(&tree.at, Diagnostic::new(document_codes::EMPTY_DECIDER));
             None
         }
         Some(name) => Some(Decider::agent(name)),
@@ -374,7 +375,7 @@ fn limits_of(fields: &mut Fields<'_>, problems: &mut Problems) -> RunLimits {
 }
 
 fn unreadable(name: &Arc<str>, error: &std::io::Error) -> DocumentError {
-    let found = Diagnostic::new(codes::UNREADABLE_FILE).text("problem", error).at(0..0);
+    let found = Diagnostic::new(document_codes::UNREADABLE_FILE).text("problem", error).at(0..0);
     DocumentError::new(name, &"".into(), vec![found])
 }
 
@@ -414,7 +415,9 @@ impl Source {
         }
         if more > 0 {
             let end = self.tree.at.end;
-            placed.push(Diagnostic::new(codes::MORE_PROBLEMS).number("count", more).at(end..end));
+            placed.push(
+                Diagnostic::new(document_codes::MORE_PROBLEMS).number("count", more).at(end..end),
+            );
         }
         DocumentError::new(&self.name, &self.text, placed)
     }

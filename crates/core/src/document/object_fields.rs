@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-use super::codes;
+use super::document_codes;
 use super::value_error::{ValueError, ValueReader};
 
 /// The mistakes that were found in a string so far.
@@ -91,7 +91,7 @@ impl<'t> Fields<'t> {
             _ => {
                 problems.note(
                     &tree.at,
-                    Diagnostic::new(codes::ITEM_NOT_AN_OBJECT)
+                    Diagnostic::new(document_codes::ITEM_NOT_AN_OBJECT)
                         .text("item", what)
                         .text("found", tree.what()),
                 );
@@ -138,7 +138,7 @@ impl<'t> Fields<'t> {
         let Datum::Object(fields) = &tree.datum else {
             problems.note(
                 &tree.at,
-                Diagnostic::new(codes::FIELD_NOT_AN_OBJECT)
+                Diagnostic::new(document_codes::FIELD_NOT_AN_OBJECT)
                     .name("field", name)
                     .text("found", tree.what()),
             );
@@ -162,7 +162,7 @@ impl<'t> Fields<'t> {
             Some(other) => {
                 problems.note(
                     &other.at,
-                    Diagnostic::new(codes::FIELD_NOT_A_BOOLEAN)
+                    Diagnostic::new(document_codes::FIELD_NOT_A_BOOLEAN)
                         .name("field", name)
                         .text("found", other.what()),
                 );
@@ -189,7 +189,7 @@ impl<'t> Fields<'t> {
             });
             problems.note(
                 &tree.at,
-                Diagnostic::new(codes::UNKNOWN_VALUE)
+                Diagnostic::new(document_codes::UNKNOWN_VALUE)
                     .name("field", name)
                     .text("item", &self.what)
                     .name("value", given)
@@ -224,7 +224,9 @@ impl<'t> Fields<'t> {
         if text.trim().is_empty() {
             problems.note(
                 &tree.at,
-                Diagnostic::new(codes::EMPTY_FIELD).name("field", name).text("item", &self.what),
+                Diagnostic::new(document_codes::EMPTY_FIELD)
+                    .name("field", name)
+                    .text("item", &self.what),
             );
             return None;
         }
@@ -238,7 +240,7 @@ impl<'t> Fields<'t> {
             Some(other) => {
                 problems.note(
                     &other.at,
-                    Diagnostic::new(codes::FIELD_NOT_A_LIST)
+                    Diagnostic::new(document_codes::FIELD_NOT_A_LIST)
                         .name("field", name)
                         .text("found", other.what()),
                 );
@@ -291,7 +293,7 @@ impl<'t> Fields<'t> {
                     let first = first.map_or("", |first| &first.name);
                     problems.note(
                         &field.at,
-                        Diagnostic::new(codes::TWO_SPELLINGS)
+                        Diagnostic::new(document_codes::TWO_SPELLINGS)
                             .name("first", first)
                             .name("field", &field.name),
                     );
@@ -314,7 +316,7 @@ impl<'t> Fields<'t> {
                 };
                 problems.note(
                     &field.at,
-                    Diagnostic::new(codes::UNKNOWN_FIELD)
+                    Diagnostic::new(document_codes::UNKNOWN_FIELD)
                         .text("item", &self.what)
                         .name("field", &field.name)
                         .suggest(hint),
@@ -324,7 +326,7 @@ impl<'t> Fields<'t> {
         for name in missing {
             problems.note(
                 &self.start(),
-                Diagnostic::new(codes::MISSING_FIELD)
+                Diagnostic::new(document_codes::MISSING_FIELD)
                     .text("item", self.what_is_named())
                     .name("field", name),
             );
@@ -372,7 +374,7 @@ fn is_text(tree: &Tree, name: &str, problems: &mut Problems) -> bool {
         let hint = quoted.then(|| Suggestion::advice("put it in quotes"));
         problems.note(
             &tree.at,
-            Diagnostic::new(codes::FIELD_NOT_A_TEXT)
+            Diagnostic::new(document_codes::FIELD_NOT_A_TEXT)
                 .name("field", name)
                 .text("found", tree.what())
                 .suggest(hint),

@@ -9,8 +9,8 @@ use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::{Datum, Tree};
 
 use super::agents_document::{LAST, MESSAGE};
-use super::codes;
 use super::document_agent::DocumentAgent;
+use super::document_codes;
 use super::object_fields::{Fields, Problems, braces};
 use super::schema_keywords::check_keywords;
 use crate::event::EXIT_TOOL;
@@ -79,12 +79,17 @@ impl<'t> OrchestratedAgent<'t> {
             let hint = instead.map(|(_, instead)| Suggestion::advice(*instead));
             problems.note(
                 &kind.at,
-                Diagnostic::new(codes::UNKNOWN_AGENT_TYPE).text("found", kind.what()).suggest(hint),
+                Diagnostic::new(document_codes::UNKNOWN_AGENT_TYPE)
+                    .text("found", kind.what())
+                    .suggest(hint),
             );
         }
         let model = fields.need_text("model", problems).map(|(model, at)| {
             if let Err(error) = model.parse::<ModelRef>() {
-                problems.note(&at.at, Diagnostic::new(codes::INVALID_MODEL).text("problem", error));
+                problems.note(
+                    &at.at,
+                    Diagnostic::new(document_codes::INVALID_MODEL).text("problem", error),
+                );
             }
             model
         });
@@ -99,7 +104,8 @@ impl<'t> OrchestratedAgent<'t> {
         if let Some(schema) = schema.filter(|schema| !matches!(schema.datum, Datum::Object(_))) {
             problems.note(
                 &schema.at,
-                Diagnostic::new(codes::OUTPUT_SCHEMA_NOT_AN_OBJECT).text("found", schema.what()),
+                Diagnostic::new(document_codes::OUTPUT_SCHEMA_NOT_AN_OBJECT)
+                    .text("found", schema.what()),
             );
         }
         schema.into_iter().for_each(|schema| check_keywords(schema, problems));
@@ -107,7 +113,8 @@ impl<'t> OrchestratedAgent<'t> {
         if let Some((key, at)) = output_key
             && (key.starts_with("user:") || key.starts_with("app:"))
         {
-            problems.note(&at.at, Diagnostic::new(codes::LASTING_OUTPUT_KEY).name("key", key));
+            problems
+                .note(&at.at, Diagnostic::new(document_codes::LASTING_OUTPUT_KEY).name("key", key));
         }
         let (mut instructions, mut asks) = (Vec::new(), Vec::new());
         if let Some(instruction) = instruction {
@@ -129,7 +136,8 @@ impl<'t> OrchestratedAgent<'t> {
                         } else {
                             usize::MAX
                         };
-                        let found = Diagnostic::new(codes::INVALID_TEMPLATE).text("problem", error);
+                        let found = Diagnostic::new(document_codes::INVALID_TEMPLATE)
+                            .text("problem", error);
                         problems.note_at_brace(instruction, number, found);
                     }
                 }
@@ -243,7 +251,7 @@ impl<'t> OrchestratedAgent<'t> {
                     problems.note_at_brace(
                         self.instruction.unwrap_or(self.tree),
                         number,
-                        Diagnostic::new(codes::UNKNOWN_PLACEHOLDER)
+                        Diagnostic::new(document_codes::UNKNOWN_PLACEHOLDER)
                             .name("agent", &self.name)
                             .name("root", root)
                             .suggest(hint),
@@ -286,7 +294,7 @@ fn settings(fields: &mut Fields<'_>, problems: &mut Problems) -> ModelSettings {
             }
             _ => problems.note(
                 &config.at,
-                Diagnostic::new(codes::CONFIG_NOT_AN_OBJECT).text("found", config.what()),
+                Diagnostic::new(document_codes::CONFIG_NOT_AN_OBJECT).text("found", config.what()),
             ),
         }
     }
@@ -374,7 +382,7 @@ impl Orchestration {
         fields.end(problems);
         if named.is_empty() && !members.is_empty() {
             let place = tree.field("agents").map_or(&tree.at, |field| &field.value.at);
-            problems.note(place, Diagnostic::new(codes::EMPTY_ORCHESTRATION));
+            problems.note(place, Diagnostic::new(document_codes::EMPTY_ORCHESTRATION));
         }
         let mut agents = Vec::new();
         for (name, at) in &named {
@@ -382,7 +390,7 @@ impl Orchestration {
                 Some(member) if agents.contains(&member) => {
                     problems.note(
                         &at.at,
-                        Diagnostic::new(codes::AGENT_ORDERED_TWICE).name("agent", name),
+                        Diagnostic::new(document_codes::AGENT_ORDERED_TWICE).name("agent", name),
                     );
                 }
                 Some(member) => agents.push(member),
@@ -391,7 +399,9 @@ impl Orchestration {
                     let hint = Suggestion::similar(near);
                     problems.note(
                         &at.at,
-                        Diagnostic::new(codes::UNKNOWN_AGENT).name("agent", name).suggest(hint),
+                        Diagnostic::new(document_codes::UNKNOWN_AGENT)
+                            .name("agent", name)
+                            .suggest(hint),
                     );
                     // Continue with the suggested name, to find further mistakes.
                     let meant = members.iter().position(|member| Some(member.name) == near);
@@ -403,14 +413,14 @@ impl Orchestration {
             if members[..at].iter().any(|other| other.name == member.name) {
                 problems.note(
                     &member.tree.at,
-                    Diagnostic::new(codes::DUPLICATE_AGENT).name("agent", &member.name),
+                    Diagnostic::new(document_codes::DUPLICATE_AGENT).name("agent", &member.name),
                 );
             // Only if all names are valid: otherwise a misspelled name may mean this agent.
             } else if !agents.contains(&at) && !named.is_empty() && named.len() == agents.len() {
                 let name = member.name;
                 problems.note(
                     &member.tree.at,
-                    Diagnostic::new(codes::AGENT_NOT_ORDERED).name("agent", name),
+                    Diagnostic::new(document_codes::AGENT_NOT_ORDERED).name("agent", name),
                 );
             }
         }
@@ -426,7 +436,7 @@ impl Orchestration {
             };
             problems.note(
                 &at.at,
-                Diagnostic::new(codes::UNKNOWN_ORCHESTRATION)
+                Diagnostic::new(document_codes::UNKNOWN_ORCHESTRATION)
                     .name("orchestration", kind)
                     .suggest(hint),
             );
@@ -434,7 +444,8 @@ impl Orchestration {
         // Continue with the suggested word, to find further mistakes.
         let kind = near?;
         if let Some(most) = most.filter(|_| kind != "loop") {
-            problems.note(&most.at, Diagnostic::new(codes::ITERATIONS_OF_OTHER_ORCHESTRATION));
+            problems
+                .note(&most.at, Diagnostic::new(document_codes::ITERATIONS_OF_OTHER_ORCHESTRATION));
         }
         match kind {
             "sequential" => Some(Self::Sequential(agents)),
@@ -442,8 +453,10 @@ impl Orchestration {
             _ => {
                 let can_end = agents.iter().any(|at| members[*at].tools.contains(&EXIT_TOOL));
                 if most.is_none() && !can_end {
-                    problems
-                        .note(&at.at, Diagnostic::new(codes::ENDLESS_LOOP).name("tool", EXIT_TOOL));
+                    problems.note(
+                        &at.at,
+                        Diagnostic::new(document_codes::ENDLESS_LOOP).name("tool", EXIT_TOOL),
+                    );
                 }
                 Some(Self::Loop { agents, most: rounds.unwrap_or(MOST_ROUNDS) })
             }

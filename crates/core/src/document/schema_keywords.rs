@@ -5,7 +5,7 @@ use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::{Datum, Tree};
 
-use super::codes;
+use super::document_codes;
 use super::object_fields::Problems;
 
 /// Keywords whose value is a schema, or a list of schemas.
@@ -100,7 +100,7 @@ pub(super) fn check_keywords(schema: &Tree, problems: &mut Problems) {
             if let near @ Some(_) = nearest(name, known) {
                 problems.note(
                     &field.at,
-                    Diagnostic::new(codes::UNKNOWN_SCHEMA_KEYWORD)
+                    Diagnostic::new(document_codes::UNKNOWN_SCHEMA_KEYWORD)
                         .name("keyword", name)
                         .suggest(Suggestion::similar(near)),
                 );

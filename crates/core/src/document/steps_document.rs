@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::DraftedDocument;
 use super::bound_server::is_address;
-use super::codes;
 use super::document_agent::DocumentAgent;
+use super::document_codes;
 use super::edges_node::{INPUT, asked, shaped};
 use super::edges_wiring::{free_name, free_name_from};
 use super::object_fields::{Fields, Problems};
@@ -29,7 +29,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let items = fields.list("steps", problems);
     fields.end(problems);
     if items.is_empty() {
-        problems.note(&tree.at, Diagnostic::new(codes::NO_STEPS));
+        problems.note(&tree.at, Diagnostic::new(document_codes::NO_STEPS));
     }
     let mut seen = BTreeSet::new();
     let mut steps = Vec::new();
@@ -42,8 +42,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         if let Some(id) = id.filter(|id| *id == INPUT || !seen.insert(*id)) {
             let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
             let code = match id == INPUT {
-                true => codes::RESERVED_STEP_NAME,
-                false => codes::DUPLICATE_STEP,
+                true => document_codes::RESERVED_STEP_NAME,
+                false => document_codes::DUPLICATE_STEP,
             };
             problems.note(&place, Diagnostic::new(code).name("step", id));
         }
@@ -149,7 +149,7 @@ impl<'t> Step<'t> {
         for (name, (_, at)) in others.iter().filter_map(|name| Some((name, of(name)?))) {
             problems.note(
                 &at.at,
-                Diagnostic::new(codes::FIELD_OF_OTHER_STEP)
+                Diagnostic::new(document_codes::FIELD_OF_OTHER_STEP)
                     .name("kind", kind)
                     .name("field", name)
                     .name("expected", own),
@@ -162,7 +162,9 @@ impl<'t> Step<'t> {
             }) {
                 problems.note(
                     &tree.at,
-                    Diagnostic::new(codes::MISSING_STEP_TEXT).name("kind", kind).name("field", own),
+                    Diagnostic::new(document_codes::MISSING_STEP_TEXT)
+                        .name("kind", kind)
+                        .name("field", own),
                 );
             }
             return None;
@@ -176,7 +178,8 @@ impl<'t> Step<'t> {
                 false => {
                     problems.note(
                         &at.at,
-                        Diagnostic::new(codes::INVALID_ENDPOINT).name("endpoint", endpoint),
+                        Diagnostic::new(document_codes::INVALID_ENDPOINT)
+                            .name("endpoint", endpoint),
                     );
                     return None;
                 }
@@ -185,7 +188,7 @@ impl<'t> Step<'t> {
             (None, None) => {
                 problems.note(
                     &at.at,
-                    Diagnostic::new(codes::STEP_TARGET_IS_A_TEXT)
+                    Diagnostic::new(document_codes::STEP_TARGET_IS_A_TEXT)
                         .name("field", own)
                         .text("target", what)
                         .name("missing", given),

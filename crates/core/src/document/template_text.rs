@@ -6,7 +6,7 @@ use agentflow_schema::template::Template;
 use agentflow_schema::text_tree::{Datum, Field, Tree};
 use serde_json::Value;
 
-use super::codes;
+use super::document_codes;
 use super::object_fields::{Problems, braces};
 use crate::workflow::Mapping;
 
@@ -27,7 +27,7 @@ pub(super) fn mapping(tree: &Tree, roots: &mut Vec<String>, problems: &mut Probl
             if let Some(name) = unquoted(tree, fields) {
                 problems.note(
                     &tree.at,
-                    Diagnostic::new(codes::UNQUOTED_PLACEHOLDER).text("word", name),
+                    Diagnostic::new(document_codes::UNQUOTED_PLACEHOLDER).text("word", name),
                 );
                 return Mapping::Value(Value::Null);
             }
@@ -71,7 +71,7 @@ pub(super) fn text(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems
         }
         Err(error) => {
             let number = braces(&written[..error.at()]);
-            let found = Diagnostic::new(codes::INVALID_TEMPLATE).text("problem", error);
+            let found = Diagnostic::new(document_codes::INVALID_TEMPLATE).text("problem", error);
             problems.note_at_brace(tree, number, found);
             Mapping::Value(Value::Null)
         }

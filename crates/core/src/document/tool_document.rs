@@ -7,7 +7,7 @@ use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::Tree;
 
 use super::DraftedDocument;
-use super::codes;
+use super::document_codes;
 use super::object_fields::{Fields, Problems};
 use super::template_text::mapping;
 use crate::workflow::{
@@ -34,7 +34,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let ids: BTreeSet<&str> =
         items.iter().filter_map(|item| item.field("id")?.value.text()).collect();
     if items.is_empty() && problems.found.is_empty() {
-        problems.note(&tree.at, Diagnostic::new(codes::NO_NODES_OF_TOOLS));
+        problems.note(&tree.at, Diagnostic::new(document_codes::NO_NODES_OF_TOOLS));
         return None;
     }
     let mut parts = HashMap::new();
@@ -45,7 +45,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
             let near = Suggestion::similar(nearest(dependency, ids.iter().copied()));
             problems.note(
                 &at.at,
-                Diagnostic::new(codes::UNKNOWN_DEPENDENCY)
+                Diagnostic::new(document_codes::UNKNOWN_DEPENDENCY)
                     .name("node", &call.id)
                     .name("dependency", dependency)
                     .suggest(near),

@@ -10,7 +10,7 @@ use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::{Datum, Field, Tree};
 use serde_json::Value;
 
-use super::codes;
+use super::document_codes;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::schema_keywords::check_keywords;
 use super::template_text::mapping;
@@ -75,7 +75,9 @@ fn word_of_others(word: &str) -> Option<&'static str> {
 }
 
 fn unknown_operator(field: &Field) -> Diagnostic {
-    Diagnostic::new(codes::UNKNOWN_OPERATOR).name("field", &field.name).text("word", &field.name)
+    Diagnostic::new(document_codes::UNKNOWN_OPERATOR)
+        .name("field", &field.name)
+        .text("word", &field.name)
 }
 
 /// Fields of a route that contain parts.
@@ -99,12 +101,12 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     fields.end(problems);
     let root = match roots {
         [Some(_), Some(root)] => {
-            problems.note(&root.at, Diagnostic::new(codes::TWO_TOPOLOGIES));
+            problems.note(&root.at, Diagnostic::new(document_codes::TWO_TOPOLOGIES));
             root
         }
         [Some(root), None] | [None, Some(root)] => root,
         [None, None] => {
-            problems.note(&tree.at, Diagnostic::new(codes::MISSING_TOPOLOGY));
+            problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_TOPOLOGY));
             return None;
         }
     };
@@ -160,8 +162,8 @@ impl<'t> Reading<'_, 't> {
     fn part(&mut self, tree: &'t Tree) -> Option<Pipeline> {
         let Datum::Object(of) = &tree.datum else {
             let problem = match &tree.datum {
-                Datum::List(_) => Diagnostic::new(codes::PART_IS_A_LIST),
-                _ => Diagnostic::new(codes::PART_NOT_AN_OBJECT).text("found", tree.what()),
+                Datum::List(_) => Diagnostic::new(document_codes::PART_IS_A_LIST),
+                _ => Diagnostic::new(document_codes::PART_NOT_AN_OBJECT).text("found", tree.what()),
             };
             self.problems.note(&tree.at, problem);
             // The items are read too, to report their mistakes.
@@ -177,7 +179,9 @@ impl<'t> Reading<'_, 't> {
                     let place = tree.field(other).map_or(&tree.at, |field| &field.at);
                     self.problems.note(
                         place,
-                        Diagnostic::new(codes::TWO_OPERATORS).name("one", one).name("other", other),
+                        Diagnostic::new(document_codes::TWO_OPERATORS)
+                            .name("one", one)
+                            .name("other", other),
                     );
                 }
                 _ => {
@@ -198,7 +202,7 @@ impl<'t> Reading<'_, 't> {
                         (None, None, Some(field)) => (&field.at, unknown_operator(field)),
                         (None, None, None) => (
                             &tree.at,
-                            Diagnostic::new(codes::MISSING_OPERATOR)
+                            Diagnostic::new(document_codes::MISSING_OPERATOR)
                                 .names("operators", operators()),
                         ),
                     };
@@ -235,7 +239,7 @@ impl<'t> Reading<'_, 't> {
                 if most == Some(0) {
                     let place =
                         fields.tree.field("max").map_or(&fields.tree.at, |field| &field.value.at);
-                    self.problems.note(place, Diagnostic::new(codes::NO_ROUNDS));
+                    self.problems.note(place, Diagnostic::new(document_codes::NO_ROUNDS));
                 }
                 let (body, most) = (self.part(value?)?, most.map(|most| most.max(1)));
                 match (condition, most) {
@@ -250,7 +254,7 @@ impl<'t> Reading<'_, 't> {
                     (None, None) => {
                         let place =
                             fields.tree.field("loop").map_or(&fields.tree.at, |field| &field.at);
-                        self.problems.note(place, Diagnostic::new(codes::UNLIMITED_LOOP));
+                        self.problems.note(place, Diagnostic::new(document_codes::UNLIMITED_LOOP));
                         None
                     }
                     (None, Some(most)) => Some(body * most),
@@ -300,7 +304,7 @@ impl<'t> Reading<'_, 't> {
                     if fields.tree.field("seconds").is_none() {
                         let place =
                             fields.tree.field("timeout").map_or(&fields.tree.at, |field| &field.at);
-                        self.problems.note(place, Diagnostic::new(codes::MISSING_SECONDS));
+                        self.problems.note(place, Diagnostic::new(document_codes::MISSING_SECONDS));
                     }
                     return None;
                 };
@@ -311,7 +315,7 @@ impl<'t> Reading<'_, 't> {
                         .map_or(&fields.tree.at, |field| &field.value.at);
                     self.problems.note(
                         place,
-                        Diagnostic::new(codes::INVALID_SECONDS).text("seconds", seconds),
+                        Diagnostic::new(document_codes::INVALID_SECONDS).text("seconds", seconds),
                     );
                     return None;
                 };
@@ -388,7 +392,7 @@ impl<'t> Reading<'_, 't> {
         let Datum::List(items) = &tree.datum else {
             self.problems.note(
                 &tree.at,
-                Diagnostic::new(codes::OPERATOR_NOT_A_LIST)
+                Diagnostic::new(document_codes::OPERATOR_NOT_A_LIST)
                     .name("operator", operator)
                     .text("found", tree.what()),
             );
@@ -397,7 +401,7 @@ impl<'t> Reading<'_, 't> {
         if items.is_empty() {
             self.problems.note(
                 &tree.at,
-                Diagnostic::new(codes::OPERATOR_WITHOUT_PARTS).name("operator", operator),
+                Diagnostic::new(document_codes::OPERATOR_WITHOUT_PARTS).name("operator", operator),
             );
         }
         let parts: Vec<Option<Pipeline>> = items.iter().map(|item| self.part(item)).collect();
@@ -408,12 +412,12 @@ impl<'t> Reading<'_, 't> {
         let Datum::List(items) = &tree.datum else {
             self.problems.note(
                 &tree.at,
-                Diagnostic::new(codes::ROUTE_NOT_A_LIST).text("found", tree.what()),
+                Diagnostic::new(document_codes::ROUTE_NOT_A_LIST).text("found", tree.what()),
             );
             return None;
         };
         if items.is_empty() {
-            self.problems.note(&tree.at, Diagnostic::new(codes::ROUTE_WITHOUT_ARMS));
+            self.problems.note(&tree.at, Diagnostic::new(document_codes::ROUTE_WITHOUT_ARMS));
             return None;
         }
         let mut arms = Vec::new();
@@ -433,7 +437,8 @@ impl<'t> Reading<'_, 't> {
         match text.parse::<Expression>() {
             Ok(_) => Some(text.to_owned()),
             Err(error) => {
-                let found = Diagnostic::new(codes::INVALID_EXPRESSION).text("problem", error);
+                let found =
+                    Diagnostic::new(document_codes::INVALID_EXPRESSION).text("problem", error);
                 self.problems.note(&tree.at, found);
                 None
             }
@@ -453,7 +458,7 @@ impl<'t> Reading<'_, 't> {
             None => {
                 self.problems.note(
                     &tree.at,
-                    Diagnostic::new(codes::OPERATOR_NOT_A_TEXT)
+                    Diagnostic::new(document_codes::OPERATOR_NOT_A_TEXT)
                         .name("operator", operator)
                         .text("found", tree.what()),
                 );

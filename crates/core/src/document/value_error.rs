@@ -11,7 +11,7 @@ use serde::de::{Deserializer, Error, Expected, IntoDeserializer, Unexpected, Vis
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
-use super::codes;
+use super::document_codes;
 
 /// An error of reading a value.
 #[derive(Debug)]
@@ -60,24 +60,27 @@ impl ValueError {
     pub(super) fn diagnostic(&self) -> Diagnostic {
         match self {
             Self::UnknownField { name, known } => {
-                let found = Diagnostic::new(codes::UNEXPECTED_FIELD).name("field", name);
+                let found = Diagnostic::new(document_codes::UNEXPECTED_FIELD).name("field", name);
                 found.suggest(self.suggestion(name, known))
             }
             Self::UnknownVariant { name, known } => {
-                let found = Diagnostic::new(codes::UNEXPECTED_WORD).name("value", name);
+                let found = Diagnostic::new(document_codes::UNEXPECTED_WORD).name("value", name);
                 found.suggest(self.suggestion(name, known))
             }
-            Self::MissingField(name) => Diagnostic::new(codes::ABSENT_FIELD).absent("field", name),
+            Self::MissingField(name) => {
+                Diagnostic::new(document_codes::ABSENT_FIELD).absent("field", name)
+            }
             Self::Unexpected { is_type: true, found, expected } => {
-                let problem = Diagnostic::new(codes::UNEXPECTED_TYPE).text("found", found);
+                let problem = Diagnostic::new(document_codes::UNEXPECTED_TYPE).text("found", found);
                 problem.text("expected", expected)
             }
             Self::Unexpected { is_type: false, found, expected } => {
-                let problem = Diagnostic::new(codes::UNEXPECTED_VALUE).text("found", found);
+                let problem =
+                    Diagnostic::new(document_codes::UNEXPECTED_VALUE).text("found", found);
                 problem.text("expected", expected)
             }
             Self::Other { problem, .. } => {
-                Diagnostic::new(codes::INVALID_VALUE).text("problem", problem)
+                Diagnostic::new(document_codes::INVALID_VALUE).text("problem", problem)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Collects the names that a document refers to, with their positions, also in documents with
 //! mistakes. Mistakes are ignored, and names are not resolved.
 
-use agentflow_schema::diagnostic::{Subject, SubjectKind};
+use agentflow_schema::diagnostic::{DiagnosticSubject, SubjectKind};
 use std::ops::Range;
 
 use agentflow_schema::text_tree::{Datum, Tree};
@@ -19,14 +19,18 @@ pub(crate) struct NameReference {
     pub(crate) kind: Option<ReferenceKind>,
     pub(crate) name: String,
     /// The referring item, if it has a name.
-    pub(crate) by: Option<Subject>,
+    pub(crate) by: Option<DiagnosticSubject>,
     pub(crate) at: Range<usize>,
     /// Position of the field `server_id` or `capability`, if two fields form the name.
     pub(crate) server_at: Option<Range<usize>>,
 }
 
 impl NameReference {
-    fn from_value(kind: Option<ReferenceKind>, value: &Tree, by: Option<Subject>) -> Option<Self> {
+    fn from_value(
+        kind: Option<ReferenceKind>,
+        value: &Tree,
+        by: Option<DiagnosticSubject>,
+    ) -> Option<Self> {
         let name = value.text().filter(|name| !name.trim().is_empty())?;
         Some(Self { kind, name: name.to_owned(), by, at: value.at.clone(), server_at: None })
     }
@@ -64,7 +68,7 @@ pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<NameReference> {
         DocumentForm::Agents => {
             for agent in items(tree, "agents") {
                 let by = text(agent, &["name"]);
-                let by = by.map(|name| Subject::new(SubjectKind::Agent, name));
+                let by = by.map(|name| DiagnosticSubject::new(SubjectKind::Agent, name));
                 names.extend(
                     items(agent, "tools")
                         .iter()
@@ -120,15 +124,15 @@ fn text<'t>(tree: &'t Tree, names: &[&str]) -> Option<&'t str> {
 }
 
 /// Returns the description of a node, with its name.
-fn by(node: &Tree, names: &[&str]) -> Option<Subject> {
-    text(node, names).map(Subject::node)
+fn by(node: &Tree, names: &[&str]) -> Option<DiagnosticSubject> {
+    text(node, names).map(DiagnosticSubject::node)
 }
 
 fn called(
     tree: &Tree,
     field: &str,
     kind: ReferenceKind,
-    by: Option<Subject>,
+    by: Option<DiagnosticSubject>,
 ) -> Option<NameReference> {
     NameReference::from_value(Some(kind), &tree.field(field)?.value, by)
 }
@@ -147,7 +151,7 @@ fn decider(tree: &Tree) -> Option<NameReference> {
     NameReference::from_value(
         Some(kind),
         name,
-        Some(Subject::new(SubjectKind::Decider, name.text()?)),
+        Some(DiagnosticSubject::new(SubjectKind::Decider, name.text()?)),
     )
 }
 
@@ -168,7 +172,7 @@ pub(super) fn place_of_server(tree: &Tree, server: &str) -> Option<Range<usize>>
 }
 
 /// Returns a reference to the tool of a server, or to the whole server if no tool is named.
-fn of_server(tree: &Tree, by: Option<Subject>) -> Option<NameReference> {
+fn of_server(tree: &Tree, by: Option<DiagnosticSubject>) -> Option<NameReference> {
     let server_field = value(tree, &SERVER)?;
     let server = server_field.text().filter(|server| is_name(server))?;
     let server_at = Some(server_field.at.clone());
@@ -197,7 +201,7 @@ fn of_part(tree: &Tree, names: &mut Vec<NameReference>) {
 }
 
 /// Collects the references in the body of a graph's node.
-fn of_body(tree: &Tree, by: Option<&Subject>, names: &mut Vec<NameReference>) {
+fn of_body(tree: &Tree, by: Option<&DiagnosticSubject>, names: &mut Vec<NameReference>) {
     const WITHIN: [&str; 5] = ["call", "map", "repeat", "race", "fallback"];
     match &tree.datum {
         Datum::List(items) => items.iter().for_each(|item| of_body(item, by, names)),

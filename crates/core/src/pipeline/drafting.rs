@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::Pipeline;
-use super::codes;
 use super::graph_in_work::{FreeNames, GraphDraft, Place};
 use super::input_names::{condition, mapping, question};
 use super::operators::Until;
+use super::pipeline_codes;
 use super::pipeline_part::{Kind, Part};
 use crate::workflow::{
     Begins, Condition, Decider, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy,
@@ -143,7 +143,7 @@ impl<'n> GraphGenerator<'n> {
     fn part(&mut self, graph: &mut GraphDraft, at: Place, part: &Part) -> Place {
         self.problems.extend(part.name.as_ref().and_then(|name| check_name(name).err()));
         if part.otherwise {
-            let found = Diagnostic::new(codes::OTHERWISE_WITHOUT_GATE);
+            let found = Diagnostic::new(pipeline_codes::OTHERWISE_WITHOUT_GATE);
             self.problems.push(found.of(part.subject()));
         }
         // Options of a row apply to the row as a whole, which must then be a single node, and thus
@@ -164,7 +164,7 @@ impl<'n> GraphGenerator<'n> {
             return self.node(graph, &at, part, GraphBody::Call(call));
         }
         if part.with.is_some() && part.call().is_none() {
-            let found = Diagnostic::new(codes::ARGUMENT_WITHOUT_CALL);
+            let found = Diagnostic::new(pipeline_codes::ARGUMENT_WITHOUT_CALL);
             self.problems.push(found.of(part.subject()));
         }
         match &part.kind {
@@ -297,7 +297,8 @@ impl<'n> GraphGenerator<'n> {
         for pipeline in parts {
             let label = pipeline.0.label();
             if !seen.insert(label.clone()) {
-                self.problems.push(Diagnostic::new(codes::DUPLICATE_NAME).name("part", &label));
+                self.problems
+                    .push(Diagnostic::new(pipeline_codes::DUPLICATE_NAME).name("part", &label));
             }
             let end = self.part(graph, at.clone(), &pipeline.0);
             let node = graph.node_at(end, &label);
@@ -329,7 +330,8 @@ impl<'n> GraphGenerator<'n> {
                 .ok()
         });
         if *most == 0 {
-            self.problems.push(Diagnostic::new(codes::NO_ROUNDS).name("part", part.label()));
+            self.problems
+                .push(Diagnostic::new(pipeline_codes::NO_ROUNDS).name("part", part.label()));
         }
         let first = at.given.clone();
         self.node(graph, at, part, GraphBody::Repeat { first, call, until, max: *most })
@@ -412,6 +414,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), Diagnostic> {
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     match is_plain {
         true => Ok(()),
-        false => Err(Diagnostic::new(codes::INVALID_NAME).name("name", name)),
+        false => Err(Diagnostic::new(pipeline_codes::INVALID_NAME).name("name", name)),
     }
 }

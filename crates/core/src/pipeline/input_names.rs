@@ -6,8 +6,8 @@ use agentflow_schema::expression::{Expression, ExpressionError};
 use agentflow_schema::template::{Template, TemplateError};
 use serde_json::Value;
 
-use super::codes;
 use super::drafting::INPUT;
+use super::pipeline_codes;
 use crate::workflow::{Condition, Mapping};
 
 /// Converts JSON with templates to a mapping. `given` is the name of the node whose output is the
@@ -31,7 +31,7 @@ pub(super) fn mapping(value: &Value, given: &str) -> Result<Mapping, Diagnostic>
 }
 
 fn invalid_text(text: &str, error: &TemplateError) -> Diagnostic {
-    Diagnostic::new(codes::INVALID_TEXT).source("text", text).text("problem", error)
+    Diagnostic::new(pipeline_codes::INVALID_TEXT).source("text", text).text("problem", error)
 }
 
 fn template(text: &str, given: &str) -> Result<Mapping, Diagnostic> {
@@ -75,7 +75,9 @@ pub(super) fn question(text: &str, given: &str) -> Result<String, Diagnostic> {
 /// The mistake in the condition.
 pub(super) fn condition(text: &str, given: &str) -> Result<Condition, Diagnostic> {
     let wrong = |error: ExpressionError| {
-        Diagnostic::new(codes::INVALID_CONDITION).source("condition", text).text("problem", error)
+        Diagnostic::new(pipeline_codes::INVALID_CONDITION)
+            .source("condition", text)
+            .text("problem", error)
     };
     let expression: Expression = text.parse().map_err(wrong)?;
     let inputs = expression

@@ -8,13 +8,13 @@
 #![doc = include_str!("../docs/pipeline.md")]
 
 mod choice;
-pub(crate) mod codes;
 #[cfg(feature = "documents")]
 mod described;
 mod drafting;
 mod graph_in_work;
 mod input_names;
 mod operators;
+pub(crate) mod pipeline_codes;
 mod pipeline_part;
 
 use agentflow_schema::diagnostic::{Diagnostic, sentences};

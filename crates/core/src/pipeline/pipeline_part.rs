@@ -1,6 +1,6 @@
 //! The data of a pipeline: calls, values, questions, and combinations of parts.
 
-use agentflow_schema::diagnostic::{Subject, SubjectKind};
+use agentflow_schema::diagnostic::{DiagnosticSubject, SubjectKind};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -115,8 +115,8 @@ impl Part {
     /// Returns the name of the part, or a default label: the name of the called item, or the kind
     /// of the part.
     /// Returns the subject of problems of the part.
-    pub(super) fn subject(&self) -> Subject {
-        Subject::new(SubjectKind::Part, self.label())
+    pub(super) fn subject(&self) -> DiagnosticSubject {
+        DiagnosticSubject::new(SubjectKind::Part, self.label())
     }
 
     pub(super) fn label(&self) -> String {

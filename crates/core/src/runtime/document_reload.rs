@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Runtime;
-use super::codes;
 use super::document_set::{DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models};
 use super::given_documents::{Unread, unread_of};
 use super::given_now::{RegisteredItems, given_now};
+use super::reference_codes;
 use crate::document::{Document, DocumentError, FolderError};
 use crate::run::Host;
 
@@ -131,7 +131,7 @@ impl Runtime {
     async fn check_names(&self, document: &Document) -> Result<(), DocumentError> {
         for graph in document.graphs() {
             if let Err(error) = self.fetched_workflow_spec(&graph.name).await {
-                let found = Diagnostic::new(codes::UNUSABLE_GRAPH).text("problem", error);
+                let found = Diagnostic::new(reference_codes::UNUSABLE_GRAPH).text("problem", error);
                 return Err(document.source().error(vec![found.at_pointer("")]));
             }
         }

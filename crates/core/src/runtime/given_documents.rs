@@ -1,7 +1,7 @@
 //! Workflows that are registered as documents: creates their agents and registers their graphs when
 //! the runtime is built.
 
-use agentflow_schema::diagnostic::{Diagnostic, Subject, SubjectKind, sentences};
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind, sentences};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::Runtime;
 use super::catalogue::{Given, given, linked_tools_of, of_server};
 use super::catalogue_entry::Origin;
-use super::codes;
 use super::given_now::given_now;
 use super::graphs::{
     RegisteredGraph, calls_itself, could_have, found, unknown_server, unknown_tool,
 };
+use super::reference_codes;
 use crate::agent::{AgentModels, ErasedAgent, linked_agents};
 use crate::document::{Described, Document, DocumentError, DocumentTypes, Source, included};
 use crate::error::Error;
@@ -140,7 +140,7 @@ impl RegisteredDocument {
             .find(|agent| kind == ReferenceKind::Agent && **agent.name() == *name)?;
         Some(match agent.problem_of_model(host) {
             Some(problem) => {
-                Err(Some(Diagnostic::new(codes::UNUSABLE_MODEL).text("problem", problem)))
+                Err(Some(Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem)))
             }
             None => Ok(Callee::Agent(agent.clone())),
         })
@@ -258,7 +258,7 @@ struct DocumentProblems {
 
 /// Creates the problem of a toolset whose tools cannot be fetched.
 fn unavailable(error: &Error) -> Diagnostic {
-    Diagnostic::new(codes::TOOLSET_UNAVAILABLE).text("problem", OneLine(error))
+    Diagnostic::new(reference_codes::TOOLSET_UNAVAILABLE).text("problem", OneLine(error))
 }
 
 /// Resolves a name in the tools of an agent: a tool, or a toolset with all its tools.
@@ -352,9 +352,10 @@ impl Runtime {
             let known = || providers.iter().map(|provider| &*provider.name);
             for (agent, model) in &named {
                 if let Some(problem) = problem_of_provider(model.provider(), known()) {
-                    let found = Diagnostic::new(codes::UNUSABLE_MODEL).text("problem", problem);
+                    let found =
+                        Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem);
                     let found = found.name("provider", model.provider());
-                    of_names.push(found.of(Subject::new(SubjectKind::Agent, *agent)));
+                    of_names.push(found.of(DiagnosticSubject::new(SubjectKind::Agent, *agent)));
                 }
             }
         }

@@ -18,10 +18,10 @@ use super::catalogue::{
     Given, given, graphs, kind_with_name, linked_tools_of, of_server, only, workflow_spec_in,
 };
 use super::catalogue_entry::Origin;
-use super::codes;
 #[cfg(feature = "documents")]
 use super::given_documents::{add_written, in_short};
 use super::given_now::given_now;
+use super::reference_codes;
 use super::tool_addresses::{RuntimeParts, ToolAddresses};
 use super::unknown_toolsets::is_unknown;
 use crate::agent::{linked_agents, two_linked_agents};
@@ -309,7 +309,7 @@ fn cycle_message(way: &[&str]) -> String {
 #[cfg(feature = "documents")]
 pub(super) fn calls_itself(name: &str) -> Diagnostic {
     let way = cycle_message(&[name, name]);
-    Diagnostic::new(codes::CALLS_ITSELF).name("workflow", name).text("way", way)
+    Diagnostic::new(reference_codes::CALLS_ITSELF).name("workflow", name).text("way", way)
 }
 
 /// Resolves a name in a graph.
@@ -326,14 +326,15 @@ pub(super) fn found(
             let found = workflow_spec_in(host, name, within).map(Callee::Workflow);
             found.map_err(|error| {
                 let whole = error.to_string();
-                Diagnostic::new(codes::UNUSABLE_WORKFLOW).text("problem", in_short(&whole))
+                Diagnostic::new(reference_codes::UNUSABLE_WORKFLOW)
+                    .text("problem", in_short(&whole))
             })
         }
     };
     found.map_err(|problem| match kind_with_name(host, kind, name) {
         Some(other) => {
             let (kind, other) = (kind.as_str(), other.as_str());
-            let found = Diagnostic::new(codes::OTHER_KIND).text("kind", kind);
+            let found = Diagnostic::new(reference_codes::OTHER_KIND).text("kind", kind);
             Some(found.name("name", name).text("other", other))
         }
         None => {
@@ -374,7 +375,8 @@ fn tool(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
                 unavailable = Some((toolset.clone(), whole.unwrap_or_else(|| name.to_owned())));
                 continue;
             }
-            let found = Diagnostic::new(codes::TOOLS_NOT_FETCHED).absent("toolset", toolset.name());
+            let found = Diagnostic::new(reference_codes::TOOLS_NOT_FETCHED)
+                .absent("toolset", toolset.name());
             return Err(found.name("tool", name));
         };
         let origin = Origin::Toolset { name: Arc::clone(toolset.name()) };
@@ -424,33 +426,33 @@ pub(super) fn unknown_server<'n>(
 }
 
 fn unusable_tool(error: impl fmt::Display) -> Diagnostic {
-    Diagnostic::new(codes::UNUSABLE_TOOL).text("problem", error)
+    Diagnostic::new(reference_codes::UNUSABLE_TOOL).text("problem", error)
 }
 
 fn unusable_agent(error: impl fmt::Display) -> Diagnostic {
-    Diagnostic::new(codes::UNUSABLE_AGENT).text("problem", error)
+    Diagnostic::new(reference_codes::UNUSABLE_AGENT).text("problem", error)
 }
 
 /// Returns the problem of an unknown tool, with the most similar name. The prefix `a2a.` means an
 /// agent.
 pub(super) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> Diagnostic {
     if let Some((server, hint)) = unknown_server(given, name) {
-        let found = Diagnostic::new(codes::UNKNOWN_SERVER).name("tool", name);
+        let found = Diagnostic::new(reference_codes::UNKNOWN_SERVER).name("tool", name);
         return found.name("server", server).remedy_after(hint);
     }
     let near = Suggestion::similar(near);
     match name.strip_prefix("a2a.") {
         // With the feature, this name is resolved before.
         Some(endpoint) if endpoint.contains("://") => {
-            Diagnostic::new(codes::A2A_FEATURE_MISSING).name("endpoint", endpoint)
+            Diagnostic::new(reference_codes::A2A_FEATURE_MISSING).name("endpoint", endpoint)
         }
-        Some(agent) => {
-            Diagnostic::new(codes::UNKNOWN_A2A_AGENT).name("agent", agent).remedy_after(near)
-        }
+        Some(agent) => Diagnostic::new(reference_codes::UNKNOWN_A2A_AGENT)
+            .name("agent", agent)
+            .remedy_after(near),
         None if given.is_linked_alone && near.is_none() => {
-            Diagnostic::new(codes::UNKNOWN_TOOL_OF_LINKED).name("tool", name)
+            Diagnostic::new(reference_codes::UNKNOWN_TOOL_OF_LINKED).name("tool", name)
         }
-        None => Diagnostic::new(codes::UNKNOWN_TOOL).name("tool", name).suggest(near),
+        None => Diagnostic::new(reference_codes::UNKNOWN_TOOL).name("tool", name).suggest(near),
     }
 }
 
@@ -461,7 +463,9 @@ fn agent(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     let found = only("agent", name, of_name, same).map_err(unusable_agent)?;
     if let Some(agent) = found {
         return match agent.problem_of_model(host) {
-            Some(problem) => Err(Diagnostic::new(codes::UNUSABLE_MODEL).text("problem", problem)),
+            Some(problem) => {
+                Err(Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem))
+            }
             None => Ok(Callee::Agent(agent)),
         };
     }
@@ -472,7 +476,7 @@ fn agent(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     }
     #[cfg(feature = "documents")]
     if let Some(document) = super::given_documents::unread(host, ReferenceKind::Agent, name) {
-        let found = Diagnostic::new(codes::AGENT_OF_INVALID_DOCUMENT).name("agent", name);
+        let found = Diagnostic::new(reference_codes::AGENT_OF_INVALID_DOCUMENT).name("agent", name);
         return Err(found.text("document", OneLine(document)));
     }
     let known = || given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
@@ -481,6 +485,6 @@ fn agent(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     let of_document =
         |known: &&str| known.strip_suffix(name).is_some_and(|workflow| workflow.ends_with('.'));
     let near = known().find(of_document).or_else(|| nearest(name, known()));
-    let found = Diagnostic::new(codes::UNKNOWN_AGENT).name("agent", name);
+    let found = Diagnostic::new(reference_codes::UNKNOWN_AGENT).name("agent", name);
     Err(found.suggest(Suggestion::similar(near)))
 }

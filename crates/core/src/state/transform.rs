@@ -12,7 +12,7 @@ use super::key::{StateKey, StateOwner};
 use super::reserved::is_reserved;
 use super::saved::SavedByStep;
 use crate::value::Encoded;
-use crate::workflow::codes;
+use crate::workflow::graph_codes;
 
 /// Maximum size in bytes of a string that a template produces. A step cannot save more.
 const LARGEST_TEXT: usize = super::saved::MOST_SAVED;
@@ -230,7 +230,7 @@ impl StateTransform {
         let mut problems = Vec::new();
         for key in named {
             if let Err(error) = key.parse::<StateKey<Value>>() {
-                problems.push(Diagnostic::new(codes::INVALID_KEY).text("problem", error));
+                problems.push(Diagnostic::new(graph_codes::INVALID_KEY).text("problem", error));
             }
         }
         match self {
@@ -238,17 +238,21 @@ impl StateTransform {
                 let others =
                     keys.iter().filter(|key| StateOwner::split(key).0 != StateOwner::Session);
                 problems.extend(
-                    others.map(|key| Diagnostic::new(codes::PICK_OF_LASTING_KEY).name("key", key)),
+                    others.map(|key| {
+                        Diagnostic::new(graph_codes::PICK_OF_LASTING_KEY).name("key", key)
+                    }),
                 );
             }
             Self::Merge(merge) if merge.sources.is_empty() => {
-                problems.push(Diagnostic::new(codes::MERGE_OF_NOTHING).name("key", &merge.into));
+                problems
+                    .push(Diagnostic::new(graph_codes::MERGE_OF_NOTHING).name("key", &merge.into));
             }
             Self::Rename(keys) => {
                 let mut seen = BTreeSet::new();
                 let twice = keys.values().filter(|to| !seen.insert(*to));
-                problems
-                    .extend(twice.map(|to| Diagnostic::new(codes::RENAMED_TWICE).name("key", to)));
+                problems.extend(
+                    twice.map(|to| Diagnostic::new(graph_codes::RENAMED_TWICE).name("key", to)),
+                );
             }
             _ => {}
         }

@@ -9,9 +9,9 @@ use agentflow_schema::text::nearest;
 
 use super::bodies::load;
 use super::builder::{Builder, Router};
-use super::codes;
 use super::condition::BoundCondition;
 use super::entry::{Begins, Entry, When};
+use super::graph_codes;
 use super::node::Node;
 use super::node_edge::{EdgeWhen, NodeEdge};
 use super::node_handle::{RawHandle, Reads};
@@ -96,13 +96,14 @@ impl Builder {
             bound.entries.extend(self.entry(name, edge));
         }
         if node.edges.iter().any(|edge| edge.from.builder != self.id) {
-            self.problems.push(Diagnostic::new(codes::EDGE_OF_ANOTHER_WORKFLOW).name("node", name));
+            self.problems
+                .push(Diagnostic::new(graph_codes::EDGE_OF_ANOTHER_WORKFLOW).name("node", name));
         }
         let edges = bound.entries.len();
         let needed = node.begins.needed(edges);
         if node.begins != Begins::All && (needed == 0 || needed > edges) {
             self.problems.push(
-                Diagnostic::new(codes::IMPOSSIBLE_START)
+                Diagnostic::new(graph_codes::IMPOSSIBLE_START)
                     .name("node", name)
                     .text("needed", needed)
                     .text("edges", edges),
@@ -126,7 +127,7 @@ impl Builder {
             };
             if read.optional && takes_part(read) {
                 self.problems.push(
-                    Diagnostic::new(codes::REQUIRED_READ_IS_OPTIONAL)
+                    Diagnostic::new(graph_codes::REQUIRED_READ_IS_OPTIONAL)
                         .name("node", name)
                         .name("read", of(read.node)),
                 );
@@ -134,7 +135,7 @@ impl Builder {
             if !read.optional && late(read.node) {
                 let of = of(read.node);
                 self.problems.push(
-                    Diagnostic::new(codes::READ_IS_NOT_OPTIONAL)
+                    Diagnostic::new(graph_codes::READ_IS_NOT_OPTIONAL)
                         .name("node", name)
                         .name("read", of),
                 );
@@ -189,7 +190,7 @@ impl Builder {
                     }
                     _ => {
                         self.problems.push(
-                            Diagnostic::new(codes::UNKNOWN_ARM_NUMBER_OF_EDGE)
+                            Diagnostic::new(graph_codes::UNKNOWN_ARM_NUMBER_OF_EDGE)
                                 .name("router", &of.path)
                                 .text("arm", arm)
                                 .name("node", name),
@@ -209,7 +210,7 @@ impl Builder {
                         None => {
                             let near =
                                 nearest(read, self.nodes.iter().map(|node| node.path.names()));
-                            let found = Diagnostic::new(codes::CONDITION_READS_UNKNOWN_NODE);
+                            let found = Diagnostic::new(graph_codes::CONDITION_READS_UNKNOWN_NODE);
                             let found = found.name("node", name).name("read", read);
                             problems.push(found.suggest(Suggestion::similar(near)));
                         }
@@ -218,7 +219,7 @@ impl Builder {
                 let keys = condition.state_keys(&is_node);
                 let wrong = keys.into_iter().filter_map(|(key, _)| problem_in_edge(key));
                 problems.extend(wrong.map(|problem| {
-                    let found = Diagnostic::new(codes::CONDITION_OF_EDGE).name("node", name);
+                    let found = Diagnostic::new(graph_codes::CONDITION_OF_EDGE).name("node", name);
                     found.nested("problem", &problem)
                 }));
                 self.problems.append(&mut problems);

@@ -14,9 +14,9 @@ use serde_json::Value;
 
 use super::bodies::{encode, item_step_of, load, step_of, until_of};
 use super::called_tools::CalledTools;
-use super::codes;
 use super::decision_step::Ask;
 use super::entry::{Begins, Entry};
+use super::graph_codes;
 use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
@@ -194,7 +194,9 @@ impl Builder {
         let mut seen = HashSet::new();
         for arm in arms.iter().filter(|arm| !seen.insert(Arc::clone(arm))) {
             self.problems.push(
-                Diagnostic::new(codes::DUPLICATE_ARM).name("router", &node.name).name("arm", arm),
+                Diagnostic::new(graph_codes::DUPLICATE_ARM)
+                    .name("router", &node.name)
+                    .name("arm", arm),
             );
         }
         let handle =
@@ -220,7 +222,7 @@ impl Builder {
             Some(name) => Arc::clone(name),
             None => {
                 self.problems.push(
-                    Diagnostic::new(codes::UNKNOWN_ARM_NUMBER)
+                    Diagnostic::new(graph_codes::UNKNOWN_ARM_NUMBER)
                         .name("router", &of.path)
                         .text("arm", arm),
                 );
@@ -302,7 +304,9 @@ impl Builder {
         let found = arms.iter().position(|arm| **arm == *name);
         found.unwrap_or_else(|| {
             self.problems.push(
-                Diagnostic::new(codes::UNKNOWN_ARM_NAME).name("router", &of.path).name("arm", name),
+                Diagnostic::new(graph_codes::UNKNOWN_ARM_NAME)
+                    .name("router", &of.path)
+                    .name("arm", name),
             );
             0
         })
@@ -312,7 +316,7 @@ impl Builder {
     fn is_foreign(&mut self, router: Router) -> bool {
         let foreign = router.builder != self.id;
         if foreign {
-            self.problems.push(Diagnostic::new(codes::ROUTER_OF_ANOTHER_WORKFLOW));
+            self.problems.push(Diagnostic::new(graph_codes::ROUTER_OF_ANOTHER_WORKFLOW));
         }
         foreign
     }
@@ -441,7 +445,7 @@ impl Builder {
             of_spec.push(SpecBranch { name: name.into(), step: branch.step, inner: branch.inner });
         }
         if of_spec.is_empty() {
-            self.problems.push(Diagnostic::new(codes::NO_BRANCHES).name("node", &node.name));
+            self.problems.push(Diagnostic::new(graph_codes::NO_BRANCHES).name("node", &node.name));
         }
         self.push::<O>(node.calling(callees), kind, reads, body(of_spec))
     }
@@ -480,7 +484,7 @@ impl Builder {
         step: ItemStep,
     ) -> Handle<T> {
         if max == 0 {
-            self.problems.push(Diagnostic::new(codes::NO_ROUNDS).name("node", &node.name));
+            self.problems.push(Diagnostic::new(graph_codes::NO_ROUNDS).name("node", &node.name));
         }
         let all = std::iter::once(first.raw()).chain(reads).collect();
         let body = Body::Repeat { first: first.node, step, until: Some(until), max };
@@ -519,16 +523,17 @@ impl Builder {
         self.problems.extend(names::check_node_path(&name));
         self.problems.extend(names::check_output_type(&name, &type_name));
         if !self.names.insert(name.clone()) {
-            self.problems.push(Diagnostic::new(codes::DUPLICATE_NODE).name("node", &name));
+            self.problems.push(Diagnostic::new(graph_codes::DUPLICATE_NODE).name("node", &name));
         }
         if reads.iter().chain(&node.after).any(|handle| handle.builder != self.id) {
             self.problems
-                .push(Diagnostic::new(codes::READ_OF_ANOTHER_WORKFLOW).name("node", &name));
+                .push(Diagnostic::new(graph_codes::READ_OF_ANOTHER_WORKFLOW).name("node", &name));
         }
         let mut bound = self.bind(&name, kind, &node, &reads);
         if let Some((router, arm)) = self.guard {
             if !bound.entries.is_empty() || node.begins != Begins::All {
-                self.problems.push(Diagnostic::new(codes::EDGES_IN_AN_ARM).name("node", &name));
+                self.problems
+                    .push(Diagnostic::new(graph_codes::EDGES_IN_AN_ARM).name("node", &name));
             }
             bound.entries = vec![Entry::of_arm(router, arm)];
         }
@@ -637,17 +642,17 @@ impl Builder {
         output: RawHandle,
     ) -> Result<Spec, Vec<Diagnostic>> {
         if output.builder != self.id {
-            self.problems.push(Diagnostic::new(codes::OUTPUT_OF_ANOTHER_WORKFLOW));
+            self.problems.push(Diagnostic::new(graph_codes::OUTPUT_OF_ANOTHER_WORKFLOW));
         }
         if output.optional {
-            self.problems.push(Diagnostic::new(codes::OPTIONAL_OUTPUT));
+            self.problems.push(Diagnostic::new(graph_codes::OPTIONAL_OUTPUT));
         }
         let type_of = |node: &PlanNode| node.type_name.clone();
         if let Some(of_output) = self.nodes.get(output.node as usize).map(type_of) {
             let others = self.nodes.iter().filter(|node| node.ends && node.type_name != of_output);
             let problem = |node: &PlanNode| {
                 let (path, of) = (&node.path, &node.type_name);
-                let found = Diagnostic::new(codes::END_OF_ANOTHER_TYPE).name("node", path);
+                let found = Diagnostic::new(graph_codes::END_OF_ANOTHER_TYPE).name("node", path);
                 found.name("found", of).name("expected", &of_output)
             };
             self.problems.extend(others.map(problem));

@@ -5,7 +5,7 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use super::callee;
-use super::codes;
+use super::graph_codes;
 use super::node::Node;
 use super::policy::{NodePolicy, question_of_call, take_over};
 use super::spec::NodeKind;
@@ -63,12 +63,13 @@ impl CalledTools {
                 let tool = callee::tool_definition(**one)
                     .map(|tool| tool.name.clone())
                     .unwrap_or_default();
-                let found = Diagnostic::new(codes::APPROVAL_OF_SYNC_TOOL).name("node", name);
+                let found = Diagnostic::new(graph_codes::APPROVAL_OF_SYNC_TOOL).name("node", name);
                 Some(found.name("tool", tool))
             }
             [_] => None,
             several => {
-                let found = Diagnostic::new(codes::APPROVALS_OF_SYNC_TOOLS).name("node", name);
+                let found =
+                    Diagnostic::new(graph_codes::APPROVALS_OF_SYNC_TOOLS).name("node", name);
                 Some(found.number("calls", several.len()))
             }
         }

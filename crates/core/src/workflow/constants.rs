@@ -1,17 +1,19 @@
 //! Checks constants in the mappings of a graph against the schemas of their targets. Constants are
 //! known when the graph is loaded, so the full schema is applied.
 
-use agentflow_schema::diagnostic::Diagnostic;
 use std::borrow::Cow;
+use std::fmt;
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject};
 use agentflow_schema::schema::{accepts, part_at};
 use agentflow_schema::schema_check::{SchemaCheck, ValueMismatch};
 use serde_json::Value;
 
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
+use super::graph_codes;
 use super::mapping::Mapping;
-use super::of_graph::{GraphLoader, value_misfit};
+use super::of_graph::GraphLoader;
 use super::reference_steps::{Callee, argument_misfit};
 
 /// A constant and its JSON Pointer in the value that a mapping creates.
@@ -139,4 +141,15 @@ impl GraphLoader<'_> {
             found.into_iter().for_each(|misfit| misfit.add_to(&mut self.problems));
         }
     }
+}
+
+/// Creates the problem of a value of a node that does not fit a schema at a path.
+pub(super) fn value_misfit(
+    node: &str,
+    value: &str,
+    path: &str,
+    problem: &dyn fmt::Display,
+) -> Diagnostic {
+    let found = Diagnostic::new(graph_codes::VALUE_MISFIT).text("value", value).name("path", path);
+    found.text("problem", problem).of(DiagnosticSubject::node(node)).at_pointer("/schema")
 }

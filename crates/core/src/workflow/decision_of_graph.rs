@@ -1,14 +1,13 @@
 //! Deciders in graphs that are data: adds a question node before each node with calls, and creates
 //! its step.
 
-use agentflow_schema::diagnostic::{Diagnostic, Subject, SubjectKind};
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::codes;
 use super::decided::{Decided, NeededBy};
 use super::decider::{Decider, NextNode};
 use super::decision_step::{
@@ -17,6 +16,7 @@ use super::decision_step::{
 use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::GraphBody;
+use super::graph_codes;
 use super::mapping::IsNode;
 use super::node_schema::NodeSchema;
 use super::of_graph::GraphLoader;
@@ -62,7 +62,7 @@ impl Graph {
         for (node, about) in self.nodes.iter().filter_map(|node| Some((node, decides(node)?))) {
             match deciders.get(about) {
                 Some(first) => problems.push(
-                    Diagnostic::new(codes::TWO_DECIDERS)
+                    Diagnostic::new(graph_codes::TWO_DECIDERS)
                         .name("node", about)
                         .name("first", &first.name)
                         .name("second", &node.name),
@@ -123,7 +123,8 @@ impl<'a> GraphLoader<'a> {
         let is_data = node.does.is_some() || matches!(node.kind, NodeKind::Input | NodeKind::Join);
         if node.decides.is_some() && decides(node).is_none() && is_data {
             let name = &node.name;
-            self.problems.push(Diagnostic::new(codes::DECIDES_WITHOUT_DECIDER).name("node", name));
+            self.problems
+                .push(Diagnostic::new(graph_codes::DECIDES_WITHOUT_DECIDER).name("node", name));
         }
     }
 
@@ -133,7 +134,9 @@ impl<'a> GraphLoader<'a> {
         if !node.after.contains(&by.name) {
             let (name, by) = (&node.name, &by.name);
             self.problems.push(
-                Diagnostic::new(codes::DECISION_NOT_AWAITED).name("node", name).name("decider", by),
+                Diagnostic::new(graph_codes::DECISION_NOT_AWAITED)
+                    .name("node", name)
+                    .name("decider", by),
             );
         }
         let (needed, reads) = self.asked.remove(node.name.as_str())?;
@@ -152,7 +155,7 @@ impl<'a> GraphLoader<'a> {
             .filter(|(_, does)| can_be_decided(does))
         else {
             let name = &node.name;
-            self.problems.push(Diagnostic::new(codes::DECIDES_NOTHING).name("node", name));
+            self.problems.push(Diagnostic::new(graph_codes::DECIDES_NOTHING).name("node", name));
             return None;
         };
         let callee = self.decider(decider)?;
@@ -237,12 +240,13 @@ impl<'a> GraphLoader<'a> {
     }
 
     fn decider(&mut self, decider: &Decider) -> Option<Callee> {
-        let of_decider = || Subject::new(SubjectKind::Decider, &*decider.name);
+        let of_decider = || DiagnosticSubject::new(SubjectKind::Decider, &*decider.name);
         match (self.resolve)(decider.kind, &decider.name) {
             // The parameters of the tool are unknown.
             Ok(Callee::Unfetched(toolset, _)) => {
                 let toolset = toolset.name();
-                let found = Diagnostic::new(codes::UNFETCHED_DECIDER).absent("toolset", toolset);
+                let found =
+                    Diagnostic::new(graph_codes::UNFETCHED_DECIDER).absent("toolset", toolset);
                 self.note_once(found.of(of_decider()));
                 None
             }
@@ -273,7 +277,7 @@ fn parameter_of(callee: &Callee) -> Result<Option<Arc<str>>, Diagnostic> {
         takes["properties"].as_object().into_iter().flat_map(|all| all.keys()).collect();
     match names.as_slice() {
         [one] => Ok(Some(one.as_str().into())),
-        all => Err(what.problem(codes::DECIDER_PARAMETERS).number("count", all.len())),
+        all => Err(what.problem(graph_codes::DECIDER_PARAMETERS).number("count", all.len())),
     }
 }
 

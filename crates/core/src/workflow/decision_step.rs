@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 
 use super::bodies::encode;
 use super::builder::Builder;
-use super::codes;
 use super::decided::{Decided, NeededBy};
 use super::decider::{NextNode, NodeDecision};
 #[cfg(feature = "dynamic")]
 use super::graph_body::ReferenceKind;
+use super::graph_codes;
 use super::node::Node;
 use super::node_handle::RawHandle;
 use super::node_schema::NodeSchema;
@@ -63,7 +63,7 @@ impl Builder {
         F: Future<Output = Result<NodeDecision, E>> + Send + 'static,
     {
         if self.nodes.iter().any(|node| node.kind != NodeKind::Input) {
-            self.problems.push(Diagnostic::new(codes::LATE_DECIDER));
+            self.problems.push(Diagnostic::new(graph_codes::LATE_DECIDER));
         }
         self.decider = Some(Ask(Arc::new(move |cx, next| {
             let answer = ask(cx, next);

@@ -4,7 +4,7 @@ use agentflow_schema::diagnostic::Diagnostic;
 
 use super::bodies::step_of;
 use super::builder::Builder;
-use super::codes;
+use super::graph_codes;
 use super::node::Node;
 use super::node_handle::RawHandle;
 use super::spec::{Body, NodeKind};
@@ -20,7 +20,7 @@ impl Builder {
     pub fn approve(&mut self, node: impl Into<Node>) {
         let inputs = |spec: &super::spec::PlanNode| matches!(spec.body, Body::Input { .. });
         if !self.nodes.iter().all(inputs) {
-            self.problems.push(Diagnostic::new(codes::LATE_APPROVAL));
+            self.problems.push(Diagnostic::new(graph_codes::LATE_APPROVAL));
         }
         let id = self.id;
         let reads = (0..)

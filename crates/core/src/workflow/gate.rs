@@ -5,7 +5,7 @@ use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::any::type_name;
 use std::collections::HashSet;
 
-use super::codes;
+use super::graph_codes;
 use super::spec::{Body, Outputs, PlanNode, Spec};
 use super::step_error::StepError;
 use crate::error::{ControlError, ControlErrorKind};
@@ -59,7 +59,7 @@ fn problem_of_question(node: &PlanNode) -> Option<Diagnostic> {
         };
         if let Some(instead) = instead {
             return Some(
-                Diagnostic::new(codes::APPROVAL_WITHOUT_EFFECT)
+                Diagnostic::new(graph_codes::APPROVAL_WITHOUT_EFFECT)
                     .name("node", path)
                     .text("problem", instead),
             );
@@ -68,14 +68,17 @@ fn problem_of_question(node: &PlanNode) -> Option<Diagnostic> {
     if policy.approve_timeout_ms.is_some() && policy.approve.is_none() {
         let instead =
             if is_gate { "a gate's time is `timeout`" } else { "add `approve`, or remove it" };
-        let found = Diagnostic::new(codes::APPROVAL_TIMEOUT_WITHOUT_EFFECT).name("node", path);
+        let found =
+            Diagnostic::new(graph_codes::APPROVAL_TIMEOUT_WITHOUT_EFFECT).name("node", path);
         return Some(found.suggest(Suggestion::advice(instead)));
     }
     let limit = if is_gate { policy.timeout_ms } else { policy.approve_timeout_ms };
     let Some(limit) = limit else {
         let missing = if is_gate { "timeout" } else { "approve_timeout" };
         return (policy.on_timeout != OnTimeout::Fail).then(|| {
-            Diagnostic::new(codes::MISSING_TIMEOUT).name("node", path).absent("missing", missing)
+            Diagnostic::new(graph_codes::MISSING_TIMEOUT)
+                .name("node", path)
+                .absent("missing", missing)
         });
     };
     // Check the answer that a time-out gives as if a person had given it. Otherwise the run would
@@ -83,7 +86,7 @@ fn problem_of_question(node: &PlanNode) -> Option<Diagnostic> {
     let question = ApprovalRequest::new(String::new(), Encoded::null(), Encoded::null());
     let answer = timeout_answer(&question.within(Some(limit), &policy.on_timeout)).ok()?;
     let problem = check_answer(node, &answer).err()?;
-    Some(Diagnostic::new(codes::TIMEOUT_ANSWER).name("node", path).text("problem", problem))
+    Some(Diagnostic::new(graph_codes::TIMEOUT_ANSWER).name("node", path).text("problem", problem))
 }
 
 /// Returns the values that a node reads, as an object with the names of the nodes that it reads

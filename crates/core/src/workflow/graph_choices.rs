@@ -1,15 +1,15 @@
 //! Compiles the parts of a graph that need no call: values, router choices, questions and the end
 //! of repetitions. The results are closures, which the plan contains and a run evaluates.
 
-use agentflow_schema::diagnostic::{Diagnostic, Subject};
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::chosen_arms::pick;
-use super::codes;
 use super::condition::{BoundCondition, Condition, NoOutputs};
 use super::graph::GraphNode;
 use super::graph_body::{GraphBody, Question};
+use super::graph_codes;
 use super::mapping::{Mapping, Names, Scope};
 use super::node_schema::ValueCheck;
 use super::of_graph::GraphLoader;
@@ -33,17 +33,17 @@ impl GraphLoader<'_> {
         for route in &routes.arms {
             if !seen.insert(&route.arm) {
                 self.problems.push(
-                    Diagnostic::new(codes::DUPLICATE_ARM)
+                    Diagnostic::new(graph_codes::DUPLICATE_ARM)
                         .name("router", name)
                         .name("arm", &route.arm),
                 );
             }
         }
         if routes.arms.iter().filter(|route| route.when.is_none()).count() > 1 {
-            self.problems.push(Diagnostic::new(codes::TWO_DEFAULT_ARMS).name("router", name));
+            self.problems.push(Diagnostic::new(graph_codes::TWO_DEFAULT_ARMS).name("router", name));
         }
         if routes.arms.is_empty() {
-            self.problems.push(Diagnostic::new(codes::NO_ARMS).name("router", name));
+            self.problems.push(Diagnostic::new(graph_codes::NO_ARMS).name("router", name));
         }
         // Later checks need to know which arms can be taken, so they are omitted for a wrong
         // router.
@@ -109,7 +109,7 @@ impl GraphLoader<'_> {
         match question_text(node.question()?, &self.names) {
             Ok(text) => text,
             Err(problem) => {
-                self.problems.push(problem.of(Subject::node(&*node.name)));
+                self.problems.push(problem.of(DiagnosticSubject::node(&*node.name)));
                 None
             }
         }
@@ -120,7 +120,9 @@ impl GraphLoader<'_> {
         let reads = until.reads(&|_| false).into_iter().chain(until.state_keys(&|_| false));
         if let Some((read, _)) = reads.into_iter().next() {
             self.problems.push(
-                Diagnostic::new(codes::UNTIL_READS_NODE).name("node", node).name("read", read),
+                Diagnostic::new(graph_codes::UNTIL_READS_NODE)
+                    .name("node", node)
+                    .name("read", read),
             );
         }
         let until = until.clone();

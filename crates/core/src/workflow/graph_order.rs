@@ -4,8 +4,8 @@
 use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
-use super::codes;
 use super::graph::{Graph, GraphNode};
+use super::graph_codes;
 use super::mapping::IsNode;
 
 #[cfg(feature = "documents")]
@@ -56,7 +56,10 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<Diagnostic>) -> V
         let first = names.first().copied().unwrap_or_default();
         let last = names.last().copied().unwrap_or_default();
         problems.push(
-            Diagnostic::new(codes::CYCLE).names("nodes", &names).in_node(first).name("last", last),
+            Diagnostic::new(graph_codes::CYCLE)
+                .names("nodes", &names)
+                .in_node(first)
+                .name("last", last),
         );
         order.extend(waiting.into_iter().map(|at| &graph.nodes[at]));
     }
@@ -69,7 +72,7 @@ fn places<'g>(graph: &'g Graph, problems: &mut Vec<Diagnostic>) -> HashMap<&'g s
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     for (at, node) in graph.nodes.iter().enumerate() {
         if by_name.contains_key(node.name.as_str()) {
-            problems.push(Diagnostic::new(codes::DUPLICATE_NODE).name("node", &node.name));
+            problems.push(Diagnostic::new(graph_codes::DUPLICATE_NODE).name("node", &node.name));
         }
         by_name.entry(&node.name).or_insert(at);
     }

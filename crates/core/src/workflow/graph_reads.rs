@@ -1,7 +1,7 @@
 //! Checks the reads of a graph against the schemas of the outputs: parts must exist, and conditions
 //! must be booleans. A schema that leaves this open is accepted.
 
-use agentflow_schema::diagnostic::{Code, Diagnostic, Subject};
+use agentflow_schema::diagnostic::{Code, Diagnostic, DiagnosticSubject};
 use std::sync::Arc;
 
 use agentflow_schema::expression::{Expression, ExpressionError, KnownKind, KnownKinds, Path};
@@ -10,11 +10,11 @@ use agentflow_schema::template::Template;
 use serde_json::{Value, json};
 
 use super::cel_names::{CelRoot, ITEM};
-use super::codes;
 use super::condition::Condition;
 use super::facts::{NarrowedSchemas, collect_facts, narrow_schemas};
 use super::graph::GraphNode;
 use super::graph_body::{GraphBody, Question, Routes};
+use super::graph_codes;
 use super::mapping::{Mapping, PlaceholderRoot};
 use super::mapping_schema::{Schemas, pointer_of, schema_of};
 use super::of_graph::GraphLoader;
@@ -67,18 +67,19 @@ impl GraphLoader<'_> {
 
     pub(super) fn check_no_item(&mut self, node: &str, mapping: &Mapping) {
         if mapping.has_item() {
-            self.problems.push(Diagnostic::new(codes::ITEM_OUTSIDE_OF_LOOP).name("node", node));
+            self.problems
+                .push(Diagnostic::new(graph_codes::ITEM_OUTSIDE_OF_LOOP).name("node", node));
         }
     }
 }
 
 impl Reading<'_> {
     fn problem(&self, code: Code) -> Diagnostic {
-        Diagnostic::new(code).of(Subject::node(self.node))
+        Diagnostic::new(code).of(DiagnosticSubject::node(self.node))
     }
 
     fn of_expression(&self, expression: &Expression, problem: &ExpressionError) -> Diagnostic {
-        let found = self.problem(codes::EXPRESSION).source("expression", expression.shown());
+        let found = self.problem(graph_codes::EXPRESSION).source("expression", expression.shown());
         found.text("problem", problem)
     }
 
@@ -106,7 +107,8 @@ impl Reading<'_> {
                     && let Some(place) = places.first()
                 {
                     problems.push(
-                        self.problem(codes::CONDITION_NOT_A_BOOLEAN).text("found", &place.given),
+                        self.problem(graph_codes::CONDITION_NOT_A_BOOLEAN)
+                            .text("found", &place.given),
                     );
                 }
             }
@@ -166,7 +168,7 @@ impl Reading<'_> {
                 return fields.values().for_each(|of| self.parts(of, may_miss, problems));
             }
             Mapping::First(all) if all.is_empty() => {
-                problems.push(self.problem(codes::FIRST_OF_NOTHING));
+                problems.push(self.problem(graph_codes::FIRST_OF_NOTHING));
                 return;
             }
             Mapping::First(all) => return all.iter().for_each(|of| self.parts(of, true, problems)),
@@ -186,8 +188,8 @@ impl Reading<'_> {
             let lack =
                 in_words(lack, "say what is read then with `or`, or ask first with `exists`");
             let found = match of {
-                Some(of) => self.problem(codes::OUTPUT_HAS_NO_PART).name("read", of),
-                None => self.problem(codes::ITEM_HAS_NO_PART),
+                Some(of) => self.problem(graph_codes::OUTPUT_HAS_NO_PART).name("read", of),
+                None => self.problem(graph_codes::ITEM_HAS_NO_PART),
             };
             problems.push(found.source("pointer", at).text("problem", lack));
         }
@@ -203,7 +205,7 @@ impl Reading<'_> {
             let Some(whole) = self.outputs.get(node) else { continue };
             if let Some(lack) = lacks(whole, &pointer_of(parts), placeholder.is_optional()) {
                 let lack = in_words(lack, "write `?` before the closing brace");
-                let found = self.problem(codes::PLACEHOLDER_OF_NO_PART);
+                let found = self.problem(graph_codes::PLACEHOLDER_OF_NO_PART);
                 let found = found.source("placeholder", format!("{{{}}}", placeholder.path()));
                 problems.push(found.name("read", node).text("problem", lack));
             }

@@ -1,13 +1,13 @@
 //! Checks the state keys that a graph reads and saves, when the graph is loaded.
 
-use agentflow_schema::diagnostic::{Diagnostic, Subject, Suggestion};
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, Suggestion};
 use agentflow_schema::schema::{Lack, lacks, part_at};
 use agentflow_schema::text::nearest;
 use serde_json::{Value, json};
 
-use super::codes;
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
+use super::graph_codes;
 use super::mapping::IsNode;
 use super::mapping_form::pointer;
 use super::of_graph::GraphLoader;
@@ -52,7 +52,7 @@ impl<'a> GraphLoader<'a> {
             if bare {
                 self.bare_keys.push((&node.name, key.to_owned()));
             } else if let Some(problem) = check(key) {
-                let found = Diagnostic::new(codes::STATE_READ).text("place", place);
+                let found = Diagnostic::new(graph_codes::STATE_READ).text("place", place);
                 self.problems.push(found.name("node", &node.name).nested("problem", &problem));
             }
         }
@@ -80,7 +80,7 @@ impl<'a> GraphLoader<'a> {
         needed.sort_unstable();
         needed.dedup();
         for key in needed {
-            let found = Diagnostic::new(codes::NEEDS_TEMPORARY_KEY).name("node", &node.name);
+            let found = Diagnostic::new(graph_codes::NEEDS_TEMPORARY_KEY).name("node", &node.name);
             self.problems.push(found.name("key", key).text("word", key));
         }
     }
@@ -91,28 +91,28 @@ impl<'a> GraphLoader<'a> {
         self.check_transforms(node);
         let is_value = !matches!(node.does, None | Some(GraphBody::Route(_) | GraphBody::Ask(_)));
         if !node.saves.is_empty() && (!is_value || node.kind == NodeKind::Input) {
-            self.problems.push(Diagnostic::new(codes::SAVES_NOTHING).name("node", name));
+            self.problems.push(Diagnostic::new(graph_codes::SAVES_NOTHING).name("node", name));
         }
         let output = self.schemas.get(name.as_str()).cloned().unwrap_or(Value::Bool(true));
         for (key, at) in &node.saves {
             let fields = key == FIELDS;
             if let Some(problem) = (!fields).then(|| problem_of_key(key)).flatten() {
                 self.problems.push(
-                    Diagnostic::new(codes::INVALID_SAVED_KEY)
+                    Diagnostic::new(graph_codes::INVALID_SAVED_KEY)
                         .name("node", name)
                         .text("problem", problem),
                 );
             }
             if let Err(problem) = pointer(at.clone()) {
                 self.problems.push(
-                    Diagnostic::new(codes::INVALID_SAVED_POINTER)
+                    Diagnostic::new(graph_codes::INVALID_SAVED_POINTER)
                         .name("node", name)
                         .name("key", key)
                         .text("problem", problem),
                 );
             } else if let Some(Lack::Never(lack)) = lacks(&output, at, true) {
                 self.problems.push(
-                    Diagnostic::new(codes::SAVED_PART_MISSING)
+                    Diagnostic::new(graph_codes::SAVED_PART_MISSING)
                         .name("node", name)
                         .name("key", key)
                         .name("pointer", at)
@@ -142,16 +142,18 @@ impl<'a> GraphLoader<'a> {
         if let Some(GraphBody::Transform(_)) = &node.does
             && transforms.is_empty()
         {
-            self.problems.push(Diagnostic::new(codes::CHANGES_NOTHING).name("node", &node.name));
+            self.problems
+                .push(Diagnostic::new(graph_codes::CHANGES_NOTHING).name("node", &node.name));
         }
         for transform in transforms {
             let problems = transform.problems();
             for problem in problems {
-                self.problems.push(problem.of(Subject::node(&*node.name)));
+                self.problems.push(problem.of(DiagnosticSubject::node(&*node.name)));
             }
             for (key, placeholder) in transform.placeholders() {
                 if self.names.contains_key(key) && !self.known_keys.contains(key) {
-                    let found = Diagnostic::new(codes::CHANGE_READS_NODE).name("node", &node.name);
+                    let found =
+                        Diagnostic::new(graph_codes::CHANGE_READS_NODE).name("node", &node.name);
                     let found = found.source("placeholder", format!("{{{}}}", placeholder.path()));
                     self.problems.push(found.text("word", key));
                 } else if StateOwner::split(key).0 != StateOwner::Temp
@@ -177,7 +179,7 @@ impl<'a> GraphLoader<'a> {
             }
             let known = self.graph.nodes.iter().map(|node| node.name.as_str());
             let near = nearest(&key, known.chain(self.known_keys.iter().map(String::as_str)));
-            let found = Diagnostic::new(codes::UNKNOWN_PLACEHOLDER).name("node", node);
+            let found = Diagnostic::new(graph_codes::UNKNOWN_PLACEHOLDER).name("node", node);
             let found = found.source("placeholder", format!("{{{key}}}")).text("word", key);
             self.problems.push(found.suggest(Suggestion::similar(near)));
         }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::builder::{Builder, TypeOf};
-use super::codes;
+use super::graph_codes;
 use super::node::Node;
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::node_schema::{NodeSchema, ValueCheck};
@@ -48,7 +48,7 @@ impl Builder {
             Ok(spec) => Some(Arc::new(spec)),
             Err(problems) => {
                 let path = format!("{}{node}", self.prefix);
-                let found = Diagnostic::new(codes::WITHIN).name("node", path);
+                let found = Diagnostic::new(graph_codes::WITHIN).name("node", path);
                 self.problems.push(found.text("problem", super::joined(&problems)));
                 None
             }

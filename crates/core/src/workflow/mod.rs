@@ -26,8 +26,6 @@ mod cel_names;
 mod chosen_arms;
 #[cfg(feature = "dynamic")]
 mod chosen_tool;
-#[doc(hidden)]
-pub mod codes;
 mod compact;
 #[cfg_attr(
     not(feature = "dynamic"),
@@ -65,6 +63,8 @@ mod graph;
 mod graph_body;
 #[cfg(feature = "dynamic")]
 mod graph_choices;
+#[doc(hidden)]
+pub mod graph_codes;
 #[cfg(feature = "documents")]
 mod graph_draft;
 mod graph_form;

@@ -8,7 +8,7 @@
 use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
-use super::codes;
+use super::graph_codes;
 use super::spec::{NodeKind, PlanNode};
 use crate::path::StepPath;
 
@@ -27,9 +27,9 @@ fn is_wrong(part: &str) -> bool {
 
 /// Checks the path of a node on its own.
 pub(super) fn check_node_path(path: &str) -> Option<Diagnostic> {
-    path.split('/')
-        .any(is_wrong)
-        .then(|| Diagnostic::new(codes::INVALID_NODE_NAME).name("node", path).text("rule", RULE))
+    path.split('/').any(is_wrong).then(|| {
+        Diagnostic::new(graph_codes::INVALID_NODE_NAME).name("node", path).text("rule", RULE)
+    })
 }
 
 /// Checks the type of a node's output. A value that can be changed through a shared reference could
@@ -55,20 +55,20 @@ pub(super) fn check_output_type(node: &str, type_name: &str) -> Option<Diagnosti
         let of_std = matches!(first, "core" | "std" | "alloc");
         (of_std && (SHARED.contains(&last) || last.starts_with("Atomic"))).then_some(last)
     })?;
-    Some(Diagnostic::new(codes::SHARED_OUTPUT).name("node", node).name("type_name", shared))
+    Some(Diagnostic::new(graph_codes::SHARED_OUTPUT).name("node", node).name("type_name", shared))
 }
 
 /// Checks the name of a branch.
 pub(super) fn check_branch_name(node: &str, branch: &str) -> Option<Diagnostic> {
     if branch.contains('/') {
         return Some(
-            Diagnostic::new(codes::BRANCH_NAME_WITH_SLASH)
+            Diagnostic::new(graph_codes::BRANCH_NAME_WITH_SLASH)
                 .name("branch", branch)
                 .name("node", node),
         );
     }
     is_wrong(branch).then(|| {
-        Diagnostic::new(codes::INVALID_BRANCH_NAME)
+        Diagnostic::new(graph_codes::INVALID_BRANCH_NAME)
             .name("branch", branch)
             .name("node", node)
             .text("rule", RULE)
@@ -86,7 +86,7 @@ pub(super) fn check_path_overlaps(nodes: &[PlanNode]) -> Vec<Diagnostic> {
         above.reverse();
         for above in above.into_iter().filter(|above| !holds(nodes, above, node)) {
             problems.push(
-                Diagnostic::new(codes::OVERLAPPING_PATHS)
+                Diagnostic::new(graph_codes::OVERLAPPING_PATHS)
                     .name("node", &node.path)
                     .name("above", &above.path),
             );

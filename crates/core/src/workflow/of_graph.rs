@@ -1,9 +1,8 @@
 //! Builds the plan of a [`Graph`] whose nodes are data. Checks the whole graph and collects every
 //! problem. The runtime resolves names, and `reference_steps.rs` makes the calls.
 
-use agentflow_schema::diagnostic::{Diagnostic, Subject, Suggestion};
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, Suggestion};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
 use agentflow_schema::schema::{Assignable, is_assignable_as_stated, part_at};
@@ -11,8 +10,8 @@ use agentflow_schema::schema_check::SchemaCheck;
 use agentflow_schema::text::nearest;
 use serde_json::{Value, json};
 
-use super::codes;
 use super::condition::{BoundCondition, Condition};
+use super::constants::value_misfit;
 use super::decision_of_graph::Asked;
 use super::decision_step::decision_schema;
 use super::entry::{Begins, Entry, When};
@@ -21,6 +20,7 @@ use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Reference, ReferenceKind};
 use super::graph_choices::pure;
+use super::graph_codes;
 use super::graph_order::ordered;
 use super::graph_reads::Reading;
 use super::mapping::{IsNode, Mapping, Names};
@@ -87,13 +87,13 @@ impl Graph {
         let mut problems = loading.problems;
         if graph.version > Self::VERSION {
             problems.push(
-                Diagnostic::new(codes::NEWER_VERSION)
+                Diagnostic::new(graph_codes::NEWER_VERSION)
                     .text("version", &graph.version)
                     .text("supported", Self::VERSION),
             );
         }
         if graph.concurrency == 0 {
-            problems.push(Diagnostic::new(codes::NO_CONCURRENCY).at_pointer("/concurrency"));
+            problems.push(Diagnostic::new(graph_codes::NO_CONCURRENCY).at_pointer("/concurrency"));
         }
         problems.extend(problems_of_nodes(&nodes));
         let output = nodes.iter().position(|node| *node.path.names() == *graph.output);
@@ -103,7 +103,9 @@ impl Graph {
                 graph.nodes.iter().map(|node| node.name.as_str()),
             ));
             problems.push(
-                Diagnostic::new(codes::UNKNOWN_OUTPUT).name("output", &graph.output).suggest(near),
+                Diagnostic::new(graph_codes::UNKNOWN_OUTPUT)
+                    .name("output", &graph.output)
+                    .suggest(near),
             );
         }
         // An unknown callee does not change when nodes begin, so the graph need not be whole for
@@ -207,7 +209,7 @@ impl<'a> GraphLoader<'a> {
         self.problems.extend(names::check_node_path(name));
         if node.all_before(&|name| self.names.contains_key(name)).contains(&name.as_str()) {
             self.is_connected = false;
-            self.problems.push(Diagnostic::new(codes::WAITS_FOR_ITSELF).name("node", name));
+            self.problems.push(Diagnostic::new(graph_codes::WAITS_FOR_ITSELF).name("node", name));
         }
         self.check_decides(node);
         let known = self.problems.len();
@@ -217,7 +219,7 @@ impl<'a> GraphLoader<'a> {
         if node.begins != Begins::All && (needed == 0 || needed > entries.len()) {
             self.is_connected = false;
             self.problems.push(
-                Diagnostic::new(codes::IMPOSSIBLE_START)
+                Diagnostic::new(graph_codes::IMPOSSIBLE_START)
                     .name("node", name)
                     .text("needed", needed)
                     .text("edges", entries.len()),
@@ -375,7 +377,7 @@ impl<'a> GraphLoader<'a> {
                 None => Suggestion::similar(nearest(name, names())),
             };
             self.problems.push(
-                Diagnostic::new(codes::UNKNOWN_NODE)
+                Diagnostic::new(graph_codes::UNKNOWN_NODE)
                     .name("node", node)
                     .name("name", name)
                     .suggest(near),
@@ -400,7 +402,7 @@ impl<'a> GraphLoader<'a> {
         if ways.into_iter().filter(|way| *way).count() > 1 {
             self.is_connected = false;
             self.problems.push(
-                Diagnostic::new(codes::EDGE_WITH_TWO_WAYS)
+                Diagnostic::new(graph_codes::EDGE_WITH_TWO_WAYS)
                     .name("from", &edge.from)
                     .name("node", node),
             );
@@ -419,7 +421,9 @@ impl<'a> GraphLoader<'a> {
         let Some(GraphBody::Route(routes)) = &of.does else {
             self.is_connected = false;
             self.problems.push(
-                Diagnostic::new(codes::ARM_OF_NO_ROUTER).name("router", router).name("node", node),
+                Diagnostic::new(graph_codes::ARM_OF_NO_ROUTER)
+                    .name("router", router)
+                    .name("node", node),
             );
             return None;
         };
@@ -429,7 +433,7 @@ impl<'a> GraphLoader<'a> {
             let near =
                 Suggestion::similar(nearest(arm, routes.arms.iter().map(|of| of.arm.as_str())));
             self.problems.push(
-                Diagnostic::new(codes::UNKNOWN_ARM)
+                Diagnostic::new(graph_codes::UNKNOWN_ARM)
                     .name("router", router)
                     .name("arm", arm)
                     .name("node", node)
@@ -460,7 +464,7 @@ impl<'a> GraphLoader<'a> {
                 ),
                 NodeKind::Join => (NodeKind::Join, Body::Join, Vec::new()),
                 _ => {
-                    self.problems.push(Diagnostic::new(codes::CODE).name("node", name));
+                    self.problems.push(Diagnostic::new(graph_codes::CODE).name("node", name));
                     unusable
                 }
             };
@@ -503,7 +507,7 @@ impl<'a> GraphLoader<'a> {
             .filter(|call| call.gives.as_ref().is_some_and(|of| !of.uses_item_only()))
         {
             self.problems.push(
-                Diagnostic::new(codes::ANSWER_READS_NODE)
+                Diagnostic::new(graph_codes::ANSWER_READS_NODE)
                     .name("node", name)
                     .name("callee", &call.name),
             );
@@ -531,7 +535,7 @@ impl<'a> GraphLoader<'a> {
                 });
             }
             if all.is_empty() {
-                problems.push(Diagnostic::new(codes::NO_BRANCHES).name("node", name));
+                problems.push(Diagnostic::new(graph_codes::NO_BRANCHES).name("node", name));
             }
             all
         };
@@ -572,7 +576,7 @@ impl<'a> GraphLoader<'a> {
                 let Some(first) = self.named(name, first) else { return unusable };
                 let Some((call, called)) = bodies().next() else { return unusable };
                 if *max == 0 {
-                    self.problems.push(Diagnostic::new(codes::NO_ROUNDS).name("node", name));
+                    self.problems.push(Diagnostic::new(graph_codes::NO_ROUNDS).name("node", name));
                 }
                 let until = until.as_ref().map(|until| self.until(name, until));
                 (
@@ -659,14 +663,14 @@ impl<'a> GraphLoader<'a> {
                 let constants = callee.constant_misfits(&call.with);
                 constants.into_iter().for_each(|constant| constant.add_to(&mut problems));
                 for problem in problems {
-                    self.problems.push(problem.of(Subject::node(node)));
+                    self.problems.push(problem.of(DiagnosticSubject::node(node)));
                 }
                 Some(callee)
             }
             Err(problem) => {
                 match problem {
                     None => self.is_whole = false,
-                    Some(problem) => self.problems.push(problem.of(Subject::node(node))),
+                    Some(problem) => self.problems.push(problem.of(DiagnosticSubject::node(node))),
                 }
                 None
             }
@@ -677,23 +681,12 @@ impl<'a> GraphLoader<'a> {
         match SchemaCheck::new(&schema.to_value()) {
             Ok(check) => ValueCheck::Schema(check),
             Err(problem) => {
-                let found = Diagnostic::new(codes::INVALID_SCHEMA).name("node", node);
+                let found = Diagnostic::new(graph_codes::INVALID_SCHEMA).name("node", node);
                 self.problems.push(found.text("problem", problem));
                 ValueCheck::Type(|_| Ok(()))
             }
         }
     }
-}
-
-/// Creates the problem of a value of a node that does not fit a schema at a path.
-pub(super) fn value_misfit(
-    node: &str,
-    value: &str,
-    path: &str,
-    problem: &dyn fmt::Display,
-) -> Diagnostic {
-    let found = Diagnostic::new(codes::VALUE_MISFIT).text("value", value).name("path", path);
-    found.text("problem", problem).of(Subject::node(node)).at_pointer("/schema")
 }
 
 /// Returns true if the edges of a node make it wait for another node.
@@ -705,19 +698,6 @@ fn waits_for(entries: &[Entry], begins: Begins, node: NodeIndex) -> bool {
 fn branch_name(call: &str, number: u32) -> String {
     let name = call.replace('/', ".");
     if number == 1 { name } else { format!("{name}-{number}") }
-}
-
-impl GraphNode {
-    /// Returns the names of its callees, for display.
-    pub(super) fn called(&self) -> String {
-        let calls = self.does.as_ref().map(GraphBody::calls).unwrap_or_default();
-        match (self.calls.is_empty(), calls) {
-            (true, calls) => {
-                calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", ")
-            }
-            (false, _) => self.calls.clone(),
-        }
-    }
 }
 
 fn index(at: usize) -> NodeIndex {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use agentflow_schema::template::Template;
 
-use super::codes;
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
+use super::graph_codes;
 use super::mapping::{IsNode, PlaceholderRoot};
 #[cfg(feature = "dynamic")]
 use super::mapping::{Names, Scope};
@@ -127,7 +127,7 @@ pub(super) fn question_text(
         return Ok(None);
     }
     let template: Template = text.parse().map_err(|error| {
-        Diagnostic::new(codes::QUESTION).source("question", text).text("problem", error)
+        Diagnostic::new(graph_codes::QUESTION).source("question", text).text("problem", error)
     })?;
     let names = Arc::clone(names);
     Ok(Some(Arc::new(move |outputs| {

@@ -11,9 +11,9 @@ use agentflow_schema::text::{did_you_mean, nearest};
 use serde_json::Value;
 
 use super::chosen_tool::ChoosingAgent;
-use super::codes;
 use super::given_value::Given;
 use super::graph_body::{Reference, ReferenceKind};
+use super::graph_codes;
 use super::mapping::Mapping;
 use super::node_dependency::ResolvedDependency;
 use super::policy::NodePolicy;
@@ -214,7 +214,7 @@ impl Callee {
                 | Mapping::Item(_)
                 | Mapping::State { .. } => Vec::new(),
                 Mapping::Template(text) if text.only().is_some() => Vec::new(),
-                _ => vec![what.problem(codes::ARGUMENTS_NOT_AN_OBJECT)],
+                _ => vec![what.problem(graph_codes::ARGUMENTS_NOT_AN_OBJECT)],
             };
         };
         let empty = serde_json::Map::new();
@@ -224,14 +224,14 @@ impl Callee {
         if schema["additionalProperties"] == false {
             for name in fields.keys().filter(|name| !properties.contains_key(*name)) {
                 let near = nearest(name, properties.keys().map(String::as_str));
-                let found = what.problem(codes::UNKNOWN_ARGUMENT).name("argument", name);
+                let found = what.problem(graph_codes::UNKNOWN_ARGUMENT).name("argument", name);
                 problems.push(found.suggest(Suggestion::similar(near)));
             }
         }
         let required =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         for name in required.filter(|name| !fields.contains_key(*name)) {
-            problems.push(what.problem(codes::MISSING_ARGUMENT).absent("argument", name));
+            problems.push(what.problem(graph_codes::MISSING_ARGUMENT).absent("argument", name));
         }
         problems
     }
@@ -261,8 +261,8 @@ pub(super) fn argument_misfit(
     problem: &dyn fmt::Display,
 ) -> Diagnostic {
     let code = match path.is_empty() {
-        true => codes::ARGUMENTS_MISFIT,
-        false => codes::ARGUMENT_MISFIT,
+        true => graph_codes::ARGUMENTS_MISFIT,
+        false => graph_codes::ARGUMENT_MISFIT,
     };
     callee.problem(code).name("path", path).text("problem", problem)
 }

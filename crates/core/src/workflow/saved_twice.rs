@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::arm_sets::ArmSets;
 use super::bit_set::{BitRows, BitSet};
 use super::callee;
-use super::codes;
+use super::graph_codes;
 use super::outputs::NodeIndex;
 use super::spec::{NodeKind, PlanNode};
 use super::taken_arms::ExclusiveNodes;
@@ -35,7 +35,8 @@ pub(super) fn check_save_conflicts(
                         "return the answers and save their list, or let one item follow the other, in a `for` loop"
                     }
                 };
-                let found = Diagnostic::new(codes::ITEMS_SAVE_ONE_KEY).name("node", &node.path);
+                let found =
+                    Diagnostic::new(graph_codes::ITEMS_SAVE_ONE_KEY).name("node", &node.path);
                 problems.push(found.name("key", &key).suggest(Suggestion::advice(remedy)));
             }
             of_key.entry(key).or_default().push(NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX));
@@ -61,7 +62,7 @@ pub(super) fn check_save_conflicts(
                 Some(_) => "let an edge lead from the first to the second",
                 None => "let the second wait for the first, by `#[after(..)]`",
             };
-            let found = Diagnostic::new(codes::CONCURRENT_SAVE).name("first", &first.path);
+            let found = Diagnostic::new(graph_codes::CONCURRENT_SAVE).name("first", &first.path);
             let remedy = format!("{wait}, or give one of them a key of its own");
             let found = found.name("second", &second.path).name("key", key);
             problems.push(found.suggest(Suggestion::advice(remedy)));

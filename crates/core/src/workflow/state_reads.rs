@@ -4,14 +4,14 @@
 use agentflow_schema::diagnostic::Diagnostic;
 use serde_json::Value;
 
-use super::codes;
+use super::graph_codes;
 
 use crate::state::{StateKey, StateOwner};
 
 /// Checks the name of a key.
 pub(super) fn problem_of_key(key: &str) -> Option<Diagnostic> {
     let error = key.parse::<StateKey<Value>>().err()?;
-    Some(Diagnostic::new(codes::INVALID_KEY).text("problem", error))
+    Some(Diagnostic::new(graph_codes::INVALID_KEY).text("problem", error))
 }
 
 /// Checks a key that is read. The empty name represents all values.
@@ -26,7 +26,7 @@ pub(super) fn problem_in_place(key: &str) -> Option<Diagnostic> {
         StateOwner::split(key)
             .0
             .outlives_runs()
-            .then(|| Diagnostic::new(codes::STORED_KEY).name("key", key))
+            .then(|| Diagnostic::new(graph_codes::STORED_KEY).name("key", key))
     })
 }
 
@@ -34,7 +34,7 @@ pub(super) fn problem_in_place(key: &str) -> Option<Diagnostic> {
 pub(super) fn problem_in_edge(key: &str) -> Option<Diagnostic> {
     problem_in_place(key).or_else(|| {
         let is_temporary = StateOwner::split(key).0 == StateOwner::Temp;
-        is_temporary.then(|| Diagnostic::new(codes::TEMPORARY_KEY).name("key", key))
+        is_temporary.then(|| Diagnostic::new(graph_codes::TEMPORARY_KEY).name("key", key))
     })
 }
 

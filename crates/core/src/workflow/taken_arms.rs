@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::arm_sets::ArmSets;
 use super::bit_set::{BitRows, BitSet, Counts, has, numbers};
-use super::codes;
 use super::entry::{Begins, Entry, When};
+use super::graph_codes;
 use super::outputs::NodeIndex;
 use super::spec::{Body, PlanNode};
 use crate::path::StepPath;
@@ -76,7 +76,8 @@ pub(super) fn check_reachability(
             };
             problems.push(match of.entries.iter().find(is_never_taken) {
                 Some(Entry { when: When::Arm(arm), .. }) => {
-                    let found = Diagnostic::new(codes::ARM_NEVER_TAKEN).name("node", &of.path);
+                    let found =
+                        Diagnostic::new(graph_codes::ARM_NEVER_TAKEN).name("node", &of.path);
                     found.name("router", &node.path).name("arm", &arms[*arm as usize])
                 }
                 _ => never_begins(nodes, at, *router, &needs),
@@ -319,7 +320,7 @@ fn never_begins(
         }
     };
     let router = &nodes[router as usize].path;
-    let found = Diagnostic::new(codes::NEVER_BEGINS).name("node", &node.path);
+    let found = Diagnostic::new(graph_codes::NEVER_BEGINS).name("node", &node.path);
     found.name("router", router).text("needs", needs).suggest(Suggestion::advice(remedy))
 }
 
@@ -335,16 +336,16 @@ fn no_output(
         node.reads.iter().find(|read| !begins(**read)).filter(|_| !matches!(node.body, Body::Join));
     let (code, remedy) = match (missing, &node.body) {
         (Some(_), _) => (
-            codes::OUTPUT_READS_SKIPPED,
+            graph_codes::OUTPUT_READS_SKIPPED,
             if is_data {
                 "read it with `or`"
             } else {
                 "put the arms together with `join`, or read it with `optional()`"
             },
         ),
-        (None, Body::Join) => (codes::OUTPUT_JOINS_NO_ARM, "give `join` the end of each arm"),
+        (None, Body::Join) => (graph_codes::OUTPUT_JOINS_NO_ARM, "give `join` the end of each arm"),
         (None, _) if node.entries.len() < 2 => (
-            codes::OUTPUT_SKIPPED,
+            graph_codes::OUTPUT_SKIPPED,
             if is_data {
                 "let the output be a node that every arm leads to"
             } else {
@@ -352,7 +353,7 @@ fn no_output(
             },
         ),
         (None, _) => (
-            codes::OUTPUT_NEEDS_MORE_EDGES,
+            graph_codes::OUTPUT_NEEDS_MORE_EDGES,
             if is_data {
                 "let it begin with `\"begins\": \"any\"`"
             } else {

@@ -1,7 +1,7 @@
 //! Checks nodes that only observe (`tap`): they must be steps, and must not save to the state.
 
 use super::callee;
-use super::codes;
+use super::graph_codes;
 use super::spec::{NodeKind, PlanNode};
 use agentflow_schema::diagnostic::Diagnostic;
 
@@ -21,13 +21,13 @@ fn problem_of(node: &PlanNode) -> Option<Diagnostic> {
             | NodeKind::Gate
             | NodeKind::Check
     ) {
-        return Some(Diagnostic::new(codes::TAP_IS_NO_STEP).name("node", path));
+        return Some(Diagnostic::new(graph_codes::TAP_IS_NO_STEP).name("node", path));
     }
     if !node.saves.is_empty() || is_transform(node) {
-        return Some(Diagnostic::new(codes::TAP_CHANGES_STATE).name("node", path));
+        return Some(Diagnostic::new(graph_codes::TAP_CHANGES_STATE).name("node", path));
     }
     let key = callee::saved_keys(node).into_iter().next()?;
-    Some(Diagnostic::new(codes::TAP_SAVES).name("node", path).name("key", key))
+    Some(Diagnostic::new(graph_codes::TAP_SAVES).name("node", path).name("key", key))
 }
 
 fn is_transform(node: &PlanNode) -> bool {

@@ -77,14 +77,14 @@ pub enum SubjectKind {
 
 /// The item that a sentence starts with, such as ``the node `search` ``.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Subject {
+pub struct DiagnosticSubject {
     /// Kind of the item.
     pub kind: SubjectKind,
     /// Name of the item.
     pub name: Arc<str>,
 }
 
-impl Subject {
+impl DiagnosticSubject {
     /// Creates a subject with one name.
     pub fn new(kind: SubjectKind, name: impl Into<Arc<str>>) -> Self {
         Self { kind, name: name.into() }
@@ -96,7 +96,7 @@ impl Subject {
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for DiagnosticSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
         match self.kind {

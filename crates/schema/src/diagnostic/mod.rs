@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::argument::{Argument, ArgumentKind, ArgumentValue};
 pub use self::code::Code;
 use self::code::Piece;
-pub use self::location::{Location, Position, SourceSpan, Subject, SubjectKind};
+pub use self::location::{DiagnosticSubject, Location, Position, SourceSpan, SubjectKind};
 #[doc(hidden)]
 pub use crate::diagnostic_codes as codes;
 
@@ -85,7 +85,7 @@ pub struct Diagnostic {
     code: Code,
     severity: Severity,
     /// Item that the sentence starts with, such as ``the node `search`: ``.
-    subject: Option<Subject>,
+    subject: Option<DiagnosticSubject>,
     arguments: Vec<Argument>,
     suggestion: Option<Suggestion>,
     /// The remedy of the code follows the suggestion.
@@ -193,7 +193,7 @@ impl Diagnostic {
 
     /// Sets the item that the sentence starts with, unless it is known already.
     #[must_use]
-    pub fn of(mut self, subject: impl Into<Option<Subject>>) -> Self {
+    pub fn of(mut self, subject: impl Into<Option<DiagnosticSubject>>) -> Self {
         self.subject = self.subject.or(subject.into());
         self
     }
@@ -263,7 +263,7 @@ impl Diagnostic {
     }
 
     /// The item that the sentence starts with.
-    pub fn subject(&self) -> Option<&Subject> {
+    pub fn subject(&self) -> Option<&DiagnosticSubject> {
         self.subject.as_ref()
     }
 

@@ -10,7 +10,7 @@ const UNKNOWN: Code = Code::new("test.unknown", "{what} has no {name}", "write {
 fn the_sentence_has_subject_problem_and_remedy() {
     let of = || {
         let new = Diagnostic::new(UNKNOWN).text("what", "a list").name("name", "nmae");
-        new.text("hint", "once").of(Subject::node("a/b"))
+        new.text("hint", "once").of(DiagnosticSubject::node("a/b"))
     };
     assert_eq!(of().message(), "the node `a/b`: a list has no `nmae`; write {{other}} once");
     let near = of().suggest(Suggestion::similar(Some("name")));

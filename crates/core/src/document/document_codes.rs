@@ -98,7 +98,7 @@ codes! {
     GROUP_OF_OTHER_JOIN = "document.group-of-other-join",
         "the edge is of the group {group}, and the join {join} joins {joined}";
     GROUP_WITHOUT_JOIN = "document.group-without-join",
-        "the edge is of the group {group}, and {node} is no join"
+        "the edge is of the group {group}, and {node} is not a join"
             => "let it lead to a join";
     INPUT_OF_RESOURCE = "document.input-of-resource",
         "{node} reads one resource, so it is given nothing"
