@@ -26,6 +26,7 @@ pub fn all_codes() -> Vec<Code> {
         #[cfg(feature = "dynamic")]
         crate::pipeline::pipeline_codes::ALL,
         crate::workflow::graph_codes::ALL,
+        crate::state::state_codes::ALL,
         #[cfg(feature = "dynamic")]
         crate::runtime::reference_codes::ALL,
     ];

@@ -79,7 +79,6 @@ const CORE: &[&str] = &[
     "tool_definition",
     "dry_run",
     "definition",
-    "diagnostic",
     "linked",
     // Models, events and storage.
     "model",
@@ -105,6 +104,7 @@ const CORE: &[&str] = &[
     "runtime",
     // For macro expansions and the other crates.
     "__private",
+    "diagnostic",
     "lib",
 ];
 

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use super::key::{StateKey, StateOwner};
 use super::reserved::is_reserved;
 use super::saved::SavedByStep;
+use super::state_codes;
 use crate::value::Encoded;
-use crate::workflow::graph_codes;
 
 /// Maximum size in bytes of a string that a template produces. A step cannot save more.
 const LARGEST_TEXT: usize = super::saved::MOST_SAVED;
@@ -230,7 +230,7 @@ impl StateTransform {
         let mut problems = Vec::new();
         for key in named {
             if let Err(error) = key.parse::<StateKey<Value>>() {
-                problems.push(Diagnostic::new(graph_codes::INVALID_KEY).text("problem", error));
+                problems.push(Diagnostic::new(state_codes::INVALID_KEY).text("problem", error));
             }
         }
         match self {
@@ -239,19 +239,19 @@ impl StateTransform {
                     keys.iter().filter(|key| StateOwner::split(key).0 != StateOwner::Session);
                 problems.extend(
                     others.map(|key| {
-                        Diagnostic::new(graph_codes::PICK_OF_LASTING_KEY).name("key", key)
+                        Diagnostic::new(state_codes::PICK_OF_LASTING_KEY).name("key", key)
                     }),
                 );
             }
             Self::Merge(merge) if merge.sources.is_empty() => {
                 problems
-                    .push(Diagnostic::new(graph_codes::MERGE_OF_NOTHING).name("key", &merge.into));
+                    .push(Diagnostic::new(state_codes::MERGE_OF_NOTHING).name("key", &merge.into));
             }
             Self::Rename(keys) => {
                 let mut seen = BTreeSet::new();
                 let twice = keys.values().filter(|to| !seen.insert(*to));
                 problems.extend(
-                    twice.map(|to| Diagnostic::new(graph_codes::RENAMED_TWICE).name("key", to)),
+                    twice.map(|to| Diagnostic::new(state_codes::RENAMED_TWICE).name("key", to)),
                 );
             }
             _ => {}

@@ -88,8 +88,6 @@ codes! {
         "the node {node} begins when {needed} of its edges are taken, and {edges} lead to it";
     INVALID_BRANCH_NAME = "graph.invalid-branch-name",
         "{branch} cannot be the name of a branch of {node}: it must not {rule}";
-    INVALID_KEY = "graph.invalid-key",
-        "{problem}";
     INVALID_NODE_NAME = "graph.invalid-node-name",
         "{node} cannot be the name of a node: no part between slashes may {rule}";
     INVALID_SAVED_KEY = "graph.invalid-saved-key",
@@ -112,9 +110,6 @@ codes! {
     LATE_DECIDER = "graph.late-decider",
         "`decider` is called after a node was added"
             => "call it first";
-    MERGE_OF_NOTHING = "graph.merge-of-nothing",
-        "nothing is merged into {key}"
-            => "name its sources";
     MISSING_ARGUMENT = "graph.missing-argument",
         "the {kind} {callee} needs {argument}, which is not given";
     MISSING_TIMEOUT = "graph.missing-timeout",
@@ -158,9 +153,6 @@ codes! {
     OVERLAPPING_PATHS = "graph.overlapping-paths",
         "the node {node} is named like a step within the node {above}, so after a restart one would take the other's output"
             => "rename one of them, without `/`";
-    PICK_OF_LASTING_KEY = "graph.pick-of-lasting-key",
-        "`pick` says which keys of the session stay, and {key} stays in any case"
-            => "remove it";
     PLACEHOLDER_OF_NO_PART = "graph.placeholder-of-no-part",
         "the placeholder {placeholder}: the output of {read} has nothing there: {problem}";
     QUESTION = "graph.question",
@@ -170,9 +162,6 @@ codes! {
             => "read `{read}.optional()`";
     READ_OF_ANOTHER_WORKFLOW = "graph.read-of-another-workflow",
         "the node {node} reads a handle of another workflow";
-    RENAMED_TWICE = "graph.renamed-twice",
-        "two keys are renamed to {key}"
-            => "give them different names";
     REQUIRED_READ_IS_OPTIONAL = "graph.required-read-is-optional",
         "the node {node} cannot do without {read}"
             => "read it without `optional`";

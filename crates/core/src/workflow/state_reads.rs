@@ -11,7 +11,7 @@ use crate::state::{StateKey, StateOwner};
 /// Checks the name of a key.
 pub(super) fn problem_of_key(key: &str) -> Option<Diagnostic> {
     let error = key.parse::<StateKey<Value>>().err()?;
-    Some(Diagnostic::new(graph_codes::INVALID_KEY).text("problem", error))
+    Some(Diagnostic::new(crate::state::state_codes::INVALID_KEY).text("problem", error))
 }
 
 /// Checks a key that is read. The empty name represents all values.
