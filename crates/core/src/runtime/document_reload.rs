@@ -1,6 +1,7 @@
 //! [`Runtime::reload_documents`] reads the documents of folders again. New runs use the new
 //! versions. `document_versions.rs` keeps each existing run at the version with which it started.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use super::Runtime;
 use super::document_set::{DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models};
 use super::given_documents::{Unread, unread_of};
 use super::given_now::{RegisteredItems, given_now};
+use super::reference_codes;
 use crate::document::{Document, DocumentError, FolderError};
 use crate::run::Host;
 
@@ -129,7 +131,8 @@ impl Runtime {
     async fn check_names(&self, document: &Document) -> Result<(), DocumentError> {
         for graph in document.graphs() {
             if let Err(error) = self.fetched_workflow_spec(&graph.name).await {
-                return Err(document.source().error(&error.to_string()));
+                let found = Diagnostic::new(reference_codes::UNUSABLE_GRAPH).text("problem", error);
+                return Err(document.source().error(vec![found.at_pointer("")]));
             }
         }
         Ok(())

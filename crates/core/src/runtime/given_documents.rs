@@ -1,12 +1,12 @@
 //! Workflows that are registered as documents: creates their agents and registers their graphs when
 //! the runtime is built.
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind, sentences};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use agentflow_schema::text::{OneLine, nearest};
-use agentflow_schema::text_tree::Misread;
 use serde_json::Value;
 
 use super::Runtime;
@@ -16,14 +16,14 @@ use super::given_now::given_now;
 use super::graphs::{
     RegisteredGraph, calls_itself, could_have, found, unknown_server, unknown_tool,
 };
+use super::reference_codes;
 use crate::agent::{AgentModels, ErasedAgent, linked_agents};
-use crate::document::{
-    Described, Document, DocumentError, DocumentTypes, GraphProblems, Problem, Source, included,
-};
+use crate::document::{Described, Document, DocumentError, DocumentTypes, Source, included};
+use crate::error::Error;
 use crate::model::{ModelRef, problem_of_provider};
 use crate::run::Host;
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, ToolsetRef, built_in, linked_tools};
-use crate::workflow::of_graph::Resolve;
+use crate::workflow::of_graph::{Resolve, Unresolved};
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
@@ -53,11 +53,11 @@ pub(super) fn unread_of<'e>(errors: impl IntoIterator<Item = &'e DocumentError>)
     errors.into_iter().flat_map(of).collect()
 }
 
-/// Returns an error message if the item with this name is described by a document with errors.
-pub(super) fn unread(host: &Host, kind: ReferenceKind, name: &str) -> Option<String> {
+/// Returns the name of the document with errors that describes the item.
+pub(super) fn unread(host: &Host, kind: ReferenceKind, name: &str) -> Option<Arc<str>> {
     let unread = given(host, |given| &given.unread);
     let of_name = unread.iter().find(|((of, known), _)| *of == kind && known == name);
-    of_name.map(|(_, document)| format!("its document {} has problems", OneLine(document)))
+    of_name.map(|(_, document)| Arc::clone(document))
 }
 
 /// Name and text of a document.
@@ -92,8 +92,8 @@ pub(super) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<Docume
 #[derive(Clone)]
 pub(super) struct RegisteredDocument {
     source: Arc<Source>,
-    /// Unresolved names in the document's agents, one per line.
-    problems: Arc<str>,
+    /// Problems of the names in the document's agents.
+    problems: Arc<[Diagnostic]>,
     /// Agents of the document. Its graphs use them before all others.
     agents: Arc<[ErasedAgent]>,
     /// `true` for a part of the document's workflow. The workflow reports its errors.
@@ -110,11 +110,11 @@ impl RegisteredDocument {
     }
 
     /// Returns the error with positions in the document. `graph` are the errors of the graph.
-    pub(super) fn error(&self, graph: &str) -> String {
+    pub(super) fn error(&self, graph: Vec<Diagnostic>) -> String {
         match self.is_inner {
-            true => graph.to_owned(),
+            true => sentences(&graph),
             false => {
-                let error = self.source.error(&format!("{graph}\n{}", self.problems));
+                let error = self.source.error([graph, self.problems.to_vec()].concat());
                 format!("its document {}{PROBLEMS}{error}", OneLine(self.source.name()))
             }
         }
@@ -133,13 +133,15 @@ impl RegisteredDocument {
         host: &Host,
         kind: ReferenceKind,
         name: &str,
-    ) -> Option<Result<Callee, String>> {
+    ) -> Option<Result<Callee, Unresolved>> {
         let agent = self
             .agents
             .iter()
             .find(|agent| kind == ReferenceKind::Agent && **agent.name() == *name)?;
         Some(match agent.problem_of_model(host) {
-            Some(problem) => Err(problem),
+            Some(problem) => {
+                Err(Some(Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem)))
+            }
             None => Ok(Callee::Agent(agent.clone())),
         })
     }
@@ -155,7 +157,7 @@ impl RegisteredDocument {
         graph: &Graph,
         spec: Spec,
         resolve: Resolve<'_>,
-    ) -> Result<Spec, String> {
+    ) -> Result<Spec, Vec<Diagnostic>> {
         fits_types(self.types, graph, spec, resolve)
     }
 }
@@ -167,11 +169,11 @@ fn fits_types(
     graph: &Graph,
     spec: Spec,
     resolve: Resolve<'_>,
-) -> Result<Spec, String> {
+) -> Result<Spec, Vec<Diagnostic>> {
     let Some(types) = types else { return Ok(spec) };
     let typed = types.typed(graph).to_spec(resolve)?;
     let problems = types.misfits(graph, &typed.output_schema());
-    if problems.is_empty() { Ok(spec) } else { Err(problems.join("\n")) }
+    if problems.is_empty() { Ok(spec) } else { Err(problems) }
 }
 
 /// Returns the items of the default runtime: the documents that are included in the program.
@@ -226,10 +228,10 @@ pub(super) fn with_documents<'d>(
             own.push(erased);
         }
         let own: Arc<[ErasedAgent]> = own.into();
-        let problems: Arc<str> = problems.join("\n").into();
+        let problems: Arc<[Diagnostic]> = problems.into();
         for graph in document.graphs() {
             let is_inner = graph.name != document.name();
-            let problems = if is_inner { "".into() } else { Arc::clone(&problems) };
+            let problems = if is_inner { Arc::default() } else { Arc::clone(&problems) };
             let agents = Arc::clone(&own);
             let types = document.types().filter(|_| !is_inner);
             let card = document.card().filter(|_| !is_inner).cloned().map(Arc::new);
@@ -247,8 +249,20 @@ pub(super) fn with_documents<'d>(
     given
 }
 
+/// Problems of a document that a runtime finds.
+struct DocumentProblems {
+    /// Those of toolsets, agents and models.
+    of_names: Vec<Diagnostic>,
+    of_graphs: Vec<Diagnostic>,
+}
+
+/// Creates the problem of a toolset whose tools cannot be fetched.
+fn unavailable(error: &Error) -> Diagnostic {
+    Diagnostic::new(reference_codes::TOOLSET_UNAVAILABLE).text("problem", OneLine(error))
+}
+
 /// Resolves a name in the tools of an agent: a tool, or a toolset with all its tools.
-fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
+fn tools_of(given: &Given, name: &str) -> Result<ToolList, Diagnostic> {
     let of_name = |tool: &&ToolRef| **tool.catalogue_name() == *name;
     let of_program = || given.tools.iter().map(|(tool, _)| tool);
     if let Some(tool) = of_program().find(of_name) {
@@ -301,19 +315,13 @@ impl Runtime {
     /// # Errors
     /// All errors, each with its position in the document.
     pub async fn check(&self, document: &Document) -> Result<(), DocumentError> {
-        let (sentences, of_graphs) = self.problems_of(document, false).await;
-        let all = [vec![(String::new(), sentences.join("\n"))], of_graphs].concat();
-        let error = document.source().error_of(&all);
+        let found = self.problems_of(document, false).await;
+        let error = document.source().error([found.of_names, found.of_graphs].concat());
         if error.problems().is_empty() { Ok(()) } else { Err(error) }
     }
 
-    /// Returns the problems for [`check`](Self::check): those of toolsets and agents, and those of
-    /// graphs.
-    async fn problems_of(
-        &self,
-        document: &Document,
-        is_draft: bool,
-    ) -> (Vec<String>, Vec<GraphProblems>) {
+    /// Returns the problems for [`check`](Self::check).
+    async fn problems_of(&self, document: &Document, is_draft: bool) -> DocumentProblems {
         let given = given_now(self.host());
         let mut unfetched = Vec::new();
         let of_graphs = document
@@ -325,7 +333,7 @@ impl Runtime {
                 continue;
             }
             fetched.push(toolset.clone());
-            unfetched.extend(toolset.tools().await.err().map(|error| OneLine(error).to_string()));
+            unfetched.extend(toolset.tools().await.err().map(|error| unavailable(&error)));
         }
         let no_models = AgentModels::default();
         let models = self.host().part::<AgentModels>().unwrap_or(&no_models);
@@ -333,7 +341,7 @@ impl Runtime {
         let (agents, problems) = document.build_agents(&|name| models.replacement(name), &find);
         let agents: Vec<ErasedAgent> = agents.into_iter().map(ErasedAgent::new).collect();
         let mut inner: Vec<Arc<Spec>> = Vec::new();
-        let mut sentences = [unfetched, problems].concat();
+        let mut of_names = [unfetched, problems].concat();
         // An agent whose model is replaced does not need the provider that its document names.
         let named = document.models().filter(|(agent, _)| models.replacement(agent).is_none());
         let named: Vec<_> = named
@@ -344,7 +352,10 @@ impl Runtime {
             let known = || providers.iter().map(|provider| &*provider.name);
             for (agent, model) in &named {
                 if let Some(problem) = problem_of_provider(model.provider(), known()) {
-                    sentences.push(format!("the agent `{agent}`: {problem}"));
+                    let found =
+                        Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem);
+                    let found = found.name("provider", model.provider());
+                    of_names.push(found.of(DiagnosticSubject::new(SubjectKind::Agent, *agent)));
                 }
             }
         }
@@ -357,10 +368,12 @@ impl Runtime {
             let spec = if is_draft { graph.to_draft(&resolve) } else { graph.to_spec(&resolve) };
             match spec.and_then(|spec| fits_types(types, graph, spec, &resolve)) {
                 Ok(spec) => inner.push(Arc::new(spec)),
-                Err(problems) => of_graphs.push((graph.name.clone(), problems)),
+                Err(problems) => {
+                    of_graphs.extend(problems.into_iter().map(|of| of.in_graph(&graph.name)));
+                }
             }
         }
-        (sentences, of_graphs)
+        DocumentProblems { of_names, of_graphs }
     }
 
     /// Adds to the errors of an unreadable document the problems that [`check`](Self::check) finds
@@ -370,22 +383,23 @@ impl Runtime {
         let checkable = Arc::clone(error.checkable());
         let mut error = error;
         if let Some(draft) = &checkable.draft {
-            let (of_agents, of_graphs) = self.problems_of(draft, true).await;
-            error = draft.source().with_those_of_graphs(error, &of_graphs);
-            error =
-                error.with_draft_problems(&draft.source().error(&of_agents.join("\n")), |_| None);
+            let found = self.problems_of(draft, true).await;
+            error = draft.source().with_those_of_graphs(error, found.of_graphs);
+            error = error.with_draft_problems(&draft.source().error(found.of_names), |_| None);
         }
         let given = given_now(self.host());
-        let mut more: Vec<Misread> = Vec::new();
+        let mut more: Vec<Diagnostic> = Vec::new();
         for (toolset, _) in &given.toolsets {
             let Some(first) = checkable.names.iter().find(|of| could_have(toolset, &of.name))
             else {
                 continue;
             };
-            let unfetched = toolset.tools().await.err().map(|error| OneLine(error).to_string());
-            let unknown = unfetched
-                .filter(|said| error.problems().iter().all(|known| known.message != *said));
-            more.extend(unknown.map(|said| Misread::new(first.at.clone(), said)));
+            let Some(problem) = toolset.tools().await.err().map(|error| unavailable(&error)) else {
+                continue;
+            };
+            if !error.problems().iter().any(|known| known.is_same_problem(&problem)) {
+                more.push(problem.at(first.at.clone()));
+            }
         }
         for of in &checkable.names {
             let is_own =
@@ -395,7 +409,7 @@ impl Runtime {
                     Some(calls_itself(&of.name))
                 }
                 Some(ReferenceKind::Agent) if is_own(ReferenceKind::Agent) => None,
-                Some(kind) => found(self.host(), kind, &of.name, &[]).err(),
+                Some(kind) => found(self.host(), kind, &of.name, &[]).err().flatten(),
                 None => tools_of(&given, &of.name).err(),
             };
             let at = match unknown_server(&given, &of.name) {
@@ -404,16 +418,14 @@ impl Runtime {
                 None => of.at.clone(),
             };
             let overlaps = |known: &Range<usize>| known.start < at.end && at.start < known.end;
-            let is_known = |said: &str| {
-                let is_it =
-                    |known: &Problem| overlaps(&known.span) && known.message.ends_with(said);
-                error
-                    .problems()
-                    .iter()
-                    .any(|known| is_it(known) || known.message == of.sentence(said))
+            let Some(problem) = unknown else { continue };
+            let is_known = |known: &Diagnostic| {
+                known.is_same_problem(&problem)
+                    && (overlaps(&known.span()) || known.subject() == of.by.as_ref())
             };
-            let unknown = unknown.filter(|said| !is_known(said));
-            more.extend(unknown.map(|said| Misread::new(at.clone(), of.sentence(&said))));
+            if !error.problems().iter().any(is_known) {
+                more.push(problem.of(of.by.clone()).at(at));
+            }
         }
         error.with(more)
     }
@@ -425,7 +437,7 @@ impl Runtime {
         inner: &[Arc<Spec>],
         (kind, name): (ReferenceKind, &str),
         document: &Document,
-    ) -> Result<Callee, String> {
+    ) -> Result<Callee, Unresolved> {
         let agent = agents
             .iter()
             .find(|agent| **agent.name() == *name)
@@ -438,14 +450,14 @@ impl Runtime {
             (Some(agent), _) => Ok(Callee::Agent(agent.clone())),
             (None, Some(spec)) => Ok(Callee::Workflow(Arc::clone(spec))),
             (None, None) if kind == ReferenceKind::Workflow && name == document.name() => {
-                Err(calls_itself(name))
+                Err(Some(calls_itself(name)))
             }
             // The errors of this part are reported separately.
             (None, None)
                 if kind == ReferenceKind::Workflow
                     && document.inner().iter().any(|of| of.name == name) =>
             {
-                Err(String::new())
+                Err(None)
             }
             (None, None) => found(self.host(), kind, name, &[document.name()]),
         }

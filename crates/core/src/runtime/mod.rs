@@ -58,6 +58,7 @@ mod opened;
 mod other_documents;
 pub(crate) mod processed_request;
 mod reading;
+pub(crate) mod reference_codes;
 mod retention;
 mod run_notes;
 mod runtime_builder;

@@ -1,6 +1,7 @@
 //! `StateTransform`: a change of the state as data, for example in a graph or a document. A step
 //! applies it.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::{BTreeMap, BTreeSet};
 
 use agentflow_schema::template::{Placeholder, Template, TemplateError, part_of};
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use super::key::{StateKey, StateOwner};
 use super::reserved::is_reserved;
 use super::saved::SavedByStep;
+use super::state_codes;
 use crate::value::Encoded;
 
 /// Maximum size in bytes of a string that a template produces. A step cannot save more.
@@ -218,35 +220,39 @@ impl StateTransform {
     }
 
     /// Returns the problems that do not depend on the state.
-    pub(crate) fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<Diagnostic> {
         let mut named: Vec<&str> =
             self.affected_keys().into_iter().flatten().chain(self.reads()).collect();
         if let Self::Pick(keys) = self {
             named.extend(keys.iter().map(String::as_str));
         }
         let named: BTreeSet<&str> = named.into_iter().collect();
-        let mut problems: Vec<String> = named
-            .into_iter()
-            .filter_map(|key| key.parse::<StateKey<Value>>().err())
-            .map(|error| error.to_string())
-            .collect();
+        let mut problems = Vec::new();
+        for key in named {
+            if let Err(error) = key.parse::<StateKey<Value>>() {
+                problems.push(Diagnostic::new(state_codes::INVALID_KEY).text("problem", error));
+            }
+        }
         match self {
             Self::Pick(keys) => {
                 let others =
                     keys.iter().filter(|key| StateOwner::split(key).0 != StateOwner::Session);
-                problems.extend(others.map(|key| {
-                    format!("`pick` says which keys of the session stay, and `{key}` stays in any case; remove it")
-                }));
+                problems.extend(
+                    others.map(|key| {
+                        Diagnostic::new(state_codes::PICK_OF_LASTING_KEY).name("key", key)
+                    }),
+                );
             }
             Self::Merge(merge) if merge.sources.is_empty() => {
-                problems.push(format!("nothing is merged into `{}`; name its sources", merge.into));
+                problems
+                    .push(Diagnostic::new(state_codes::MERGE_OF_NOTHING).name("key", &merge.into));
             }
             Self::Rename(keys) => {
                 let mut seen = BTreeSet::new();
                 let twice = keys.values().filter(|to| !seen.insert(*to));
-                problems.extend(twice.map(|to| {
-                    format!("two keys are renamed to `{to}`; give them different names")
-                }));
+                problems.extend(
+                    twice.map(|to| Diagnostic::new(state_codes::RENAMED_TWICE).name("key", to)),
+                );
             }
             _ => {}
         }
@@ -264,7 +270,7 @@ impl StateTransform {
         let mut all = BTreeMap::new();
         for transform in transforms {
             if let Some(problem) = transform.problems().into_iter().next() {
-                return Err((transform.word().to_owned(), problem));
+                return Err((transform.word().to_owned(), problem.message()));
             }
             for (key, value) in transform.changes_of(&state)? {
                 state.change(&key, value.clone());
