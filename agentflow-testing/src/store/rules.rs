@@ -39,7 +39,7 @@ pub(super) async fn an_unknown_run_is_not_found(t: &StoreUnderTest) {
     );
     t.fails(t.store.read(&id, 0, 10).await, missing, "reading it");
     if t.has(StorePart::Messages) {
-        t.fails(t.store.send(&id, "{}".to_owned()).await, missing, "leaving a message for it");
+        t.fails(t.messages().send(&id, "{}".to_owned()).await, missing, "leaving a message for it");
     }
     t.same(t.ok(t.store.record(&id).await, "asking for its record"), None, "it has no record");
     t.same(
@@ -105,7 +105,7 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &StoreUnderTest) {
         );
     }
     if t.has(StorePart::Messages) {
-        t.fails(t.store.receive(&id, first).await, fenced, "taking messages with an old epoch");
+        t.fails(t.messages().receive(&id, first).await, fenced, "taking messages with an old epoch");
     }
     t.fails(
         t.store.append(&id, Epoch(second.0 + 1), Append::new(1, vec![])).await,
@@ -347,7 +347,7 @@ pub(super) async fn what_is_deleted_is_gone(t: &StoreUnderTest) {
 pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &StoreUnderTest) {
     let value = |json: &str| Encoded::from_json(json.to_owned()).ok();
     let all = async |user: Option<&str>, key: Option<&str>| {
-        let values = t.ok(t.store.state(user, key).await, "reading state");
+        let values = t.ok(t.state().read_state(user, key).await, "reading state");
         values
             .into_iter()
             .map(|(key, value)| format!("{key}={value}"))
@@ -386,7 +386,7 @@ pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &StoreUnde
     t.same(all(Some("ann"), None).await, "y=null".to_owned(), "a key that is removed is gone");
     t.same(all(None, None).await, "x=2".to_owned(), "the application's is beside it");
     t.ok(
-        t.store.put_state(vec![StateWrite::new(None, "x", value("3"))]).await,
+        t.state().put_state(vec![StateWrite::new(None, "x", value("3"))]).await,
         "setting state outside of runs",
     );
     t.same(all(None, None).await, "x=3".to_owned(), "the later one counts");
@@ -515,7 +515,7 @@ pub(super) async fn fill(t: &StoreUnderTest) -> Epoch {
     );
     t.ok(t.store.put_definition("d1", "{}".to_owned()).await, "keeping a definition");
     if t.has(StorePart::Messages) {
-        t.ok(t.store.send(&id, "later".to_owned()).await, "leaving a message");
+        t.ok(t.messages().send(&id, "later".to_owned()).await, "leaving a message");
     }
     if t.has(StorePart::Artifacts) {
         artifact_rules::fill(t, &id, epoch).await;
@@ -554,7 +554,7 @@ pub(super) async fn is_filled(t: &StoreUnderTest, before: Epoch) {
     t.fails(late, StoreErrorKind::Fenced, "appending with an epoch of before");
     if t.has(StorePart::Messages) {
         t.same(
-            bodies(&t.ok(t.store.receive(&id, epoch).await, "taking messages")),
+            bodies(&t.ok(t.messages().receive(&id, epoch).await, "taking messages")),
             "later".to_owned(),
             "it is there",
         );

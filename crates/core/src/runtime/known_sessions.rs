@@ -47,7 +47,7 @@ impl Runtime {
     /// # Errors
     /// If the runtime has no store, or the store cannot list its sessions.
     pub async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>> {
-        Ok(self.require_store()?.sessions(filter).await?)
+        Ok(self.require_store()?.require_sessions()?.list_sessions(filter).await?)
     }
 
     /// Returns the record of a session.
@@ -61,7 +61,7 @@ impl Runtime {
     /// Returns the record of a session, or `None` if it does not exist.
     #[doc(hidden)]
     pub async fn session_record(&self, id: &str) -> Result<Option<SessionRecord>> {
-        Ok(self.require_store()?.session(id).await?)
+        Ok(self.require_store()?.require_sessions()?.session(id).await?)
     }
 
     /// Returns the history that the next run of a session continues: its completed runs, oldest
@@ -166,7 +166,7 @@ impl Runtime {
         let Some(SessionArtifact { run, artifact }) = found.into_iter().next() else {
             return Ok(None);
         };
-        match store.artifact(&run, &artifact.sha256).await? {
+        match store.require_artifacts()?.artifact(&run, &artifact.sha256).await? {
             Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
             None => Err(artifact_gone(&artifact)),
         }
@@ -225,7 +225,7 @@ impl Runtime {
     /// # Errors
     /// As [`sessions`](Self::sessions).
     pub async fn purgeable_sessions(&self, idle_for: Duration) -> Result<Vec<SessionRecord>> {
-        let mut idle = self.require_store()?.sessions(self.idle_for(idle_for)).await?;
+        let mut idle = self.sessions(self.idle_for(idle_for)).await?;
         idle.retain(|session| session.unfinished.is_none());
         Ok(idle)
     }
@@ -250,7 +250,7 @@ impl Runtime {
         let mut filter = self.idle_for(idle_for).limit(PAGE);
         let mut removed = Vec::new();
         loop {
-            let page = store.sessions(filter.clone()).await?;
+            let page = store.require_sessions()?.list_sessions(filter.clone()).await?;
             let Some(last) = page.last() else { return Ok(removed) };
             filter = filter.after(last);
             for session in page {

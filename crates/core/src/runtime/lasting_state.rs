@@ -1,13 +1,11 @@
 //! State that outlives runs, accessed outside of runs: reads, sets and deletes the state of a user
 //! or of the application.
 
-use std::sync::Arc;
-
 use super::Runtime;
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
 use crate::state::{StateKey, StateOwner, StateValue, StateValues};
-use crate::store::{StateWrite, Store, StoreError};
+use crate::store::StateWrite;
 
 impl Runtime {
     /// Returns the state of a user: the values of `user:` keys in the runtime's store.
@@ -15,7 +13,7 @@ impl Runtime {
     /// # Errors
     /// If the runtime has no store, or the store does not support state or cannot be read.
     pub async fn user_state(&self, user: &str) -> Result<StateValues> {
-        Ok(StateValues::kept(self.state_store()?.state(Some(user), None).await?))
+        Ok(StateValues::kept(self.require_store()?.require_state()?.read_state(Some(user), None).await?))
     }
 
     /// Returns the state of the application: the values of `app:` keys in the runtime's store.
@@ -23,7 +21,7 @@ impl Runtime {
     /// # Errors
     /// As [`user_state`](Self::user_state).
     pub async fn app_state(&self) -> Result<StateValues> {
-        Ok(StateValues::kept(self.state_store()?.state(None, None).await?))
+        Ok(StateValues::kept(self.require_store()?.require_state()?.read_state(None, None).await?))
     }
 
     /// Sets a `user:` key of a user outside of runs, or removes it with `None`. The last of several
@@ -60,11 +58,12 @@ impl Runtime {
     /// # Errors
     /// As [`user_state`](Self::user_state).
     pub async fn delete_user_state(&self, user: &str) -> Result<()> {
-        let store = self.state_store()?;
-        let kept = store.state(Some(user), None).await?;
+        let store = self.require_store()?;
+        let state = store.require_state()?;
+        let kept = state.read_state(Some(user), None).await?;
         let removed =
             kept.into_iter().map(|(key, _)| StateWrite::new(Some(user), &key, None)).collect();
-        Ok(store.put_state(removed).await?)
+        Ok(state.put_state(removed).await?)
     }
 
     /// Returns a boxed future whose type does not depend on `T`. Otherwise the compiler would
@@ -77,12 +76,10 @@ impl Runtime {
         value: Option<&T>,
     ) -> BoxFuture<'_, Result<()>> {
         let write = lasting_write(owner, user, key, value);
-        Box::pin(async move { Ok(self.state_store()?.put_state(vec![write?]).await?) })
-    }
-
-    fn state_store(&self) -> Result<Arc<dyn Store>> {
-        let store = self.require_store()?;
-        if store.keeps_state() { Ok(store) } else { Err(StoreError::state_unsupported().into()) }
+        Box::pin(async move {
+            let write = write?;
+            Ok(self.require_store()?.require_state()?.put_state(vec![write]).await?)
+        })
     }
 }
 

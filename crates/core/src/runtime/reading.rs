@@ -127,7 +127,7 @@ impl Runtime {
         let Some(artifact) = self.artifacts(run).await?.into_iter().rfind(is_it) else {
             return Ok(None);
         };
-        match self.require_store()?.artifact(run, &artifact.sha256).await? {
+        match self.require_store()?.require_artifacts()?.artifact(run, &artifact.sha256).await? {
             Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
             None => Err(artifact_gone(&artifact)),
         }
