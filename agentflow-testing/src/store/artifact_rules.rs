@@ -68,15 +68,19 @@ pub(super) async fn the_same_bytes_are_of_each_run_that_saved_them(t: &StoreUnde
         t.ok(t.store.append(id, epoch, Append::new(1, vec![end])).await, "ending the run");
     }
     if t.has(StorePart::Deletion) {
-        let found =
-            async |id| t.ok(t.artifacts().artifact(id, LARGE).await, "asking for them") == Some(large());
+        let found = async |id| {
+            t.ok(t.artifacts().artifact(id, LARGE).await, "asking for them") == Some(large())
+        };
         t.ok(t.store.delete(&runs[0]).await, "deleting one of two runs that saved the same bytes");
         t.same(found(&runs[0]).await, false, "the bytes of a run that was deleted are gone");
         t.same(found(&runs[1]).await, true, "those of the other run are there");
         t.ok(t.store.delete(&runs[1]).await, "deleting the other one");
         t.same(found(&runs[1]).await, false, "the bytes of no run are gone");
         let epoch = t.created(&runs[0]).await;
-        t.ok(t.artifacts().put_artifact(&runs[0], epoch, LARGE, large()).await, "keeping them again");
+        t.ok(
+            t.artifacts().put_artifact(&runs[0], epoch, LARGE, large()).await,
+            "keeping them again",
+        );
         t.same(found(&runs[0]).await, true, "they are there again");
     }
 }

@@ -36,7 +36,11 @@ pub(super) async fn messages_wait_in_order_until_they_have_an_outcome(t: &StoreU
         "1 2 other 3".to_owned(),
         "the messages of all runs that are open here, the oldest first",
     );
-    t.same(t.ok(t.messages().outcome(first).await, "asking for an outcome"), None, "there is none yet");
+    t.same(
+        t.ok(t.messages().outcome(first).await, "asking for an outcome"),
+        None,
+        "there is none yet",
+    );
     // An outcome can be appended with its events, or without any.
     let append = Append::new(1, vec![noted(&id, 2, "done")]).answering(first, "ok");
     t.ok(t.store.append(&id, epoch, append).await, "appending with an outcome");
@@ -91,7 +95,11 @@ pub(super) async fn a_run_that_has_ended_takes_no_messages(t: &StoreUnderTest) {
     let epoch = t.created(&id).await;
     let message = t.ok(t.messages().send(&id, "late".to_owned()).await, "leaving a message");
     end(t, &id, epoch).await;
-    t.fails(t.messages().send(&id, "x".to_owned()).await, StoreErrorKind::Ended, "leaving it a message");
+    t.fails(
+        t.messages().send(&id, "x".to_owned()).await,
+        StoreErrorKind::Ended,
+        "leaving it a message",
+    );
     let inbox = t.ok(t.messages().inbox().await, "asking for all messages");
     t.same(bodies(&inbox), String::new(), "its messages are gone");
     t.same(

@@ -105,7 +105,11 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &StoreUnderTest) {
         );
     }
     if t.has(StorePart::Messages) {
-        t.fails(t.messages().receive(&id, first).await, fenced, "taking messages with an old epoch");
+        t.fails(
+            t.messages().receive(&id, first).await,
+            fenced,
+            "taking messages with an old epoch",
+        );
     }
     t.fails(
         t.store.append(&id, Epoch(second.0 + 1), Append::new(1, vec![])).await,

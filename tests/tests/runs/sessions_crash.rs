@@ -11,7 +11,8 @@ use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::session::Session;
 use agentflow::store::{
-    Append, ArtifactStore, Epoch, MemoryStore, RunRecord, SqliteStore, Store, StoreError, StoreErrorKind,
+    Append, ArtifactStore, Epoch, MemoryStore, RunRecord, SqliteStore, Store, StoreError,
+    StoreErrorKind,
 };
 use agentflow::{Error, Event, RunId, async_trait};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
@@ -98,7 +99,12 @@ impl<S: Store> ArtifactStore for Ending<S> {
         sha256: &str,
         bytes: Arc<[u8]>,
     ) -> Result<(), StoreError> {
-        self.write(agentflow::store::StoreLayer::inner(self).require_artifacts()?.put_artifact(run, epoch, sha256, bytes)).await
+        self.write(
+            agentflow::store::StoreLayer::inner(self)
+                .require_artifacts()?
+                .put_artifact(run, epoch, sha256, bytes),
+        )
+        .await
     }
 
     async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {

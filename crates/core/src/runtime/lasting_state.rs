@@ -13,7 +13,9 @@ impl Runtime {
     /// # Errors
     /// If the runtime has no store, or the store does not support state or cannot be read.
     pub async fn user_state(&self, user: &str) -> Result<StateValues> {
-        Ok(StateValues::kept(self.require_store()?.require_state()?.read_state(Some(user), None).await?))
+        Ok(StateValues::kept(
+            self.require_store()?.require_state()?.read_state(Some(user), None).await?,
+        ))
     }
 
     /// Returns the state of the application: the values of `app:` keys in the runtime's store.

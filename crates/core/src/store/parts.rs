@@ -1,7 +1,8 @@
 //! Access to the optional parts of a store, with the error for a store that lacks a part.
 
 use super::{
-    ArtifactStore, Epoch, LeaseStore, MessageStore, SessionStore, StateStore, Store, StoreError, StoreMessage,
+    ArtifactStore, Epoch, LeaseStore, MessageStore, SessionStore, StateStore, Store, StoreError,
+    StoreMessage,
 };
 use crate::event::RunId;
 

@@ -12,7 +12,6 @@
 //! 4. `driver` executes the commands, records the outcomes as events and passes them to the
 //!    machine.
 
-mod arm_questions;
 mod arm_sets;
 mod bit_set;
 mod bodies;

@@ -47,7 +47,8 @@ impl PushConfigStore {
 
     /// Returns the configurations of a task, ordered by id. Unreadable ones are left out.
     pub(super) async fn for_task(&self, run: &RunId) -> Result<Vec<StoredPushConfig>, StoreError> {
-        let notes = self.store.require_state()?.read_state(Some(&owner_of_notes(run)), None).await?;
+        let notes =
+            self.store.require_state()?.read_state(Some(&owner_of_notes(run)), None).await?;
         Ok(notes
             .into_iter()
             .filter(|(key, _)| key.starts_with(KEY))
@@ -61,8 +62,11 @@ impl PushConfigStore {
         run: &RunId,
         id: &str,
     ) -> Result<Option<StoredPushConfig>, StoreError> {
-        let notes =
-            self.store.require_state()?.read_state(Some(&owner_of_notes(run)), Some(&format!("{KEY}{id}"))).await?;
+        let notes = self
+            .store
+            .require_state()?
+            .read_state(Some(&owner_of_notes(run)), Some(&format!("{KEY}{id}")))
+            .await?;
         Ok(notes.into_iter().find_map(|(_, note)| note.decode().ok()))
     }
 
@@ -87,7 +91,10 @@ impl PushConfigStore {
         run: &RunId,
         config: StoredPushConfig,
     ) -> Result<(), StoreError> {
-        self.store.require_state()?.put_state(vec![note(run, &StoredPushConfig { is_done: true, ..config })?]).await
+        self.store
+            .require_state()?
+            .put_state(vec![note(run, &StoredPushConfig { is_done: true, ..config })?])
+            .await
     }
 
     pub(super) async fn remove(&self, run: &RunId, id: &str) -> Result<(), StoreError> {
