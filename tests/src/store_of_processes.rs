@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentflow::store::{
-    Epoch, LeaseStore, MemoryStore, MessageId, MessageStore, Snapshot, Store, StoreError,
+    Epoch, LeaseStore, MemoryStore, MessageId, MessageStore, RunFilter, RunRecord, Snapshot, Store, StoreError,
     StoreErrorKind, StoreMessage,
 };
 use agentflow::{Event, RunId, async_trait};
@@ -118,6 +118,13 @@ impl agentflow::store::StoreLayer for ProcessStore {
     async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
         self.holders().retain(|of, holder| of != run || *holder != self.process);
         self.kept.close(run, epoch).await
+    }
+
+    async fn claimable(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        let limit = filter.get_limit().unwrap_or(usize::MAX);
+        let runs = self.kept.claimable(filter.without_limit()).await?;
+        let held = self.holders().clone();
+        Ok(runs.into_iter().filter(|run| !held.contains_key(&run.run_id)).take(limit).collect())
     }
 
     async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {

@@ -64,6 +64,8 @@ pub(super) enum Command {
     },
     /// List and control the runs of a store file
     Runs(RunsArgs),
+    /// Execute queued runs of a store, and runs whose process has ended, until stopped
+    Worker(WorkerArgs),
     /// List, copy and remove the sessions of a store file
     Sessions(SessionsArgs),
     /// Serve this program's tools over the Model Context Protocol, and call the tools of servers
@@ -204,9 +206,30 @@ pub(super) struct WorkflowRunArgs {
     pub(super) documents: DocumentArgs,
     #[command(flatten)]
     pub(super) began: RunStartArgs,
+    /// Only queue the run, for a `worker`, and print its id; needs a store
+    #[arg(long, conflicts_with = "events")]
+    pub(super) queue: bool,
     /// Print all events to standard output instead of the output
     #[arg(long, value_name = "FORMAT")]
     pub(super) events: Option<EventFormat>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WorkerArgs {
+    /// The file with the runs; created if it does not exist [default: the configured store]
+    #[arg(long, value_name = "FILE")]
+    pub(super) store: Option<PathBuf>,
+    /// Number of runs to execute at the same time, without those that wait for a person
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
+    pub(super) concurrency: usize,
+    /// Only runs of these workflows and agents
+    #[arg(long = "name", value_name = "NAME,..", value_delimiter = ',')]
+    pub(super) names: Vec<String>,
+    /// Time that running steps get after SIGTERM or Ctrl-C, such as 30s or 2m
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "20s")]
+    pub(super) drain_timeout: Duration,
+    #[command(flatten)]
+    pub(super) documents: DocumentArgs,
 }
 
 /// Options of a new run of a workflow or an agent.
@@ -491,6 +514,14 @@ pub(super) fn tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write KEY=VALUE, such as tenant=acme".to_owned()),
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err(format!("`{text}` is not a number")),
     }
 }
 

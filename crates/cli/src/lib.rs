@@ -54,7 +54,7 @@
 //!   `no`, a reason for a denial, or JSON. The end of the input ends the chat.
 //! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json|dry-run]`: the
 //!   workflows of the program, with their origin. `workflows` is the same command.
-//! - `workflow run NAME --input JSON [--store FILE] [--run-id ID]`: runs a workflow to its end. The
+//! - `workflow run NAME --input JSON [--store FILE] [--run-id ID] [--queue]`: runs a workflow to its end. The
 //!   output goes to standard output, the progress (on a terminal a live tree) to standard error. On
 //!   Ctrl-C a run with a store is detached and can be resumed; a run without a store is cancelled.
 //!   A run without a store also ends when it asks a person without a time-out, because no answer
@@ -81,6 +81,11 @@
 //!   Requests to a run in another process are sent through the store. `resume` requires the run's
 //!   workflow or agent to be linked into the program; with it, `retry` also resumes the run. All
 //!   other commands work with any `agentwf`.
+//! - `worker --store FILE [--concurrency N] [--name A,B] [--drain-timeout TIME]`: executes
+//!   [queued](agentflow_core::StartRun::queued) runs, and runs whose process has ended, of the
+//!   workflows and agents of this program. Several workers may share a store. On SIGTERM or Ctrl-C
+//!   it takes no more runs and lets running steps finish until the time-out; another worker
+//!   continues the rest. `workflow run --queue` queues a run and prints its id.
 //! - `sessions --store FILE ..`: `list [--caller NAME] [--tag KEY=VALUE]`, `show ID` (its runs, and
 //!   the ends of its branches), `export ID` (the whole session as JSON), `delete ID [--dry-run]`,
 //!   `expire --idle TIME [--dry-run]`.
@@ -172,6 +177,7 @@ mod tree;
 mod typed_answer;
 mod typed_lines;
 mod validate;
+mod worker;
 mod workflow_as_task;
 mod workflow_diff;
 mod workflows;
@@ -302,6 +308,7 @@ fn execute(host: ProgramHost) -> ExitCode {
             Command::Workflow(WorkflowCommand::Run(args)) => workflows::run(host, args).await,
             Command::Health { json } => health_command::health(host, json).await,
             Command::Runs(args) => runs::runs(host, args).await,
+            Command::Worker(args) => worker::worker(host, args).await,
             Command::Sessions(args) => sessions::sessions(host, args).await,
             Command::A2a(command) => a2a_commands::a2a(host, command).await,
             Command::Serve(args) => a2a_serve::serve(host, args).await,

@@ -209,10 +209,12 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
         Some(file) => runs::with_store(&host, Some(file)).await?,
         None => host,
     };
-    if args.run_id.is_some() && runtime.store().is_none() {
-        let problem = "--run-id needs a store that keeps the run; name a file with --store, or in the field `store` of \
-                       the configuration";
-        return Err(Stop::Usage(problem.to_owned()));
+    if runtime.store().is_none() && (args.run_id.is_some() || args.queue) {
+        let option = if args.queue { "--queue" } else { "--run-id" };
+        return Err(Stop::Usage(format!(
+            "{option} needs a store that keeps the run; name a file with --store, or in the field `store` of the \
+             configuration"
+        )));
     }
     let ctrl_c = ctrl_c::watch();
     let mut start = runtime.start_named(&args.name, &input);
@@ -224,6 +226,9 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
     start = tags.into_iter().fold(start, |start, (key, value)| start.tag(key, value));
     start = run_timeout.into_iter().fold(start, StartRun::timeout);
     start = max_llm_calls.into_iter().fold(start, StartRun::max_llm_calls);
+    if args.queue {
+        return line(start.queued().await?);
+    }
     let handle = start.await?;
     let kept = runtime.store().is_some();
     let how = FollowOptions {

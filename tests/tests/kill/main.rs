@@ -10,6 +10,7 @@ mod forms;
 mod graph;
 mod invariants;
 mod kill_kit;
+mod workers;
 mod written;
 
 use std::collections::BTreeMap;

@@ -50,6 +50,7 @@ mod messages;
 mod messages_crash;
 mod misbehaving;
 mod purged;
+mod queued;
 mod recorded_calls;
 mod recorded_errors;
 mod redacted_identities;

@@ -256,6 +256,10 @@ pub struct RunTerms {
     /// `true` if metrics do not include the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unmetered: bool,
+    /// `true` if the run was queued: it is executed by the process that resumes it, not by the one
+    /// that started it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
 }
 
 /// Settings for how a live run waits for messages.

@@ -154,6 +154,11 @@ impl<T> RunHandle<T> {
         Arc::clone(&self.life().shared)
     }
 
+    /// Returns `true` if the run waits for a person or an operator.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.life().shared.log.waits_for().is_some()
+    }
+
     /// Returns the id of the run.
     pub fn run_id(&self) -> &RunId {
         &self.run.id

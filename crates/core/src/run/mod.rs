@@ -100,7 +100,7 @@ pub use self::handle::{RunHandle, RunStream};
 pub(crate) use self::host::Host;
 pub(crate) use self::journal::Journal;
 pub(crate) use self::live::{Found, Reservation, deliver};
-pub(crate) use self::made_resources::ResourceFactory;
+pub(crate) use self::made_resources::{ResourceFactories, ResourceFactory};
 pub(crate) use self::nested::{HOOKS, NestedCall};
 pub(crate) use self::nesting::{Around, BY_STEP, TaskScopeSlot, stopping, why_dropped};
 pub use self::options::RunBeginning;

@@ -31,6 +31,8 @@ pub(crate) struct RunOptions {
     pub(crate) stream: bool,
     pub(crate) untraced: bool,
     pub(crate) unmetered: bool,
+    /// `true` if the run is stored and not executed by the process that starts it.
+    pub(crate) queued: bool,
     /// Id of the session that the run belongs to.
     pub(crate) session: Option<Arc<str>>,
     /// Initial values of keys of the state.
@@ -104,6 +106,7 @@ impl RunOptions {
             stream: self.stream,
             untraced: self.untraced,
             unmetered: self.unmetered,
+            queued: self.queued,
         }
     }
 

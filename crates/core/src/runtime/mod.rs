@@ -8,6 +8,7 @@
 //! looks up single items, `listing` returns all of them as a [`Catalogue`].
 //!
 //! `start_run` and `workflow_runs` start and resume runs of workflows, `agents` runs of agents.
+//! `queued_start` stores runs for other processes, which a `Worker` executes.
 //! `control`, `inspect`, `inbox` and `reading` work with runs by id, through the store.
 //!
 //! A runtime is an owned value: two runtimes in a program share nothing. Only the default runtime
@@ -57,6 +58,7 @@ mod opened;
 #[cfg(feature = "documents")]
 mod other_documents;
 pub(crate) mod processed_request;
+mod queued_start;
 mod reading;
 pub(crate) mod reference_codes;
 mod retention;
@@ -67,6 +69,7 @@ mod tool_addresses;
 mod undo_report;
 mod undoing_runs;
 mod unknown_toolsets;
+mod worker;
 mod workflow_runs;
 
 use std::fmt;
@@ -95,6 +98,7 @@ pub use self::start_run::StartRun;
 #[doc(hidden)]
 pub use self::tool_addresses::{RuntimeParts, ToolAddresses};
 pub use self::undo_report::{CompensationReport, UndoReport, UndoStatus};
+pub use self::worker::Worker;
 pub use self::workflow_runs::Recovered;
 use crate::context::Context;
 pub use crate::definition::Changes;
@@ -115,6 +119,7 @@ use crate::store::{Store, StoreError};
 /// | start a workflow | [`start`](Self::start), [`start_named`](Self::start_named); with an id, tags, limits and more: [`StartRun`] |
 /// | run an agent | [`Agent::runtime`](crate::Agent::runtime), then [`Agent::run`](crate::Agent::run) or [`start`](crate::Agent::start) |
 /// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
+/// | execute runs that other processes queued or left | [`worker`](Self::worker) |
 /// | follow a run by its id | [`attach`](Self::attach), [`events`](Self::events), [`output`](Self::output) |
 /// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
 /// | execute a step of another runtime's run | [`execute_step`](Self::execute_step) |

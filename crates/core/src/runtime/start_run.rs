@@ -225,6 +225,24 @@ impl<'r, T> StartRun<'r, T> {
         self
     }
 
+    /// Stores the run without executing it here, and returns its id. A [`Worker`](super::Worker) of
+    /// any process with the store executes it, or a process that resumes it. Until then its status
+    /// is [`Queued`](crate::store::RunStatus::Queued). The [timeout](Self::timeout) counts from its
+    /// first execution. [`Runtime::attach`](super::Runtime::attach) follows it.
+    ///
+    /// Resources that the run needs are those of the executing process.
+    ///
+    /// # Errors
+    /// As [`Runtime::start`](super::Runtime::start), except that missing resources are noticed by
+    /// the process that executes the run. Also if the runtime has no store, or the run was given a
+    /// [resource](Self::resource), which cannot leave this process.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the run may have been queued.
+    pub async fn queued(self) -> Result<RunId> {
+        noted(self.runtime.queue(self.options, self.described).await)
+    }
+
     /// Sets the maximum number of model calls of the run and everything it starts. It can only
     /// lower the runtime's limit
     /// ([`RuntimeBuilder::max_llm_calls`](super::RuntimeBuilder::max_llm_calls)). A further call

@@ -169,7 +169,7 @@ impl Runtime {
     }
 
     /// Stores the definition of a workflow, at most once for each store.
-    async fn put_definition(&self, store: &Arc<dyn Store>, spec: &Arc<Spec>) -> Result<()> {
+    pub(super) async fn put_definition(&self, store: &Arc<dyn Store>, spec: &Arc<Spec>) -> Result<()> {
         self.host().put_parts(spec.parts()).await?;
         #[cfg(feature = "documents")]
         self.put_documents(store, spec).await?;
@@ -290,7 +290,7 @@ impl Runtime {
     }
 
     /// Resumes a run. Returns `None` if this process executes it already.
-    async fn recover_one(&self, record: &RunRecord) -> Result<Option<RunHandle<Encoded>>> {
+    pub(super) async fn recover_one(&self, record: &RunRecord) -> Result<Option<RunHandle<Encoded>>> {
         let (store, run) = (self.require_store()?, &record.run_id);
         let Some(Found::Free(reservation)) = self.find(run).await else { return Ok(None) };
         self.resume_record(reservation, &store, record, |_| ()).await.map(Some)

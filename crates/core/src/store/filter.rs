@@ -87,6 +87,13 @@ impl RunFilter {
         self
     }
 
+    /// Removes the limit.
+    #[must_use]
+    pub fn without_limit(mut self) -> Self {
+        self.limit = None;
+        self
+    }
+
     /// Selects runs that started at or after this time.
     #[must_use]
     pub fn since(mut self, time: Timestamp) -> Self {

@@ -9,6 +9,7 @@ use super::{
     SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use crate::event::{Event, RunId};
+use crate::future::BoxFuture;
 
 /// A wrapper of another store, for metrics, encryption or fault injection.
 ///
@@ -108,6 +109,16 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     /// See [`Store::record`].
     async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
         self.inner().record(run).await
+    }
+
+    /// See [`Store::claimable`].
+    async fn claimable(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        self.inner().claimable(filter).await
+    }
+
+    /// See [`Store::runs_changed`].
+    fn runs_changed(&self) -> BoxFuture<'static, ()> {
+        self.inner().runs_changed()
     }
 
     /// See [`Store::list_with_unreadable`].
@@ -219,6 +230,14 @@ impl<L: StoreLayer> Store for L {
 
     async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
         StoreLayer::record(self, run).await
+    }
+
+    async fn claimable(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        StoreLayer::claimable(self, filter).await
+    }
+
+    fn runs_changed(&self) -> BoxFuture<'static, ()> {
+        StoreLayer::runs_changed(self)
     }
 
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {

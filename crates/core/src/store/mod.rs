@@ -28,6 +28,7 @@ pub(crate) mod store_file;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -47,6 +48,11 @@ pub use self::store_error::{StoreError, StoreErrorKind};
 #[doc(hidden)]
 pub use self::store_file::open_store_file;
 use crate::event::{Event, RunId};
+use crate::future::BoxFuture;
+
+/// Interval of the default [`Store::runs_changed`]. A queued run may wait for a moment; a shorter
+/// interval would make each idle worker list the unfinished runs more often.
+const CLAIM_POLL: Duration = Duration::from_millis(500);
 
 /// Storage for the journals of runs.
 ///
@@ -132,6 +138,8 @@ use crate::event::{Event, RunId};
 /// | [`delete`](Self::delete) | fails as `unsupported` | runs cannot be deleted or purged |
 /// | [`record`](Self::record) | reads the journal | looking up one run reads all of its events |
 /// | [`list_with_unreadable`](Self::list_with_unreadable) | calls `list` | a run that cannot be read is omitted without notice |
+/// | [`claimable`](Self::claimable) | returns all runs of a filter | a worker tries to open runs that other processes execute |
+/// | [`runs_changed`](Self::runs_changed) | completes after 500 ms | a worker notices a queued run after up to 500 ms |
 /// | [`put_snapshot`](Self::put_snapshot), [`snapshot`](Self::snapshot) | store nothing | resuming reads the whole journal |
 /// | [`put_definition`](Self::put_definition), [`definition`](Self::definition) | store nothing | when a workflow's code has changed, all of its nodes count as changed: `resume` lists all of them, and `Changes::AcceptAll` runs all of them again. `inspect` does not list the nodes that have not started |
 /// | [`identity`](Self::identity) | `None` | two runtimes in one process do not find each other's runs |
@@ -236,6 +244,36 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
             events.iter().for_each(|event| record.apply(event));
         }
         Ok(Some(record))
+    }
+
+    /// Returns runs that this process may open, oldest first: the runs of [`list`](Self::list), in
+    /// reverse order and without those that a living process has open, as far as the store knows
+    /// this. The limit of the filter counts the oldest runs. A run is claimed by
+    /// [opening](Self::open) it, which fails as `busy` if another process was faster.
+    ///
+    /// The default returns all runs of the filter, without a limit, since it does not know which of
+    /// them are open.
+    ///
+    /// # Errors
+    /// Any error of the store.
+    async fn claimable(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        let mut runs = self.list(filter.without_limit()).await?;
+        runs.reverse();
+        Ok(runs)
+    }
+
+    /// Returns a future that completes when [`claimable`](Self::claimable) should be read again: a
+    /// run was created, released or changed after this call, or it is time to look.
+    ///
+    /// The default completes after 500 milliseconds, so runs are polled. A store that is notified
+    /// completes the future early, and after a few seconds also without a notification. The future
+    /// does not keep the store open.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    #[doc(alias = "changed")]
+    fn runs_changed(&self) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(CLAIM_POLL))
     }
 
     /// Like [`list`](Self::list), and also returns the runs that cannot be read and may belong to

@@ -18,8 +18,9 @@ use crate::time::Timestamp;
 #[non_exhaustive]
 #[doc(alias = "WorkflowRunStatus")]
 pub enum RunStatus {
-    /// The run can continue but no process executes it: an operator answered, retried or unpaused
-    /// it after its process had ended. A process that resumes the run continues it.
+    /// The run can continue but no process executes it: it was started as
+    /// [queued](crate::StartRun::queued), or an operator answered, retried or unpaused it after its
+    /// process had ended. A process that resumes the run executes it.
     Queued,
     /// A process executes the run, or ended while executing it.
     Running,
@@ -138,7 +139,10 @@ impl RunRecord {
                 RunBody::Workflow(workflow) => Some(Arc::clone(&workflow.definition)),
                 RunBody::Agent(_) => None,
             },
-            status: RunStatus::Running,
+            status: match started.terms().queued {
+                true => RunStatus::Queued,
+                false => RunStatus::Running,
+            },
             pause_reason: None,
             error: None,
             created: first.time,

@@ -169,7 +169,9 @@ use crate::error::{Error, Result, noted};
 use crate::event::RunTerms;
 use crate::executor::RemoteSteps;
 use crate::future::BoxFuture;
-use crate::run::{Around, Host, Journal, RunOptions, RunShared, check_resources};
+use crate::run::{
+    Around, Host, Journal, ResourceFactories, RunOptions, RunShared, check_resources,
+};
 use crate::tool::{CurrentStep, NeededResource, ReplacedKind, StandIn};
 use crate::value::{Encoded, NodeValue};
 
@@ -371,14 +373,21 @@ pub(crate) fn begun(
             false => state_flow::check_unsaved_reads(spec, &given)?,
         }
     }
-    let own = options.begin(&host.factories, &id, &spec.name)?;
+    let queued = options.queued;
+    let own = match queued {
+        // The process that executes the run creates its resources.
+        true => options.begin(&ResourceFactories::default(), &id, &spec.name)?,
+        false => options.begin(&host.factories, &id, &spec.name)?,
+    };
     let mut terms = options.terms();
     spec.limits.bound(&mut terms);
     let more: Vec<Arc<str>> =
         grants.iter().filter(|scope| !terms.scopes.contains(scope)).cloned().collect();
     terms.scopes.splice(0..0, more);
     let shared = RunShared::new(id, host, journal).with_own(own, terms.max_llm_calls);
-    check_needs(spec, &shared)?;
+    if !queued {
+        check_needs(spec, &shared)?;
+    }
     Ok((shared, terms))
 }
 

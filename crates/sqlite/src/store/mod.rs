@@ -13,6 +13,7 @@
 
 mod artifact_folder;
 mod artifact_rows;
+mod claimable;
 mod files;
 mod listed_keys;
 mod owner;
@@ -410,6 +411,10 @@ impl Store for SqliteStore {
             tracing::warn!(%run, %error, "a run cannot be read and is not in the list");
         }
         Ok(runs)
+    }
+
+    async fn claimable(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        self.read_with(move |connection, errors| claimable::runs(connection, errors, filter)).await
     }
 
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {

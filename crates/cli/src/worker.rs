@@ -1,0 +1,59 @@
+//! `agentwf worker`: executes queued and abandoned runs of a store until it is stopped.
+
+use super::args::WorkerArgs;
+use super::print::{Stop, line, note};
+use super::workflows::store_argument;
+use super::{ctrl_c, runs, validate};
+use agentflow_core::runtime::{Drained, Runtime};
+
+/// Signal that stops the worker.
+enum Signal {
+    CtrlC,
+    Terminate,
+}
+
+pub(super) async fn worker(host: &Runtime, args: WorkerArgs) -> Result<(), Stop> {
+    let with_documents = validate::with(host, &args.documents)?;
+    with_documents.note_mistakes();
+    let named_store = store_argument(args.store.as_deref());
+    let runtime = match args.store {
+        None if with_documents.host.store().is_none() => {
+            let problem = "a worker takes runs from a store; name a file with --store";
+            return Err(Stop::failed("worker", problem));
+        }
+        store => runs::with_store(&with_documents.host, store.as_deref()).await?,
+    };
+    let mut ctrl_c = ctrl_c::watch();
+    let worker = runtime.worker().concurrency(args.concurrency).names(args.names);
+    line("takes runs; stop with Ctrl-C or SIGTERM")?;
+    let signal = tokio::select! {
+        ended = worker.run() => return Ok(ended?),
+        () = ctrl_c::pressed(&mut ctrl_c) => Signal::CtrlC,
+        () = terminated() => Signal::Terminate,
+    };
+    // A second Ctrl-C exits at once.
+    note("takes no more runs, and waits for running steps");
+    note_left(&runtime.drain(args.drain_timeout).await, &named_store);
+    match signal {
+        Signal::CtrlC => Err(ctrl_c::stopped()),
+        Signal::Terminate => Ok(()),
+    }
+}
+
+fn note_left(drained: &Drained, store: &str) {
+    for run in &drained.left {
+        note(format_args!(
+            "the run `{run}` is not finished; another worker continues it, or: runs resume {run}{store}"
+        ));
+    }
+}
+
+/// Waits for SIGTERM. Never returns on systems without it.
+async fn terminated() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        terminate.recv().await;
+        return;
+    }
+    std::future::pending::<()>().await;
+}
