@@ -83,7 +83,7 @@ async fn answers_that_come_with_a_call_answer_what_its_run_asks() {
     let declined =
         lines.ask(4, "tools/call", booking(&forms, json!({"name": {"action": "decline"}}))).await;
     assert_eq!(declined["result"]["isError"], true, "{declined}");
-    assert_eq!(durable(&store).approvals(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().questions(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn a_client_that_does_not_say_that_it_can_be_asked_reads_which_capability_
     let data = &refused["error"]["data"];
     assert_eq!(data["requiredCapabilities"], json!({"elicitation": {"form": {}}}), "{refused}");
     // The run waits for an answer on the server's side.
-    let question = durable(&store).approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = durable(&store).runs().questions(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!(data["agentflow/run"], json!(question.run), "{refused}");
     durable(&store).answer(&question.run, &question.id, "Ada", "bob").await.unwrap();
     // With the request state the client can continue the run once it supports questions.
@@ -200,7 +200,7 @@ async fn a_clients_model_and_its_folders_are_asked_on_an_open_connection() {
     let error = json!({"code": -1, "message": "the user rejected it"});
     lines.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})).await;
     assert_eq!(lines.next().await["result"]["isError"], true);
-    assert_eq!(durable(&store).approvals(RunFilter::new()).await.unwrap().len(), 2);
+    assert_eq!(durable(&store).runs().questions(RunFilter::new()).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -227,9 +227,10 @@ async fn what_a_client_is_asked_is_the_answer_to_its_call_and_an_operator_may_an
     let refused = lines.ask(3, "tools/call", further.clone()).await;
     assert_eq!(refused["error"]["data"]["requiredCapabilities"], json!({"roots": {}}), "{refused}");
     let runtime = durable(&store);
-    let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     runtime
-        .answer(&question.run, &question.id, &json!({"folders": [{"uri": "file:///srv"}]}), "bob")
+        .run(&question.run)
+        .answer(&question.id, &json!({"folders": [{"uri": "file:///srv"}]}), "bob")
         .await
         .unwrap();
     let end = lines.ask(4, "tools/call", further).await;

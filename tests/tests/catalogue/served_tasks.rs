@@ -226,10 +226,10 @@ async fn an_approval_is_the_input_of_a_task_only_where_the_host_says_so() {
         tokio::task::yield_now().await;
     };
     assert_eq!(waits["status"], "working", "{waits}");
-    let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     let key = question.path.clone();
     update(&mut lines, &task, &key, accepted(json!({"approve": true}))).await;
-    assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(runtime.runs().questions(RunFilter::new()).await.unwrap().len(), 1);
     let mut lines = Lines::of(&server(&store).clients_approve());
     assert_eq!(only(&get(&mut lines, &task).await).0, key);
     update(&mut lines, &task, &key, accepted(json!({"approve": true}))).await;

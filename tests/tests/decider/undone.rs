@@ -185,7 +185,7 @@ async fn another_process_cancels_and_undoes_wherever_the_first_one_ended() {
             .unwrap_or_else(|error| panic!("{cut}: {error}"));
         let events = second.journal(&id).await.unwrap();
         check_events(&events).unwrap_or_else(|problem| panic!("{cut}: {problem}"));
-        assert_eq!(second.run_record(&id).await.unwrap().status, RunStatus::Cancelled, "{cut}");
+        assert_eq!(second.run(&id).record().await.unwrap().status, RunStatus::Cancelled, "{cut}");
         let deeds = service.deeds();
         let undone: Vec<String> =
             deeds.iter().filter(|deed| deed.starts_with("unbook")).cloned().collect();

@@ -138,7 +138,7 @@ async fn each_call_of_a_graph_asks_with_its_own_arguments() {
                 };
                 let asked = answered(&run, &sent, tool, first).await;
                 run.result().await.unwrap_or_else(|error| panic!("{tool}, {form}: {error}"));
-                check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
+                check_events(&runtime.run(run.run_id()).journal().await.unwrap()).unwrap();
                 assert_eq!(asked[0], expected[0], "{tool}, {form}");
                 let made = if changes { "z" } else { expected[0] };
                 assert_eq!(sent.all()[0], made, "{tool}, {form}");

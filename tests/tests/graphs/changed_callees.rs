@@ -59,7 +59,7 @@ async fn resumed(
         .await
         .unwrap();
     within("the run to ask", async {
-        while first.run_record(&id).await.unwrap().pause_reason.is_none() {
+        while first.run(&id).record().await.unwrap().pause_reason.is_none() {
             tokio::task::yield_now().await;
         }
     })

@@ -53,7 +53,7 @@ pub(super) async fn every_crash(
                     Err(_) => (second.output(&id).await.unwrap(), false),
                 },
             };
-            let state = serde_json::to_value(second.run_state(&id).await.unwrap()).unwrap();
+            let state = serde_json::to_value(second.run(&id).state().await.unwrap()).unwrap();
             check(
                 &ended.decode().unwrap(),
                 &state,

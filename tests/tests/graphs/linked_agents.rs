@@ -63,7 +63,13 @@ async fn run(graph: Graph, model: &ScriptedModel) -> Result<Value> {
 }
 
 fn refused(graph: Graph) -> String {
-    test_runtime().graph(graph).build().workflow_graph("judged").unwrap_err().to_string()
+    test_runtime()
+        .graph(graph)
+        .build()
+        .catalogue()
+        .workflow_graph("judged")
+        .unwrap_err()
+        .to_string()
 }
 
 #[tokio::test]

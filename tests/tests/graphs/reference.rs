@@ -664,7 +664,7 @@ fn runtime(plan: &[RandomNode], made: Made, store: impl Store) -> agentflow::Res
         Made::Graph => runtime.tools(tool(plan)).tools(decider(plan)).graph(graph(plan)).build(),
         Made::Typed => runtime.workflow(&typed(plan)?).build(),
     };
-    runtime.workflow_graph("random").map(|_| runtime)
+    runtime.catalogue().workflow_graph("random").map(|_| runtime)
 }
 
 /// Compares the journal and the result of the run with the naive interpreter.

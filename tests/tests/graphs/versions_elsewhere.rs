@@ -228,13 +228,16 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
         run.abandon();
     }
     let answered = async |runtime: &Runtime, id: &str| {
-        let run =
-            runtime.resume(&RunId::new(id)).await.unwrap_or_else(|error| panic!("{id}: {error}"));
-        let open = runtime.approvals(RunFilter::new()).await.unwrap();
+        let run = runtime
+            .run(&RunId::new(id))
+            .resume()
+            .await
+            .unwrap_or_else(|error| panic!("{id}: {error}"));
+        let open = runtime.runs().questions(RunFilter::new()).await.unwrap();
         let question = open.iter().find(|question| question.run.as_str() == id).unwrap();
-        runtime.answer(&question.run, &question.path, "this", "ada").await.unwrap();
+        runtime.run(&question.run).answer(&question.path, "this", "ada").await.unwrap();
         assert_eq!(run.result().await.unwrap().as_str(), "\"done\"");
-        check_events(&runtime.journal(&RunId::new(id)).await.unwrap()).unwrap();
+        check_events(&runtime.run(&RunId::new(id)).journal().await.unwrap()).unwrap();
         offered.lock().unwrap().last().cloned().unwrap()
     };
     // The second process has no tool that can ask. The third has no document, so the agent is

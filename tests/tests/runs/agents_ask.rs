@@ -296,7 +296,7 @@ async fn an_inbox_has_the_questions_of_all_runs() {
     let _gate = here.start(asks_gates::workflow(), 1).run_id(RunId::new("run-gate")).await.unwrap();
     pass(1).await;
     let elsewhere = runtime(store.process(2), &model, &paid).build();
-    let all = elsewhere.approvals(RunFilter::new()).await.unwrap();
+    let all = elsewhere.runs().questions(RunFilter::new()).await.unwrap();
     let shown: Vec<String> =
         all.iter().map(|one| format!("{} {} {}", one.run, one.name, one.path)).collect();
     let of_runs = ["run-0 asks_clerk", "run-1 asks_clerk", "run-2 asks_clerk"]
@@ -305,17 +305,20 @@ async fn an_inbox_has_the_questions_of_all_runs() {
     assert_eq!((all.len(), &*all[3].path, &*all[3].message), (4, "agreed", "go on?"));
     assert!(all.is_sorted_by_key(|one| one.asked));
     assert_eq!(read(all[0].about.as_str()), json!({"who": "ada", "cents": 1}));
-    let news = elsewhere.approvals(RunFilter::new().tag("desk", "news")).await.unwrap();
+    let news = elsewhere.runs().questions(RunFilter::new().tag("desk", "news")).await.unwrap();
     assert_eq!(news.iter().map(|one| one.run.to_string()).collect::<Vec<_>>(), ["run-0", "run-2"]);
     elsewhere.approve(&news[1].run, &news[1].path, Approval::denied("no"), "bob").await.unwrap();
     pass(1).await;
-    let asked = elsewhere.approvals(RunFilter::new().tag("desk", "news")).await.unwrap();
+    let asked = elsewhere.runs().questions(RunFilter::new().tag("desk", "news")).await.unwrap();
     assert_eq!(
         asked.iter().map(|one| &*one.path).collect::<Vec<_>>(),
         ["tool#1.asks_pay", "tool#2.asks_pay"]
     );
     runs[0].cancel("enough").await.unwrap();
-    assert_eq!(elsewhere.approvals(RunFilter::new().tag("desk", "news")).await.unwrap().len(), 1);
+    assert_eq!(
+        elsewhere.runs().questions(RunFilter::new().tag("desk", "news")).await.unwrap().len(),
+        1
+    );
 }
 
 #[workflow(name = "asks-gates")]

@@ -149,7 +149,7 @@ async fn the_call_asks_with_its_own_arguments_and_takes_changed_ones() {
     let run = begin(&here);
     pass().await;
     assert!(payments.all().is_empty());
-    let asked = here.approvals(RunFilter::new()).await.unwrap();
+    let asked = here.runs().questions(RunFilter::new()).await.unwrap();
     let asked: Vec<_> =
         asked.iter().map(|one| (one.path.to_string(), one.message.to_string())).collect();
     let question = r#"call `inner_pay(cents: 500, who: "ada")`?"#;
@@ -239,7 +239,7 @@ async fn a_second_attempt_of_the_outer_tool_does_not_pay_again() {
     let here = runtime(store.clone(), &model, &payments).build();
     let run = begin(&here);
     pass().await;
-    for question in here.approvals(RunFilter::new()).await.unwrap() {
+    for question in here.runs().questions(RunFilter::new()).await.unwrap() {
         here.approve(&id(), &question.path, Approval::granted(), "bob").await.unwrap();
     }
     let ended = within("the run", run.result()).await;
@@ -276,7 +276,7 @@ async fn a_question_survives_its_process() {
         // A call without idempotency must not be repeated. The model learns that the outcome is
         // unknown.
         assert_eq!(payments.all().len(), usize::from(tool == "outer_settle"), "{tool}");
-        assert!(second.approvals(RunFilter::new()).await.unwrap().is_empty(), "{tool}");
+        assert!(second.runs().questions(RunFilter::new()).await.unwrap().is_empty(), "{tool}");
         let events = journal(&store).await;
         let asked = events
             .iter()
@@ -429,7 +429,7 @@ async fn a_compensating_tool_asks_about_the_calls_in_its_body() {
             .unwrap();
         pass().await;
         assert!(payments.all().is_empty());
-        let questions = here.approvals(RunFilter::new()).await.unwrap();
+        let questions = here.runs().questions(RunFilter::new()).await.unwrap();
         let [question] = &questions[..] else { panic!("{questions:#?}") };
         assert!(question.path.to_string().ends_with("/tool#1.inner_pay"), "{}", question.path);
         here.approve(&id(), &question.path, answer, "bob").await.unwrap();

@@ -101,7 +101,7 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
     let elsewhere = runtime(store.process(2), &clock).build();
     pass(15).await;
     for runtime in [&first, &elsewhere] {
-        let run = runtime.attach(&id()).await.unwrap();
+        let run = runtime.run(&id()).attach().await.unwrap();
         assert_eq!(run.run_id(), &id());
         let (typed, untyped, events) = (run.typed::<u32>(), run.clone(), run.events());
         drop(run);
@@ -141,7 +141,7 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
     );
     let missing = elsewhere.attach(&RunId::new("run-9")).await.unwrap_err();
     assert_eq!(missing.kind(), "not_found");
-    let memory = Runtime::default().attach(&id()).await.unwrap_err();
+    let memory = Runtime::default().run(&id()).attach().await.unwrap_err();
     assert!(memory.to_string().contains("has no store"), "{memory}");
 }
 
@@ -252,7 +252,8 @@ async fn recover_resumes_agents() {
                 Risk { level: 3 }
             );
         } else {
-            let again = second.attach_agent(&id(), &agent).await.unwrap().result().await.unwrap();
+            let again =
+                second.run(&id()).attach_agent(&agent).await.unwrap().result().await.unwrap();
             assert_eq!(
                 (again.output().as_str(), again.conversation().messages().len()),
                 ("done", 4)
@@ -293,7 +294,7 @@ async fn an_agent_is_paused_over_a_restart_and_its_time_stands_still() {
     assert_eq!(waits.load(Ordering::SeqCst), 1);
     assert_eq!(status(&store.process(3)).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     let operator = runtime(store.process(4), &clock).build();
-    let operated = operator.attach(&id()).await.unwrap();
+    let operated = operator.run(&id()).attach().await.unwrap();
     tokio::join!(async { operated.unpause().await.unwrap() }, async { pass(5).await });
     assert_eq!(recovered.resumed[0].result().await.unwrap().as_str(), r#""done""#);
     assert_eq!(operated.result().await.unwrap().as_str(), r#""done""#);

@@ -363,7 +363,7 @@ async fn a_changed_agent_that_only_a_function_calls_is_asked_about() {
         handle.abandon();
         tokio::task::yield_now().await;
         let second = start(2);
-        let handle = second.resume_as(&run, &flow).await.unwrap();
+        let handle = second.run(&run).resume_as(&flow).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         let waits = second.inspect(&run).await.unwrap();
         let why =

@@ -98,7 +98,7 @@ async fn every_request_has_an_outcome_at_once() {
         (gate.status, gate.on_resume),
         (NodeStatus::AwaitingApproval, "waits for the answer")
     );
-    let questions = here.approvals(RunFilter::new()).await.unwrap();
+    let questions = here.runs().questions(RunFilter::new()).await.unwrap();
     assert_eq!(
         questions.iter().map(|question| question.path.to_string()).collect::<Vec<_>>(),
         [SECOND]

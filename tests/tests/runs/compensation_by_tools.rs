@@ -366,6 +366,6 @@ async fn a_call_that_was_stopped_is_not_repeated_by_a_tool_that_is() {
         "the program or the step was stopped in the middle of `{path}`; whether it had its effect is unknown"
     );
     assert_eq!(results.collect::<Vec<_>>(), [said]);
-    let error = second.run_record(&id).await.unwrap().error.unwrap();
+    let error = second.run(&id).record().await.unwrap().error.unwrap();
     assert!(error.contains(&format!("not undone: `{path}`")), "{error}");
 }

@@ -99,7 +99,7 @@ async fn a_resting_run_is_undone_before_it_is_cancelled() {
         ["call back a letter", "return a pen"],
         "when the request has its outcome, all is undone"
     );
-    let record = second.run_record(&id).await.unwrap();
+    let record = second.run(&id).record().await.unwrap();
     assert_eq!((record.status, record.error.as_deref()), (RunStatus::Cancelled, Some("enough")));
     let events = second.journal(&id).await.unwrap();
     check_events(&events).unwrap();
@@ -135,7 +135,7 @@ async fn a_run_that_did_nothing_to_undo_is_cancelled_at_once_by_any_program() {
     let other = test_runtime().store(store.clone()).build();
     other.cancel(run.run_id(), "enough").await.unwrap();
     check_events(&other.journal(run.run_id()).await.unwrap()).unwrap();
-    assert_eq!(other.run_record(run.run_id()).await.unwrap().status, RunStatus::Cancelled);
+    assert_eq!(other.run(run.run_id()).record().await.unwrap().status, RunStatus::Cancelled);
 }
 
 /// Adds dynamic tools, which one program has and another one lacks.
@@ -284,8 +284,8 @@ async fn cancelled_at_rest(deeds: &Deeds) -> (RunId, Vec<Event>, usize) {
     let store = MemoryStore::new();
     let id = at_rest(&store, deeds, "a pen", "a letter").await;
     let runtime = runtime(&store, deeds);
-    runtime.cancel(&id, "enough").await.unwrap();
-    let events = runtime.journal(&id).await.unwrap();
+    runtime.run(&id).cancel("enough").await.unwrap();
+    let events = runtime.run(&id).journal().await.unwrap();
     let from = events
         .iter()
         .position(|event| matches!(event.kind, EventKind::RunCompensating { .. }))
@@ -306,7 +306,7 @@ async fn a_process_that_ends_at_any_write_of_the_undoing_leaves_the_rest_to_the_
         let resumed = runtime.recover().await.unwrap().resumed;
         let error = resumed[0].result().await.unwrap_err();
         assert_eq!(error.kind(), FailureKind::Cancelled);
-        check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+        check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
         let is = |event: &Event, kind: &str, tool: &str| {
             event.kind.name() == kind
                 && event.path.to_string().ends_with(&format!("undo#1/tool#1.{tool}"))
@@ -322,7 +322,7 @@ async fn a_process_that_ends_at_any_write_of_the_undoing_leaves_the_rest_to_the_
         assert_eq!(deeds.take(), expected, "after {kept} events");
         let stopped =
             has("tool.started", "undo_call_back") && !has("tool.completed", "undo_call_back");
-        let report = runtime.inspect(&id).await.unwrap().compensation.unwrap();
+        let report = runtime.run(&id).inspect().await.unwrap().compensation.unwrap();
         let status = if stopped { UndoStatus::NotUndone } else { UndoStatus::Undone };
         assert_eq!(
             report.calls.iter().map(|call| call.status).collect::<Vec<_>>(),
@@ -350,7 +350,7 @@ async fn a_cancelled_run_names_what_is_not_undone() {
         (left[0].path.to_string().as_str(), &*left[0].tool),
         ("lent/tool#1.undo_lend", "undo_lend")
     );
-    assert_eq!(second.run_record(&id).await.unwrap().error.as_deref(), Some(said));
+    assert_eq!(second.run(&id).record().await.unwrap().error.as_deref(), Some(said));
     let json = serde_json::to_value(second.inspect(&id).await.unwrap()).unwrap();
     let call = json!({"path": "lent/tool#1.undo_lend", "tool": "undo_lend", "by": "undo_return", "status": "not_undone",
         "problem": "it was broken"});
@@ -379,8 +379,8 @@ async fn requests_to_a_run_whose_compensation_hangs_have_an_outcome() {
     let given = ("a pen".to_owned(), "for ever".to_owned());
     let run = runtime.start(undo_fails::workflow(), given).compensate().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(runtime.run_record(run.run_id()).await.unwrap().status, RunStatus::Compensating);
-    let report = runtime.inspect(run.run_id()).await.unwrap().compensation.unwrap();
+    assert_eq!(runtime.run(run.run_id()).record().await.unwrap().status, RunStatus::Compensating);
+    let report = runtime.run(run.run_id()).inspect().await.unwrap().compensation.unwrap();
     assert_eq!(
         report.calls.iter().map(|call| call.status).collect::<Vec<_>>(),
         [UndoStatus::Running, UndoStatus::Owed]
@@ -392,7 +392,7 @@ async fn requests_to_a_run_whose_compensation_hangs_have_an_outcome() {
         ("retried", run.retry("over", "ada").await),
         ("answered", run.approve("over", Approval::granted(), "ada").await),
         ("cancelled", run.cancel("enough").await),
-        ("paused", runtime.pause(run.run_id()).await),
+        ("paused", runtime.run(run.run_id()).pause().await),
     ] {
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind(), ControlErrorKind::WrongState.as_str(), "{what}: {refused}");
@@ -524,7 +524,7 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
         if tokio::time::timeout(Duration::from_secs(1), resumed.result()).await.is_err() {
             // The interrupted step of the compensation must not be repeated without an operator's
             // decision.
-            let record = runtime.run_record(run.run_id()).await.unwrap();
+            let record = runtime.run(run.run_id()).record().await.unwrap();
             assert_eq!(
                 (record.status, record.pause_reason),
                 (RunStatus::Compensating, Some(PauseReason::Interrupted))
@@ -533,12 +533,12 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
                 .map(|node| format!("tool#1.undo-hold/undo#1/tool#1.undo-swaps/{node}"));
             let mut retried = false;
             for node in nodes {
-                retried |= runtime.retry(run.run_id(), &node, "ada").await.is_ok();
+                retried |= runtime.run(run.run_id()).retry(&node, "ada").await.is_ok();
             }
             assert!(retried, "after {kept} events");
         }
         assert!(resumed.result().await.is_err());
-        let after = runtime.journal(run.run_id()).await.unwrap();
+        let after = runtime.run(run.run_id()).journal().await.unwrap();
         check_events(&after).unwrap();
         let undone: Vec<String> = deeds.take();
         assert!(
@@ -616,13 +616,13 @@ async fn a_compensation_may_ask_a_person_also_one_who_answers_after_a_restart() 
             Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
         ]);
         let mut runtime = build();
-        let tools = runtime.tool("undo-keep").await.unwrap();
+        let tools = runtime.catalogue().tool("undo-keep").await.unwrap();
         let agent = Agent::new(model).name("undo-keeper").tools(tools);
         let mut run =
             agent.clone().runtime(&runtime).start(RunRequest::new("Keep.").compensate()).unwrap();
         let id = run.run_id().clone();
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        let record = runtime.run_record(&id).await.unwrap();
+        let record = runtime.run(&id).record().await.unwrap();
         assert_eq!((record.status, record.pause_reason.is_some()), (RunStatus::Compensating, true));
         let node = "tool#1.undo-keep/undo#1/tool#1.undo-asks/agreed";
         if restarts {
@@ -631,10 +631,10 @@ async fn a_compensation_may_ask_a_person_also_one_who_answers_after_a_restart() 
             run = agent.clone().runtime(&runtime).resume(&id).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        runtime.answer(&id, node, "yes", "ada").await.unwrap();
+        runtime.run(&id).answer(node, "yes", "ada").await.unwrap();
         assert!(run.result().await.is_err());
         assert_eq!(deeds.take(), ["send yes kept"], "restarts: {restarts}");
-        check_events(&runtime.journal(&id).await.unwrap()).unwrap();
-        assert_eq!(runtime.run_record(&id).await.unwrap().status, RunStatus::Failed);
+        check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
+        assert_eq!(runtime.run(&id).record().await.unwrap().status, RunStatus::Failed);
     }
 }

@@ -283,7 +283,7 @@ async fn assert_undone_once(
         let store = MemoryStore::new();
         store.create(&id, whole[..kept].to_vec()).await.unwrap();
         let next = runtime(&store, &deeds);
-        let _ = next.resume_as(&id, flow).await.unwrap().result().await;
+        let _ = next.run(&id).resume_as(flow).await.unwrap().result().await;
         check(&next, &id, &whole[..kept], deeds.take(), named).await;
     }
     undid
@@ -298,7 +298,7 @@ async fn check(
     deeds: Vec<String>,
     named: &[&str],
 ) -> Vec<String> {
-    let events = runtime.journal(id).await.unwrap();
+    let events = runtime.run(id).journal().await.unwrap();
     let what = || format!("after {} events:\n{}", prefix.len(), trace(&events).join("\n"));
     check_events(&events).unwrap_or_else(|bad| panic!("{bad}, {}", what()));
     let (told, before) = (Told::by(&events), Told::by(prefix));
@@ -312,7 +312,7 @@ async fn check(
         earlier.chain(deeds.into_iter().filter(|deed| deed.starts_with("put"))).collect();
     let recorded: Vec<String> = told.undone.iter().map(|path| told.deed(path)).collect();
     assert_eq!(really, recorded, "{}", what());
-    let report = runtime.inspect(id).await.unwrap().compensation.unwrap();
+    let report = runtime.run(id).inspect().await.unwrap().compensation.unwrap();
     let left = report.calls.iter().filter(|call| call.status == UndoStatus::NotUndone);
     let left: Vec<&str> = left.map(|call| call.path.as_str()).collect();
     assert_eq!(left, named, "{}", what());

@@ -277,7 +277,7 @@ async fn every_call_is_undone_with_any_ids_of_the_server() {
             let done =
                 ["reserve 1", "reserve 3", "reserve 2", "release 2", "release 3", "release 1"];
             assert_eq!(deeds.take(), done, "{id}");
-            let report = runtime.inspect(run.run_id()).await.unwrap().compensation.unwrap();
+            let report = runtime.run(run.run_id()).inspect().await.unwrap().compensation.unwrap();
             assert!(
                 report.calls.iter().all(|call| call.status == UndoStatus::Undone),
                 "{id}: {report:?}"

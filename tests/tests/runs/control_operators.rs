@@ -113,7 +113,7 @@ async fn the_run_of_an_agent_has_its_operators() {
     handle.pause().by("ada").await.unwrap();
     handle.unpause().by("bob").await.unwrap();
     handle.send_message("more").by("carol").await.unwrap();
-    runtime.send_message(&id(), "again").await.unwrap();
+    runtime.run(&id()).send_message("again").await.unwrap();
     handle.close().by("dave").await.unwrap();
     within("the answer", handle.result()).await.unwrap();
     let expected =

@@ -156,7 +156,7 @@ async fn paid_in_parts(cx: &Context, cents: u32) -> Result<u32> {
 }
 
 async fn until_asked(runtime: &Runtime, run: &RunId, node: &str) {
-    let mut events = runtime.events(run, 0).await.unwrap();
+    let mut events = runtime.run(run).events(0).await.unwrap();
     use futures_util::StreamExt;
     while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) && event.path.to_string() == node {
@@ -176,7 +176,7 @@ async fn a_person_is_asked_within_a_step() {
     let question = "paid/tool#1.elsewhere_pay";
     until_asked(&far, run.run_id(), question).await;
     assert_eq!(effects.counts().len(), 0, "nothing is paid before the answer");
-    assert_eq!(far.run_record(run.run_id()).await.unwrap().status, RunStatus::Paused);
+    assert_eq!(far.run(run.run_id()).record().await.unwrap().status, RunStatus::Paused);
     // The worker refuses an answer of the wrong type, and accepts a valid answer once.
     let wrong = far.answer(run.run_id(), question, &1, "ada").await.unwrap_err();
     assert_eq!(wrong.kind(), "wrong_answer", "{wrong}");

@@ -259,7 +259,7 @@ async fn without_a_handle_it_ends_with_its_answer() {
 #[tokio::test]
 async fn the_catalogue_says_what_can_be_live() {
     let runtime = process(MemoryStore::new(), &TestClock::new());
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     let entry = catalogue.entries().iter().find(|entry| &*entry.name == "echo").unwrap();
     assert!(entry.kind.supports_live());
     assert!(!EntryKind::Workflow.supports_live());

@@ -324,7 +324,7 @@ async fn beside_a_question_and_a_pause() {
     let run = agent(&model).runtime(&runtime).start("Pay.").unwrap();
     pass(1).await;
     run.send_message("Quickly.").await.unwrap();
-    assert_eq!(runtime.run_record(&id()).await.unwrap().status, RunStatus::Paused);
+    assert_eq!(runtime.run(&id()).record().await.unwrap().status, RunStatus::Paused);
     run.pause().await.unwrap();
     run.approve("tool#1.msg_pay", Approval::granted(), "ada").await.unwrap();
     // A question can be answered once, and only by its own path.
@@ -338,7 +338,7 @@ async fn beside_a_question_and_a_pause() {
     ));
     pass(100).await;
     run.send_message("And now?").await.unwrap();
-    assert_eq!(runtime.run_record(&id()).await.unwrap().status, RunStatus::Paused);
+    assert_eq!(runtime.run(&id()).record().await.unwrap().status, RunStatus::Paused);
     run.unpause().await.unwrap();
     assert_eq!(run.result().await.unwrap().output(), "Paid.");
     check_prefixes(&run.recorded());

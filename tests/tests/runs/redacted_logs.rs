@@ -194,7 +194,7 @@ async fn asking(folder: &tempfile::TempDir) -> (SqliteStore, RunId, agentflow::R
     let runtime = discreet().store(store.clone()).build();
     let run = runtime.start(redacted_asks::workflow(), ()).await.unwrap();
     within("the run to ask", async {
-        while runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
+        while runtime.runs().questions(RunFilter::new()).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })

@@ -99,10 +99,11 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
         let handle = runtime.start(chain(), 1).await.unwrap();
         pass(1).await;
         match by_id {
-            true => runtime.pause(&id()).await.unwrap(),
+            true => runtime.run(&id()).pause().await.unwrap(),
             false => handle.pause().await.unwrap(),
         }
-        let paused_twice = if by_id { runtime.pause(&id()).await } else { handle.pause().await };
+        let paused_twice =
+            if by_id { runtime.run(&id()).pause().await } else { handle.pause().await };
         refused(paused_twice, WrongState, "the run cannot be paused: it is paused already");
         pass(3600).await;
         assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
@@ -115,7 +116,7 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
             "`a` continued to its end, `c` did not begin"
         );
         match by_id {
-            true => runtime.unpause(&id()).await.unwrap(),
+            true => runtime.run(&id()).unpause().await.unwrap(),
             false => handle.unpause().await.unwrap(),
         }
         assert_eq!(status(&store).await, (RunStatus::Running, None));
@@ -127,27 +128,27 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
         assert_eq!(handle.result().await.unwrap(), 3);
         refused(handle.pause().await, WrongState, "the run cannot be paused: it is over (success)");
         refused(
-            runtime.pause(&id()).await,
+            runtime.run(&id()).pause().await,
             WrongState,
             "the run cannot be paused: it is over (success)",
         );
         refused(
-            runtime.unpause(&id()).await,
+            runtime.run(&id()).unpause().await,
             WrongState,
             "the run cannot be unpaused: it is over (success)",
         );
         refused(
-            runtime.cancel(&id(), "late").await,
+            runtime.run(&id()).cancel("late").await,
             WrongState,
             "the run cannot be cancelled: it is over (success)",
         );
         refused(
-            runtime.retry(&id(), "a", "me").await,
+            runtime.run(&id()).retry("a", "me").await,
             WrongState,
             "the run cannot be retried: it is over (success)",
         );
         refused(
-            runtime.resume(&id()).await.map(drop),
+            runtime.run(&id()).resume().await.map(drop),
             WrongState,
             "the run cannot be resumed: it is over (success)",
         );
@@ -231,7 +232,7 @@ async fn a_running_run_is_cancelled() {
         let handle = runtime.start(chain(), 1).await.unwrap();
         pass(1).await;
         match by_id {
-            true => runtime.cancel(&id(), "enough").await.unwrap(),
+            true => runtime.run(&id()).cancel("enough").await.unwrap(),
             false => handle.cancel("enough").await.unwrap(),
         }
         assert_eq!(handle.result().await.unwrap_err().to_string(), "the run was cancelled: enough");
@@ -283,13 +284,13 @@ async fn answers_through_the_handle_and_by_id() {
         "the workflow `asking` has no node `murge`; did you mean `merge`?",
     );
     refused(
-        runtime.answer(&id(), "sum", &"many".to_owned(), "ada").await,
+        runtime.run(&id()).answer("sum", &"many".to_owned(), "ada").await,
         WrongAnswer,
         "the answer does not fit what `sum` asks for: invalid type: string \"many\", expected u32 at line 1 column 6; \
          `\"many\"` was given",
     );
     refused(
-        runtime.retry(&id(), "merge", "ada").await,
+        runtime.run(&id()).retry("merge", "ada").await,
         WrongState,
         "the node `merge` cannot be retried: it is waiting for an approval; only a failed or interrupted one can",
     );
@@ -299,7 +300,7 @@ async fn answers_through_the_handle_and_by_id() {
         WrongState,
         "the node `merge` waits for no answer: it is done",
     );
-    runtime.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
+    runtime.run(&id()).answer("sum", &7_u32, "bob").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), r#"Denied { comment: Some("not on a Friday") } 7"#);
     let all = events(&store).await;
     check_events(&all).unwrap();
@@ -317,7 +318,7 @@ async fn answers_through_the_handle_and_by_id() {
         [r#"merge ada {"decision":"denied","comment":"not on a Friday"}"#, "sum bob 7"]
     );
     refused(
-        runtime.answer(&id(), "sum", &7_u32, "bob").await,
+        runtime.run(&id()).answer("sum", &7_u32, "bob").await,
         WrongState,
         "the run cannot be answered: it is over (success)",
     );
@@ -350,7 +351,7 @@ async fn answers_survive_restarts() {
          `\"many\"` was given",
     );
     second.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
-    let handle = second.resume_as(&id(), &asking()).await.unwrap();
+    let handle = second.run(&id()).resume_as(&asking()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), "Granted { comment: None, arguments: None } 7");
     check_events(&events(&store).await).unwrap();
 }
@@ -367,7 +368,7 @@ async fn an_operator_pauses_a_run_that_waits_for_an_answer() {
     restart(handle).await;
     let second = process(&store, &clock);
     second.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
-    let handle = second.resume_as(&id(), &asking()).await.unwrap();
+    let handle = second.run(&id()).resume_as(&asking()).await.unwrap();
     pass(60).await;
     assert_eq!(status(&store).await.0, RunStatus::Paused);
     second.unpause(&id()).await.unwrap();
@@ -395,10 +396,10 @@ async fn a_gate_whose_time_is_over() {
     check_events(&events(&store).await).unwrap();
 
     // The retried gate is answered in time.
-    runtime.retry(&id(), "ok", "ada").await.unwrap();
-    let handle = runtime.resume_as(&id(), &patient()).await.unwrap();
+    runtime.run(&id()).retry("ok", "ada").await.unwrap();
+    let handle = runtime.run(&id()).resume_as(&patient()).await.unwrap();
     pass(1).await;
-    runtime.answer(&id(), "ok", &5_u32, "ada").await.unwrap();
+    runtime.run(&id()).answer("ok", &5_u32, "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 5);
     check_events(&events(&store).await).unwrap();
 }
@@ -414,7 +415,7 @@ async fn the_time_of_a_gate_passes_while_nobody_executes_the_run() {
     restart(handle).await;
     tokio::time::sleep(2 * DAY).await;
     let began = tokio::time::Instant::now();
-    let handle = runtime().resume_as(&id(), &patient()).await.unwrap();
+    let handle = runtime().run(&id()).resume_as(&patient()).await.unwrap();
     handle.result().await.unwrap_err();
     assert_eq!(began.elapsed(), 2 * DAY);
 }
@@ -505,11 +506,11 @@ async fn a_failed_run_is_retried() {
             works.store(true, Ordering::SeqCst);
             first.retry(&id(), "bad", "ada").await.unwrap();
             let second = runtime();
-            let mut handle = second.resume_as(&id(), &flow).await.unwrap();
+            let mut handle = second.run(&id()).resume_as(&flow).await.unwrap();
             if in_between {
                 pass(2).await;
                 restart(handle).await;
-                handle = runtime().resume_as(&id(), &flow).await.unwrap();
+                handle = runtime().run(&id()).resume_as(&flow).await.unwrap();
             }
             assert_eq!(handle.result().await.unwrap(), 1 + 1 + 3);
             check_events(&events(&store).await).unwrap();
@@ -583,10 +584,10 @@ async fn a_denied_node_is_asked_about_again() {
         handle.result().await.unwrap_err().to_string(),
         "the step `send` failed: approval denied: no"
     );
-    runtime.retry(&id(), "send", "ada").await.unwrap();
-    let handle = runtime.resume_as(&id(), &flow).await.unwrap();
+    runtime.run(&id()).retry("send", "ada").await.unwrap();
+    let handle = runtime.run(&id()).resume_as(&flow).await.unwrap();
     pass(1).await;
-    runtime.approve(&id(), "send", Approval::granted(), "ada").await.unwrap();
+    runtime.run(&id()).approve("send", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     check_events(&events(&store).await).unwrap();
 }
@@ -606,7 +607,7 @@ async fn an_interrupted_step_waits_for_a_decision() {
     pass(1).await;
     restart(handle).await;
     let second = runtime();
-    let handle = second.resume_as(&id(), &flow).await.unwrap();
+    let handle = second.run(&id()).resume_as(&flow).await.unwrap();
     pass(60).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
     refused(
@@ -625,7 +626,7 @@ async fn an_interrupted_step_waits_for_a_decision() {
          run",
     );
     third.retry(&id(), "pay", "ada").await.unwrap();
-    let handle = third.resume_as(&id(), &flow).await.unwrap();
+    let handle = third.run(&id()).resume_as(&flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     check_events(&events(&store).await).unwrap();
 }
@@ -698,8 +699,8 @@ async fn a_write_below_a_step_that_is_retried_waits_for_it() {
     handle.result().await.unwrap_err();
     for failures in [1, 0] {
         let runtime = process(failures);
-        runtime.retry(&id(), "opened", "ada").await.unwrap();
-        let handle = runtime.resume_as(&id(), &shipment::workflow()).await.unwrap();
+        runtime.run(&id()).retry("opened", "ada").await.unwrap();
+        let handle = runtime.run(&id()).resume_as(&shipment::workflow()).await.unwrap();
         assert_eq!(handle.result().await.is_err(), failures > 0);
         let events = store.read(&id(), 0, usize::MAX).await.unwrap();
         check_events(&events).unwrap();
@@ -735,7 +736,7 @@ async fn a_branch_that_failed_is_not_repeated_for_one_that_was_interrupted() {
     pass(15).await;
     restart(handle).await;
     let second = process(&store, &clock);
-    let handle = second.resume_as(&id(), &flow).await.unwrap();
+    let handle = second.run(&id()).resume_as(&flow).await.unwrap();
     pass(1).await;
     second.retry(&id(), "fallen", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);

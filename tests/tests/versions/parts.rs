@@ -56,7 +56,8 @@ async fn resumed(second: &Agent) -> (Vec<String>, Vec<bool>) {
         let (store, run) = begun().await;
         let runtime = process(&store, second).with_changes(changes);
         differs = runtime
-            .inspect(&run)
+            .run(&run)
+            .inspect()
             .await
             .unwrap()
             .differences

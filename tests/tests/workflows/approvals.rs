@@ -233,7 +233,7 @@ async fn answered(
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let ended = tokio::time::timeout(PATIENCE, run.result()).await.expect("it ends");
-    let events = runtime.journal(run.run_id()).await.unwrap();
+    let events = runtime.run(run.run_id()).journal().await.unwrap();
     check_events(&events).unwrap();
     (levels, ended, events)
 }

@@ -52,7 +52,7 @@ use crate::value::Encoded;
 /// # async fn main() -> agentflow::Result<()> {
 ///
 /// let runtime = agentflow::Runtime::builder().store(MapStore::default()).build();
-/// assert!(runtime.runs(RunFilter::unfinished()).await?.is_empty());
+/// assert!(runtime.runs().list(RunFilter::unfinished()).await?.is_empty());
 /// # Ok(())
 /// # }
 /// ```

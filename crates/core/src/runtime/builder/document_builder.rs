@@ -13,7 +13,7 @@ impl RuntimeBuilder {
     /// a document uses the replacement [model](crate::Runtime::model) of the runtime, like an `#[agent]`.
     ///
     /// Unresolved names in it are reported together, with line and column, when the workflow is
-    /// used and as a problem of the [`CatalogueReader::snapshot`](crate::runtime::CatalogueReader::snapshot). [`Runtime::check`] checks a
+    /// used and as a problem of the [`CatalogueReader::snapshot`](crate::runtime::CatalogueReader::snapshot). [`Documents::check`] checks a
     /// document explicitly.
     pub fn document(mut self, document: Document) -> Self {
         self.documents.push(document);

@@ -176,7 +176,6 @@ pub(crate) fn checked(
     Some(check_answer(node, answer))
 }
 
-
 /// Returns `mcp.SERVER.TOOL` for `SERVER:TOOL`.
 pub(crate) fn of_server(name: &str) -> Option<String> {
     name.contains(':').then(|| format!("mcp.{}", name.replace(':', ".")))

@@ -1,4 +1,4 @@
-//! [`Runtime::reload_documents`] reads the documents of folders again. New runs use the new
+//! [`Documents::reload`] reads the documents of folders again. New runs use the new
 //! versions. `versions.rs` keeps each existing run at the version with which it started.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::runtime::documents::set::{
     DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models,
 };
 
-/// Result of [`Runtime::reload_documents`]. The lists are ordered by name.
+/// Result of [`Documents::reload`]. The lists are ordered by name.
 #[derive(Clone, Debug, Default)]
 #[must_use = "`errors` says which documents were left as they were"]
 #[non_exhaustive]
@@ -296,7 +296,7 @@ fn compared(
 /// Minimum polling interval.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Watches the folders of a runtime until it is dropped: see [`Runtime::watch_documents`].
+/// Watches the folders of a runtime until it is dropped: see [`Documents::watch`].
 #[derive(Debug)]
 #[must_use = "dropping it ends the watching"]
 pub struct DocumentWatch(JoinHandle<()>);

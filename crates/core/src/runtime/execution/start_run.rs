@@ -54,7 +54,7 @@ pub(crate) type Decode<T> = Box<dyn Fn(Ended) -> Result<T> + Send + Sync>;
 ///     .timeout(Duration::from_secs(60))
 ///     .await?;
 /// assert_eq!(run.result().await?, "Hello Grace, asked by ada.");
-/// let of_acme = runtime.runs(RunFilter::new().tag("tenant", "acme")).await?;
+/// let of_acme = runtime.runs().list(RunFilter::new().tag("tenant", "acme")).await?;
 /// assert_eq!(of_acme[0].caller.as_deref(), Some("ada"));
 /// # Ok(())
 /// # }
