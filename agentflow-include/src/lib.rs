@@ -36,7 +36,7 @@ use quote::quote;
 /// let runtime = Runtime::default();
 /// let run = words::start(&runtime, "plain words".to_owned()).await?;
 /// assert_eq!(run.result().await?, 2);
-/// In another workflow, or called directly:
+/// // In another workflow, or called directly:
 /// assert_eq!(words("one".to_owned()).await?, 1);
 /// # Ok(())
 /// # }

@@ -10,7 +10,7 @@ use syn::{
     bracketed,
 };
 
-const EXPECTED: &str = "`#[include_workflow]` goes on a function without a body, as in `async fn review(text: String) -> \
+const EXPECTED: &str = "`#[include_workflow]` applies to a function without a body, as in `async fn review(text: String) -> \
                         Result<Verdict>;`";
 const OPTIONS: &str = "write `#[include_workflow(\"review.yaml\")]` with the path of the document, and behind it `tools = \
                        [search, shop::price]` if the compiler is to check its tools";

@@ -128,7 +128,7 @@ fn parameters_are_the_inputs() {
 
 #[test]
 fn a_function_that_cannot_be_one_of_a_document_is_refused() {
-    let expected = "`#[include_workflow]` goes on a function without a body, as in `async fn review(text: String) -> \
+    let expected = "`#[include_workflow]` applies to a function without a body, as in `async fn review(text: String) -> \
                     Result<Verdict>;`";
     for (function, problems) in [
         (

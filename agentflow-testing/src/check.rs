@@ -194,7 +194,7 @@ fn check_run(run: &str, events: &[&Event], problems: &mut Vec<String>) {
             }
             (_, Edge::Closes) if left.remove(&step) => None,
             (_, Edge::Opens) => {
-                (!open.insert(step)).then_some("it was started before and has no end")
+                (!open.insert(step)).then_some("it was started before and has not ended")
             }
             // A value completes once, without a start event.
             (Subject::Node, Edge::Closes) if is_new => None,

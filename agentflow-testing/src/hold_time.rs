@@ -2,12 +2,14 @@
 //!
 //! It relies on tokio's rule that a paused clock does not advance while blocking work is running.
 
+use std::pin::Pin;
 use std::sync::{Arc, mpsc};
 
 use agentflow::event::RunId;
 use agentflow::store::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord,
-    Snapshot, StateWrite, Store, StoreError, StoreLayer, StoreMessage,
+    Append, ArtifactStore, Epoch, LeaseStore, MessageId, MessageStore, RunFilter, RunList,
+    RunRecord, SessionFilter, SessionRecord, SessionStore, Snapshot, StateStore, StateWrite, Store,
+    StoreError, StoreLayer, StoreMessage,
 };
 use agentflow::value::Encoded;
 use agentflow::{Event, async_trait};
@@ -97,22 +99,22 @@ impl<S: Store> HoldsTime<S> {
     }
 }
 
-/// Implements the asynchronous methods of a store with [`hold_time`].
+/// Implements the asynchronous methods of a trait with [`hold_time`]. `$part` is the expression of
+/// the wrapped part, and `$more` are the other methods.
 macro_rules! held {
-    ($(async fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty;)+) => {
+    (
+        impl $trait:ident by |$this:ident| $part:expr;
+        $(async fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $output:ty;)+
+        $({ $($more:tt)+ })?
+    ) => {
         #[async_trait]
-        impl<S: Store> StoreLayer for HoldsTime<S> {
-            fn inner(&self) -> &dyn Store {
-                &self.0
-            }
-
-            fn is_shared(&self) -> bool {
-                false
-            }
+        impl<S: Store> $trait for HoldsTime<S> {
+            $($($more)+)?
 
             $(
                 async fn $name(&self, $($argument: $type),*) -> Result<$output, StoreError> {
-                    hold_time(self.0.$name($($argument),*)).await
+                    let $this = self;
+                    hold_time($part.$name($($argument),*)).await
                 }
             )+
         }
@@ -120,6 +122,7 @@ macro_rules! held {
 }
 
 held! {
+    impl StoreLayer by |this| this.0;
     async fn create(run: &RunId, events: Vec<Event>) -> Epoch;
     async fn open(run: &RunId) -> Epoch;
     async fn append(run: &RunId, epoch: Epoch, append: Append) -> ();
@@ -130,21 +133,71 @@ held! {
     async fn close(run: &RunId, epoch: Epoch) -> ();
     async fn delete(run: &RunId) -> ();
     async fn record(run: &RunId) -> Option<RunRecord>;
-    async fn session(session: &str) -> Option<SessionRecord>;
-    async fn sessions(filter: SessionFilter) -> Vec<SessionRecord>;
-    async fn delete_session(session: &str) -> u64;
     async fn put_snapshot(run: &RunId, epoch: Epoch, snapshot: Snapshot) -> ();
     async fn snapshot(run: &RunId) -> Option<Snapshot>;
-    async fn put_state(writes: Vec<StateWrite>) -> ();
-    async fn state(user: Option<&str>, key: Option<&str>) -> Vec<(String, Encoded)>;
-    async fn put_artifact(run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> ();
-    async fn artifact(run: &RunId, sha256: &str) -> Option<Arc<[u8]>>;
     async fn put_definition(hash: &str, graph: String) -> ();
     async fn definition(hash: &str) -> Option<String>;
-    async fn holder(run: &RunId) -> Option<String>;
+    {
+        fn inner(&self) -> &dyn Store {
+            &self.0
+        }
+
+        fn sessions(&self) -> Option<&dyn SessionStore> {
+            self.0.sessions().map(|_| self as _)
+        }
+
+        fn artifacts(&self) -> Option<&dyn ArtifactStore> {
+            self.0.artifacts().map(|_| self as _)
+        }
+
+        fn state(&self) -> Option<&dyn StateStore> {
+            self.0.state().map(|_| self as _)
+        }
+
+        fn messages(&self) -> Option<&dyn MessageStore> {
+            self.0.messages().map(|_| self as _)
+        }
+
+        fn leases(&self) -> Option<&dyn LeaseStore> {
+            self.0.leases().map(|_| self as _)
+        }
+    }
+}
+
+held! {
+    impl SessionStore by |this| this.inner().require_sessions()?;
+    async fn session(session: &str) -> Option<SessionRecord>;
+    async fn list_sessions(filter: SessionFilter) -> Vec<SessionRecord>;
+    async fn delete_session(session: &str) -> u64;
+}
+
+held! {
+    impl ArtifactStore by |this| this.inner().require_artifacts()?;
+    async fn put_artifact(run: &RunId, epoch: Epoch, sha256: &str, bytes: Arc<[u8]>) -> ();
+    async fn artifact(run: &RunId, sha256: &str) -> Option<Arc<[u8]>>;
+}
+
+held! {
+    impl StateStore by |this| this.inner().require_state()?;
+    async fn put_state(writes: Vec<StateWrite>) -> ();
+    async fn read_state(user: Option<&str>, key: Option<&str>) -> Vec<(String, Encoded)>;
+}
+
+held! {
+    impl MessageStore by |this| this.inner().require_messages()?;
     async fn send(run: &RunId, message: String) -> MessageId;
     async fn receive(run: &RunId, epoch: Epoch) -> Vec<StoreMessage>;
     async fn inbox() -> Vec<StoreMessage>;
     async fn outcome(message: MessageId) -> Option<String>;
     async fn withdraw(message: MessageId) -> Option<String>;
+    {
+        fn message_sent(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+            None
+        }
+    }
+}
+
+held! {
+    impl LeaseStore by |this| this.inner().require_leases()?;
+    async fn holder(run: &RunId) -> Option<String>;
 }

@@ -108,10 +108,7 @@ impl A2aTurn {
     /// If the turn has no task.
     #[track_caller]
     pub fn after_work(mut self) -> Self {
-        assert!(
-            matches!(self.does, Does::Task { .. }),
-            "there is no task that could be at work in {self:?}"
-        );
+        assert!(matches!(self.does, Does::Task { .. }), "no task could be at work in {self:?}");
         self.works_first = true;
         self
     }

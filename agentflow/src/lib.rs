@@ -20,9 +20,9 @@ pub use agentflow_core::document;
 pub use agentflow_core::pipeline;
 #[doc(inline)]
 pub use agentflow_core::{
-    agent, artifact, definition, dry_run, error, event, executor, expression, mailbox, message,
-    middleware, path, resource, run, schema, session, state, telemetry, template, time, tool,
-    value, workflow,
+    agent, artifact, definition, diagnostic, dry_run, error, event, executor, expression, mailbox,
+    message, middleware, path, resource, run, schema, session, state, telemetry, template, time,
+    tool, value, workflow,
 };
 #[cfg(feature = "mcp")]
 #[doc(inline)]

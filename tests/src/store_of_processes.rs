@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentflow::store::{
-    Epoch, MemoryStore, Snapshot, Store, StoreError, StoreErrorKind, StoreMessage,
+    Epoch, LeaseStore, MemoryStore, MessageId, MessageStore, Snapshot, Store, StoreError,
+    StoreErrorKind, StoreMessage,
 };
 use agentflow::{Event, RunId, async_trait};
 
@@ -99,10 +100,6 @@ impl agentflow::store::StoreLayer for ProcessStore {
         Some(format!("{:p} of process {}", Arc::as_ptr(&self.holders), self.process))
     }
 
-    fn is_shared(&self) -> bool {
-        true
-    }
-
     async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
         let epoch = self.kept.create(run, events).await?;
         self.hold(run);
@@ -143,8 +140,30 @@ impl agentflow::store::StoreLayer for ProcessStore {
         self.kept.put_snapshot(run, epoch, snapshot).await
     }
 
+    fn messages(&self) -> Option<&dyn MessageStore> {
+        Some(self)
+    }
+
+    fn leases(&self) -> Option<&dyn LeaseStore> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl LeaseStore for ProcessStore {
     async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         Ok(self.busy(run).map(|busy| busy.to_string()))
+    }
+}
+
+#[async_trait]
+impl MessageStore for ProcessStore {
+    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
+        self.kept.send(run, message).await
+    }
+
+    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
+        self.kept.receive(run, epoch).await
     }
 
     async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
@@ -160,5 +179,13 @@ impl agentflow::store::StoreLayer for ProcessStore {
         let holders = self.holders();
         messages.retain(|message| holders.get(&message.run) == Some(&self.process));
         Ok(messages)
+    }
+
+    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.kept.outcome(message).await
+    }
+
+    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.kept.withdraw(message).await
     }
 }

@@ -238,12 +238,12 @@ fn so_many_mistakes_are_listed() {
     let problems = error.problems();
     assert_eq!(problems.len(), 301);
     assert!(
-        problems[0].message.starts_with("the node `n0` reads or follows `m0`"),
+        problems[0].message().starts_with("the node `n0` reads or follows `m0`"),
         "{:?}",
         problems[0]
     );
     assert!(
-        problems[300].message.ends_with(" more problems are not listed; correct these first"),
+        problems[300].message().ends_with(" more problems are not listed; correct these first"),
         "{:?}",
         problems[300]
     );

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, Once};
 use std::time::Duration;
 
 use agentflow::RunId;
-use agentflow::store::{Append, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::store::{Append, MessageStore, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_tests::journal::{noted, notes, started};
 use futures_util::FutureExt;
 use rusqlite::Connection;

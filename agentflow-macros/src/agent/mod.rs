@@ -16,7 +16,7 @@ use quote::quote;
 use crate::errors::Errors;
 use crate::{fallback, function, place};
 
-const EXPECTED: &str = "`#[agent]` goes on a function without a body, as in `async fn judge(text: String) -> Result<Risk>;`";
+const EXPECTED: &str = "`#[agent]` applies to a function without a body, as in `async fn judge(text: String) -> Result<Risk>;`";
 
 /// Expands the attribute.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {

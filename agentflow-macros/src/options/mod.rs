@@ -183,7 +183,7 @@ pub(crate) fn small(number: LitInt, errors: &mut Errors) -> Option<LitInt> {
         Err(_) => {
             errors.at(
                 number,
-                "this number is not in the range from 0 to 4294967295; write one that is",
+                "this number is outside the range from 0 to 4294967295; write a number within it",
             );
             None
         }

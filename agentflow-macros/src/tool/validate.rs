@@ -54,7 +54,7 @@ pub(super) fn tool(tool: &Tool, function: &Function, errors: &mut Errors, shape:
     if let Some((_, span)) = options.approve_timeout.filter(|_| !options.approve) {
         errors.at_span(
             span,
-            "nobody is asked about a call of this tool; add `approve`, or remove `approve_timeout`",
+            "this tool asks for no approval, so `approve_timeout` has no effect; add `approve`, or remove `approve_timeout`",
         );
     }
     match &options.on_timeout {

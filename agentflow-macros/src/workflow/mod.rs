@@ -51,7 +51,7 @@ use crate::errors::Errors;
 use crate::{docs, fallback, function, place};
 
 const EXPECTED: &str =
-    "`#[workflow]` goes on an async function; write `async fn` with a body of steps";
+    "`#[workflow]` applies to an async function; write `async fn` with a body of steps";
 
 /// Expands the attribute.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {

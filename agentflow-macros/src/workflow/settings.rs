@@ -70,7 +70,7 @@ impl Reader<'_> {
             );
         }
         if let (Work::Gate { .. }, Some(option)) = (work, &policy.tap) {
-            self.errors.at(option, "a gate changes nothing of the state in any case; remove `tap`");
+            self.errors.at(option, "a gate never changes the state; remove `tap`");
         }
         if let Some((option, unanswered)) = &policy.on_timeout {
             let is_gate = matches!(work, Work::Gate { .. });

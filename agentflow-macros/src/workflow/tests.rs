@@ -340,10 +340,7 @@ fn options_of_what_a_body_ends_with() {
             "this node has a second time limit",
         ),
         ("#[node(repeatable = false)] gate!(\"a\").await", "a gate has no `retry`"),
-        (
-            "#[node(tap)] gate!(\"a\").await",
-            "a gate changes nothing of the state in any case; remove `tap`",
-        ),
+        ("#[node(tap)] gate!(\"a\").await", "a gate never changes the state; remove `tap`"),
         (
             "#[node(on_error = route(other(a)))] step(a).await.context(1)",
             "`on_error = route(..)` needs",

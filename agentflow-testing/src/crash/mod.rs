@@ -357,7 +357,9 @@ impl CrashTest {
                 (Outcome::Completed(_), false) | (Outcome::Failed(_), true) => {}
                 (_, true) => problems.push(format!("the run should fail; {outcome}")),
                 (_, false) => {
-                    problems.push(format!("{outcome}; if it is to fail, say so with `fails()`"));
+                    problems.push(format!(
+                        "{outcome}; if the run should fail, expect that with `fails()`"
+                    ));
                 }
             }
         }

@@ -4,10 +4,13 @@
 
 use std::fmt;
 use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use agentflow::store::{Append, Epoch, MemoryStore, MessageId, Snapshot, Store, StoreError};
+use agentflow::store::{
+    Append, Epoch, MemoryStore, MessageId, MessageStore, Snapshot, Store, StoreError, StoreMessage,
+};
 use agentflow::{Event, RunId, async_trait};
 use tokio::sync::watch;
 
@@ -31,9 +34,13 @@ pub(super) struct Cut {
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.side {
-            Side::Before => write!(f, "write {}, before it was kept", self.write),
+            Side::Before => write!(f, "write {}, before it was stored", self.write),
             Side::After => {
-                write!(f, "write {}, after it was kept and before anybody heard of it", self.write)
+                write!(
+                    f,
+                    "write {}, after it was stored and before its caller received the result",
+                    self.write
+                )
             }
         }
     }
@@ -158,11 +165,34 @@ impl agentflow::store::StoreLayer for CrashStore {
         self.other(self.kept.put_definition(hash, graph)).await
     }
 
+    fn messages(&self) -> Option<&dyn MessageStore> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl MessageStore for CrashStore {
     async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
         self.other(self.kept.send(run, message)).await
     }
 
+    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
+        self.kept.receive(run, epoch).await
+    }
+
+    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
+        self.kept.inbox().await
+    }
+
+    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.kept.outcome(message).await
+    }
+
     async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
         self.other(self.kept.withdraw(message)).await
+    }
+
+    fn message_sent(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        self.kept.message_sent()
     }
 }

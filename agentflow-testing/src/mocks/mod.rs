@@ -214,7 +214,7 @@ impl State {
         match problems.is_empty() {
             true => None,
             false => Some(format!(
-                "the run did not call what the mocks expect\n\n{}\n",
+                "the calls of the run differ from those that the mocks expect\n\n{}\n",
                 problems.join("\n\n")
             )),
         }

@@ -6,6 +6,7 @@
 //! [`check_store_reopened`] tests a store that outlives its process.
 
 mod artifact_rules;
+mod message_rules;
 mod random;
 mod rules;
 mod session_rules;
@@ -13,7 +14,10 @@ mod session_rules;
 use std::sync::Arc;
 
 use agentflow::serde_json::{self, Value, json};
-use agentflow::store::{Append, Epoch, RunRecord, Snapshot, Store, StoreError, StoreErrorKind};
+use agentflow::store::{
+    Append, ArtifactStore, Epoch, LeaseStore, MessageStore, RunRecord, SessionStore, Snapshot,
+    StateStore, Store, StoreError, StoreErrorKind,
+};
 use agentflow::{Event, RunId};
 
 /// Tests an implementation of the [`Store`] trait against its rules.
@@ -23,10 +27,10 @@ use agentflow::{Event, RunId};
 /// messages; random sequences of requests compared with a reference model; and concurrent writers:
 /// after a writer opens a run, earlier writers cannot write to it.
 ///
-/// Rules of an optional part are skipped if the store does not have it. The store shows this by its
-/// methods: `send` or `delete` fails with `unsupported`, a `keeps_` method returns `false`, or a
-/// stored snapshot or definition cannot be read back. The result lists the skipped parts. A store
-/// with all parts asserts that the list is empty:
+/// Rules of an optional part are skipped if the store does not have it: its method for the part,
+/// such as [`Store::sessions`], returns `None`. Three parts are methods of [`Store`] itself and
+/// absent if `delete` fails with `unsupported`, or a stored snapshot or definition cannot be read
+/// back. The result lists the absent parts. A store with all parts asserts that the list is empty:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -54,12 +58,12 @@ where
         skipped: skipped.clone(),
     };
     macro_rules! check {
-        ($($rule:ident),+ $(,)?) => {$(
-            rules::$rule(&tested(stringify!($rule)).await).await;
+        ($rules:ident: $($rule:ident),+ $(,)?) => {$(
+            $rules::$rule(&tested(stringify!($rule)).await).await;
         )+};
     }
     check!(
-        a_run_is_created_once,
+        rules: a_run_is_created_once,
         an_unknown_run_is_not_found,
         what_was_appended_is_read_as_it_was,
         reading_is_done_in_pages,
@@ -77,37 +81,32 @@ where
         many_runs_at_the_same_time,
     );
     if !skipped.contains(&StorePart::Snapshots) {
-        check!(the_last_snapshot_is_kept);
+        check!(rules: the_last_snapshot_is_kept);
     }
     if !skipped.contains(&StorePart::Definitions) {
-        check!(definitions_are_kept_under_their_hash);
+        check!(rules: definitions_are_kept_under_their_hash);
     }
     if !skipped.contains(&StorePart::Messages) {
         check!(
-            messages_wait_in_order_until_they_have_an_outcome,
+            message_rules: messages_wait_in_order_until_they_have_an_outcome,
             a_message_that_is_taken_back_has_no_effect,
             a_run_that_has_ended_takes_no_messages,
         );
     }
     if !skipped.contains(&StorePart::Deletion) {
-        check!(what_is_deleted_is_gone);
+        check!(rules: what_is_deleted_is_gone);
     }
     if !skipped.contains(&StorePart::Artifacts) {
-        let rule = "bytes_are_kept_for_their_run";
-        artifact_rules::bytes_are_kept_for_their_run(&tested(rule).await).await;
-        let rule = "the_same_bytes_are_of_each_run_that_saved_them";
-        artifact_rules::the_same_bytes_are_of_each_run_that_saved_them(&tested(rule).await).await;
+        check!(
+            artifact_rules: bytes_are_kept_for_their_run,
+            the_same_bytes_are_of_each_run_that_saved_them,
+        );
     }
     if !skipped.contains(&StorePart::State) {
-        check!(state_is_written_with_its_commit_or_not_at_all);
+        check!(rules: state_is_written_with_its_commit_or_not_at_all);
     }
     if !skipped.contains(&StorePart::Sessions) {
-        macro_rules! check_sessions {
-            ($($rule:ident),+ $(,)?) => {$(
-                session_rules::$rule(&tested(stringify!($rule)).await).await;
-            )+};
-        }
-        check_sessions!(
+        check!(session_rules:
             a_session_has_one_unfinished_run,
             of_runs_that_begin_in_a_session_at_once_one_does,
             sessions_are_listed_by_their_first_run,
@@ -151,8 +150,8 @@ where
     let (one, other) = (tested(rule).await, tested(rule).await);
     if one.has(StorePart::Messages) {
         assert!(
-            one.store.is_shared(),
-            "{rule}: a store that takes messages of other processes says so in `is_shared`"
+            one.messages().message_sent().is_some(),
+            "{rule}: a store that takes messages of other processes tells in `message_sent` when to read them"
         );
     }
     random::handles(&one, &other).await;
@@ -176,23 +175,26 @@ impl StoreCheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum StorePart {
-    /// `put_snapshot` and `snapshot`.
+    /// [`Store::put_snapshot`] and [`Store::snapshot`].
     Snapshots,
-    /// `put_definition` and `definition`.
+    /// [`Store::put_definition`] and [`Store::definition`].
     Definitions,
-    /// `send`, `receive`, `inbox`, `outcome` and `withdraw`.
+    /// [`Store::messages`].
     Messages,
-    /// `delete`.
+    /// [`Store::delete`].
     Deletion,
-    /// `put_artifact` and `artifact`.
+    /// [`Store::artifacts`].
     Artifacts,
-    /// `Append::state`, `put_state` and `state`.
+    /// [`Store::state`].
     State,
-    /// `keeps_sessions`, `session`, `sessions` and `delete_session`.
+    /// [`Store::sessions`].
     Sessions,
+    /// [`Store::leases`].
+    Leases,
 }
 
-/// Returns the optional parts that a store does not have, by calling their methods for a test run.
+/// Returns the optional parts that a store does not have. The parts without a type are tested with a
+/// run.
 async fn skipped(store: &dyn Store) -> Vec<StorePart> {
     let (id, rule) = (run("parts"), "the optional parts of a store");
     let ok = |done: Result<(), StoreError>| done.unwrap_or_else(|error| panic!("{rule}: {error}"));
@@ -205,25 +207,17 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
     let snapshot = store.snapshot(&id).await.unwrap_or_else(|error| panic!("{rule}: {error}"));
     let definition =
         store.definition("parts").await.unwrap_or_else(|error| panic!("{rule}: {error}"));
-    let sent = store.send(&id, "{}".to_owned()).await;
     // A run can only be deleted after its end.
     let end = event(&id, 2, "", "run.cancelled", &json!({"reason": "it was for a look"}));
     ok(store.append(&id, epoch, Append::new(1, vec![end])).await);
     let mut skipped = Vec::new();
     skipped.extend(snapshot.is_none().then_some(StorePart::Snapshots));
     skipped.extend(definition.is_none().then_some(StorePart::Definitions));
-    skipped.extend((!store.keeps_sessions()).then_some(StorePart::Sessions));
-    match sent {
-        Ok(_) => {}
-        Err(error) if error.kind() == StoreErrorKind::Unsupported => {
-            skipped.push(StorePart::Messages);
-        }
-        Err(error) => panic!(
-            "{rule}: `send` should have left a message or failed as `unsupported`, but: {error}"
-        ),
-    }
-    skipped.extend((!store.keeps_artifacts()).then_some(StorePart::Artifacts));
-    skipped.extend((!store.keeps_state()).then_some(StorePart::State));
+    skipped.extend(store.sessions().is_none().then_some(StorePart::Sessions));
+    skipped.extend(store.messages().is_none().then_some(StorePart::Messages));
+    skipped.extend(store.artifacts().is_none().then_some(StorePart::Artifacts));
+    skipped.extend(store.state().is_none().then_some(StorePart::State));
+    skipped.extend(store.leases().is_none().then_some(StorePart::Leases));
     match store.delete(&id).await {
         Ok(()) => {}
         Err(error) if error.kind() == StoreErrorKind::Unsupported => {
@@ -247,6 +241,26 @@ impl StoreUnderTest {
     /// Returns `true` if the store has an optional part.
     fn has(&self, part: StorePart) -> bool {
         !self.skipped.contains(&part)
+    }
+
+    fn sessions(&self) -> &dyn SessionStore {
+        self.ok(self.store.require_sessions(), "having sessions")
+    }
+
+    fn artifacts(&self) -> &dyn ArtifactStore {
+        self.ok(self.store.require_artifacts(), "having artifacts")
+    }
+
+    fn state(&self) -> &dyn StateStore {
+        self.ok(self.store.require_state(), "having durable state")
+    }
+
+    fn messages(&self) -> &dyn MessageStore {
+        self.ok(self.store.require_messages(), "having messages")
+    }
+
+    fn leases(&self) -> &dyn LeaseStore {
+        self.ok(self.store.require_leases(), "having leases")
     }
 
     /// Returns the value of a request that must succeed.
@@ -341,4 +355,10 @@ fn noted(run: &RunId, seq: u64, text: &str) -> Event {
 
 fn run(name: &str) -> RunId {
     RunId::new(name)
+}
+
+/// Ends a run.
+async fn end(t: &StoreUnderTest, id: &RunId, epoch: Epoch) {
+    let end = event(id, 2, "", "run.cancelled", &json!({"reason": "enough"}));
+    t.ok(t.store.append(id, epoch, Append::new(1, vec![end])).await, "ending a run");
 }

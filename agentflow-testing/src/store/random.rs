@@ -133,7 +133,7 @@ async fn committed_once(t: &StoreUnderTest, mut done: Vec<Done>) {
     let epochs: Vec<Epoch> = done.iter().map(|done| done.epoch).collect();
     assert!(
         epochs.is_sorted(),
-        "{}: nobody writes after another has opened the run: {epochs:?}",
+        "{}: a writer writes nothing after another has opened the run: {epochs:?}",
         t.rule
     );
 }

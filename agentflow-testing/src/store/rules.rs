@@ -1,16 +1,17 @@
 //! Rules of the `Store` trait, one function each, in the order of its methods.
 
-use agentflow::RunId;
 use agentflow::serde_json::json;
 use agentflow::store::{
     Append, Epoch, RunFilter, RunRecord, RunStatus, Snapshot, StateWrite, StoreErrorKind,
-    StoreMessage,
 };
 use agentflow::time::Timestamp;
 use agentflow::value::Encoded;
 use futures_util::future::join_all;
 
-use super::{StorePart, StoreUnderTest, artifact_rules, event, noted, run, started, started_by};
+use super::message_rules::bodies;
+use super::{
+    StorePart, StoreUnderTest, artifact_rules, end, event, noted, run, started, started_by,
+};
 
 pub(super) async fn a_run_is_created_once(t: &StoreUnderTest) {
     let id = run("a");
@@ -38,7 +39,7 @@ pub(super) async fn an_unknown_run_is_not_found(t: &StoreUnderTest) {
     );
     t.fails(t.store.read(&id, 0, 10).await, missing, "reading it");
     if t.has(StorePart::Messages) {
-        t.fails(t.store.send(&id, "{}".to_owned()).await, missing, "leaving a message for it");
+        t.fails(t.messages().send(&id, "{}".to_owned()).await, missing, "leaving a message for it");
     }
     t.same(t.ok(t.store.record(&id).await, "asking for its record"), None, "it has no record");
     t.same(
@@ -104,7 +105,11 @@ pub(super) async fn opening_fences_off_the_writer_before(t: &StoreUnderTest) {
         );
     }
     if t.has(StorePart::Messages) {
-        t.fails(t.store.receive(&id, first).await, fenced, "taking messages with an old epoch");
+        t.fails(
+            t.messages().receive(&id, first).await,
+            fenced,
+            "taking messages with an old epoch",
+        );
     }
     t.fails(
         t.store.append(&id, Epoch(second.0 + 1), Append::new(1, vec![])).await,
@@ -346,7 +351,7 @@ pub(super) async fn what_is_deleted_is_gone(t: &StoreUnderTest) {
 pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &StoreUnderTest) {
     let value = |json: &str| Encoded::from_json(json.to_owned()).ok();
     let all = async |user: Option<&str>, key: Option<&str>| {
-        let values = t.ok(t.store.state(user, key).await, "reading state");
+        let values = t.ok(t.state().read_state(user, key).await, "reading state");
         values
             .into_iter()
             .map(|(key, value)| format!("{key}={value}"))
@@ -385,7 +390,7 @@ pub(super) async fn state_is_written_with_its_commit_or_not_at_all(t: &StoreUnde
     t.same(all(Some("ann"), None).await, "y=null".to_owned(), "a key that is removed is gone");
     t.same(all(None, None).await, "x=2".to_owned(), "the application's is beside it");
     t.ok(
-        t.store.put_state(vec![StateWrite::new(None, "x", value("3"))]).await,
+        t.state().put_state(vec![StateWrite::new(None, "x", value("3"))]).await,
         "setting state outside of runs",
     );
     t.same(all(None, None).await, "x=3".to_owned(), "the later one counts");
@@ -419,114 +424,11 @@ pub(super) async fn definitions_are_kept_under_their_hash(t: &StoreUnderTest) {
     t.same(found, Some("{\"nodes\": 1}".to_owned()), "keeping one again changes nothing");
 }
 
-/// Returns the bodies of messages, separated by spaces.
-fn bodies(messages: &[StoreMessage]) -> String {
-    messages.iter().map(|message| message.body.as_str()).collect::<Vec<_>>().join(" ")
-}
-
-pub(super) async fn messages_wait_in_order_until_they_have_an_outcome(t: &StoreUnderTest) {
-    let (id, other) = (run("a"), run("b"));
-    let epoch = t.created(&id).await;
-    t.created(&other).await;
-    let first = t.ok(t.store.send(&id, "1".to_owned()).await, "leaving a message");
-    t.ok(t.store.send(&id, "2".to_owned()).await, "leaving a message");
-    t.ok(t.store.send(&other, "other".to_owned()).await, "leaving a message for another run");
-    let strange = t.store.receive(&id, Epoch(epoch.0 + 7)).await;
-    t.fails(strange, StoreErrorKind::Fenced, "taking messages with an epoch that nobody was given");
-    let epoch = t.ok(t.store.open(&id).await, "opening a run");
-    let third =
-        t.ok(t.store.send(&id, "3".to_owned()).await, "leaving a message after the opening");
-    // Receiving does not remove messages.
-    for _ in 0..2 {
-        let messages = t.ok(t.store.receive(&id, epoch).await, "taking messages");
-        t.same(
-            bodies(&messages),
-            "1 2 3".to_owned(),
-            "they wait, the oldest first, until they have an outcome",
-        );
-    }
-    let inbox = t.ok(t.store.inbox().await, "asking for all messages");
-    t.same(
-        bodies(&inbox),
-        "1 2 other 3".to_owned(),
-        "the messages of all runs that are open here, the oldest first",
-    );
-    t.same(t.ok(t.store.outcome(first).await, "asking for an outcome"), None, "there is none yet");
-    // An outcome can be appended with its events, or without any.
-    let append = Append::new(1, vec![noted(&id, 2, "done")]).answering(first, "ok");
-    t.ok(t.store.append(&id, epoch, append).await, "appending with an outcome");
-    // A refused append must not record its outcome either.
-    let refused = Append::new(9, vec![noted(&id, 10, "x")]).answering(third, "never");
-    t.fails(
-        t.store.append(&id, epoch, refused).await,
-        StoreErrorKind::Fenced,
-        "appending elsewhere",
-    );
-    t.same(
-        t.ok(t.store.outcome(third).await, "asking for an outcome"),
-        None,
-        "what is refused answers nothing",
-    );
-    t.ok(
-        t.store.append(&id, epoch, Append::new(2, vec![]).answering(third, "no")).await,
-        "answering alone",
-    );
-    let messages = t.ok(t.store.receive(&id, epoch).await, "taking messages");
-    t.same(bodies(&messages), "2".to_owned(), "what has an outcome is not taken again");
-    for (message, outcome) in [(first, "ok"), (third, "no")] {
-        let outcome = Some(outcome.to_owned());
-        t.same(
-            t.ok(t.store.outcome(message).await, "asking for an outcome"),
-            outcome.clone(),
-            "it is there",
-        );
-        t.same(
-            t.ok(t.store.withdraw(message).await, "taking a message back"),
-            outcome,
-            "its outcome is given",
-        );
-        t.same(t.ok(t.store.outcome(message).await, "asking again"), None, "and forgotten");
-    }
-    t.same(t.journal(&id).await.len(), 2, "messages are no events");
-}
-
-pub(super) async fn a_message_that_is_taken_back_has_no_effect(t: &StoreUnderTest) {
-    let id = run("a");
-    let epoch = t.created(&id).await;
-    let message = t.ok(t.store.send(&id, "1".to_owned()).await, "leaving a message");
-    t.same(t.ok(t.store.withdraw(message).await, "taking it back"), None, "it has no outcome");
-    let messages = t.ok(t.store.receive(&id, epoch).await, "taking messages");
-    t.same(bodies(&messages), String::new(), "it is gone");
-    let next = t.ok(t.store.send(&id, "2".to_owned()).await, "leaving another one");
-    assert!(next > message, "{}: a number is never used again: {message:?}, {next:?}", t.rule);
-}
-
-/// Ends a run.
-async fn end(t: &StoreUnderTest, id: &RunId, epoch: Epoch) {
-    let end = event(id, 2, "", "run.cancelled", &json!({"reason": "enough"}));
-    t.ok(t.store.append(id, epoch, Append::new(1, vec![end])).await, "ending a run");
-}
-
 pub(super) async fn a_run_that_has_ended_is_not_opened(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     end(t, &id, epoch).await;
     t.fails(t.store.open(&id).await, StoreErrorKind::Ended, "opening a run that has ended");
-}
-
-pub(super) async fn a_run_that_has_ended_takes_no_messages(t: &StoreUnderTest) {
-    let id = run("a");
-    let epoch = t.created(&id).await;
-    let message = t.ok(t.store.send(&id, "late".to_owned()).await, "leaving a message");
-    end(t, &id, epoch).await;
-    t.fails(t.store.send(&id, "x".to_owned()).await, StoreErrorKind::Ended, "leaving it a message");
-    let inbox = t.ok(t.store.inbox().await, "asking for all messages");
-    t.same(bodies(&inbox), String::new(), "its messages are gone");
-    t.same(
-        t.ok(t.store.outcome(message).await, "asking for an outcome"),
-        None,
-        "without an outcome",
-    );
 }
 
 pub(super) async fn amending_is_one_commit_at_the_end_of_a_journal(t: &StoreUnderTest) {
@@ -617,7 +519,7 @@ pub(super) async fn fill(t: &StoreUnderTest) -> Epoch {
     );
     t.ok(t.store.put_definition("d1", "{}".to_owned()).await, "keeping a definition");
     if t.has(StorePart::Messages) {
-        t.ok(t.store.send(&id, "later".to_owned()).await, "leaving a message");
+        t.ok(t.messages().send(&id, "later".to_owned()).await, "leaving a message");
     }
     if t.has(StorePart::Artifacts) {
         artifact_rules::fill(t, &id, epoch).await;
@@ -656,7 +558,7 @@ pub(super) async fn is_filled(t: &StoreUnderTest, before: Epoch) {
     t.fails(late, StoreErrorKind::Fenced, "appending with an epoch of before");
     if t.has(StorePart::Messages) {
         t.same(
-            bodies(&t.ok(t.store.receive(&id, epoch).await, "taking messages")),
+            bodies(&t.ok(t.messages().receive(&id, epoch).await, "taking messages")),
             "later".to_owned(),
             "it is there",
         );

@@ -37,13 +37,13 @@ async fn end(t: &StoreUnderTest, name: &str, epoch: Epoch, end: fn(&RunId, u64) 
 }
 
 async fn session(t: &StoreUnderTest, id: &str) -> SessionRecord {
-    let found = t.ok(t.store.session(id).await, "asking for a session");
+    let found = t.ok(t.sessions().session(id).await, "asking for a session");
     found.unwrap_or_else(|| panic!("{}: the session `{id}` has no record", t.rule))
 }
 
 pub(super) async fn a_session_has_one_unfinished_run(t: &StoreUnderTest) {
     t.same(
-        t.ok(t.store.session("s").await, "asking for a session"),
+        t.ok(t.sessions().session("s").await, "asking for a session"),
         None,
         "a session without runs",
     );
@@ -100,7 +100,7 @@ pub(super) async fn a_session_has_one_unfinished_run(t: &StoreUnderTest) {
     t.fails(
         begin(t, "d", "s", 4).await,
         StoreErrorKind::SessionBusy,
-        "a run beside one that continues after its end",
+        "a run beside an ended run that continues",
     );
     let epoch = t.ok(t.store.open(&run("b")).await, "opening it");
     t.ok(
@@ -120,7 +120,7 @@ pub(super) async fn a_session_has_one_unfinished_run(t: &StoreUnderTest) {
     t.same(
         listed.iter().all(|run| run.session.is_some()),
         true,
-        "a record says of which session a run is",
+        "a record contains the session of its run",
     );
 }
 
@@ -170,7 +170,7 @@ pub(super) async fn sessions_are_listed_by_their_first_run(t: &StoreUnderTest) {
         (SessionFilter::new().idle_since(later).after(&busy), "s2 s1"),
         (SessionFilter::new().idle_since(later).limit(2), "s3 s2"),
     ] {
-        let found = t.ok(t.store.sessions(filter.clone()).await, "listing sessions");
+        let found = t.ok(t.sessions().list_sessions(filter.clone()).await, "listing sessions");
         let names: Vec<&str> = found.iter().map(|session| &*session.id).collect();
         t.same(names.join(" "), expected.to_owned(), &format!("the sessions of {filter:?}"));
     }
@@ -178,7 +178,7 @@ pub(super) async fn sessions_are_listed_by_their_first_run(t: &StoreUnderTest) {
 
 pub(super) async fn a_session_is_deleted_as_a_whole(t: &StoreUnderTest) {
     t.fails(
-        t.store.delete_session("s").await,
+        t.sessions().delete_session("s").await,
         StoreErrorKind::NotFound,
         "deleting an unknown session",
     );
@@ -186,7 +186,7 @@ pub(super) async fn a_session_is_deleted_as_a_whole(t: &StoreUnderTest) {
         let name = format!("r{number}");
         let epoch = t.ok(begin(t, &name, "s", number).await, "beginning a run of a session");
         t.fails(
-            t.store.delete_session("s").await,
+            t.sessions().delete_session("s").await,
             StoreErrorKind::SessionBusy,
             "deleting a session with an open run",
         );
@@ -204,11 +204,11 @@ pub(super) async fn a_session_is_deleted_as_a_whole(t: &StoreUnderTest) {
         );
     }
     t.same(
-        t.ok(t.store.delete_session("s").await, "deleting a session"),
+        t.ok(t.sessions().delete_session("s").await, "deleting a session"),
         2,
         "the runs of a deleted session",
     );
-    t.same(t.ok(t.store.session("s").await, "asking for it"), None, "a deleted session");
+    t.same(t.ok(t.sessions().session("s").await, "asking for it"), None, "a deleted session");
     t.fails(
         t.store.read(&run("r1"), 0, 10).await,
         StoreErrorKind::NotFound,

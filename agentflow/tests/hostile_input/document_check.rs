@@ -94,12 +94,12 @@ fn reported(text: &str, error: &DocumentError) {
     let lines: Vec<&str> = text.split('\n').collect();
     let mut seen = HashSet::new();
     for problem in error.problems() {
-        assert!(text.get(problem.span.clone()).is_some(), "{problem:?}");
+        assert!(text.get(problem.span()).is_some(), "{problem:?}");
         let line =
-            lines.get(problem.line - 1).unwrap_or_else(|| panic!("no such line: {problem:?}"));
-        assert!(problem.column <= line.chars().count() + 1, "no such column: {problem:?}");
-        assert!(!problem.message.trim().is_empty(), "{problem:?}");
-        assert!(seen.insert((problem.span.clone(), &problem.message)), "twice: {problem:?}");
+            lines.get(problem.line() - 1).unwrap_or_else(|| panic!("no such line: {problem:?}"));
+        assert!(problem.column() <= line.chars().count() + 1, "no such column: {problem:?}");
+        assert!(!problem.message().trim().is_empty(), "{problem:?}");
+        assert!(seen.insert((problem.span(), problem.message())), "twice: {problem:?}");
     }
     let shown = error.to_string();
     assert!(shown.starts_with("error: "), "{shown}");

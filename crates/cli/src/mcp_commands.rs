@@ -217,7 +217,7 @@ fn client_of(server: &McpServerArgs) -> Result<McpClient, Stop> {
         (None, []) => {
             return Err(Stop::failed(
                 "mcp",
-                "say which server: `--url URL` or `-- PROGRAM ARG..`".to_owned(),
+                "name the server: `--url URL` or `-- PROGRAM ARG..`".to_owned(),
             ));
         }
     };

@@ -160,8 +160,16 @@ fn show(read: &Read, error: Option<&DocumentError>) -> Result<(), Stop> {
 
 fn report(read: &Read, error: Option<&DocumentError>) -> serde_json::Value {
     let problems = error.map(|error| {
-        let place = |problem: &agentflow_core::document::Problem| {
-            json!({"line": problem.line, "column": problem.column, "message": problem.message})
+        let place = |problem: &agentflow_core::diagnostic::Diagnostic| {
+            json!({
+                "code": problem.code().name(),
+                "severity": problem.severity(),
+                "line": problem.line(),
+                "column": problem.column(),
+                "message": problem.message(),
+                "location": problem.location(),
+                "suggestion": problem.suggestion(),
+            })
         };
         error.problems().iter().map(place).collect::<Vec<_>>()
     });

@@ -307,7 +307,10 @@ pub(super) async fn follow(handle: RunHandle<Encoded>, how: FollowOptions<'_>) -
             && request.timeout_ms.is_none()
         {
             let _ = handle
-                .cancel(format!("nobody can answer `{}`; keep the run with --store", event.path))
+                .cancel(format!(
+                    "the question `{}` cannot be answered in a run that is not stored; add --store",
+                    event.path
+                ))
                 .await;
         }
     }

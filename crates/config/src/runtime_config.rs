@@ -269,8 +269,7 @@ impl<V: Fn(&str) -> Option<String>> Variables<V> {
             #[cfg(feature = "documents")]
             Err(ConfigError::File(error)) => {
                 // The line is not shown, since it may contain a key.
-                let said =
-                    error.problems().iter().map(|problem| format!("`{name}`: {}", problem.message));
+                let said = error.problems().iter().map(|problem| format!("`{name}`: {problem}"));
                 self.problems.extend(said);
                 None
             }

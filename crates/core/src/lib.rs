@@ -12,6 +12,7 @@ pub mod agent;
 pub mod artifact;
 mod context;
 pub mod definition;
+pub mod diagnostic;
 #[cfg(feature = "documents")]
 pub mod document;
 pub mod dry_run;

@@ -9,6 +9,7 @@
 //! `agentflow::expression` and `agentflow::template`. The other modules are for the crates of
 //! agentflow and have no stability promise.
 
+pub mod diagnostic;
 pub mod expression;
 pub mod schema;
 #[cfg(feature = "check")]

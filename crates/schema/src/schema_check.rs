@@ -104,23 +104,30 @@ impl SchemaCheck {
     /// expectation, the value and, for a name, the nearest known name. If the check may take too
     /// long, returns one line that names the limit.
     pub fn check(&self, value: &Value) -> Result<(), String> {
-        self.check_at(value, "")
+        self.check_at(value, "").map_err(|problems| {
+            let mut lines = Vec::new();
+            for problem in problems {
+                lines.push(problem.to_string());
+            }
+            lines.join("\n")
+        })
     }
 
-    /// Checks a value that is a part of another value, at the JSON Pointer `at`. The paths in the
-    /// error lines start at the outer value.
+    /// Checks a value that is a part of another value, at the JSON Pointer `at`. The paths of the
+    /// mismatches start at the outer value.
     ///
     /// # Errors
-    /// Same as [`check`](Self::check).
-    pub fn check_at(&self, value: &Value, at: &str) -> Result<(), String> {
+    /// The mismatches, as in [`check`](Self::check).
+    pub fn check_at(&self, value: &Value, at: &str) -> Result<(), Vec<ValueMismatch>> {
         let ReadSchema { schema, graph, validator, .. } = &*self.0;
-        let cost = graph.cost(value)?;
+        let whole = |problem: String| vec![ValueMismatch { path: String::new(), problem }];
+        let cost = graph.cost(value).map_err(|limit| whole(limit.into()))?;
         // The validity check is cheap. Error places are searched only in an invalid value.
         if validator.is_valid(value) {
             return Ok(());
         }
         if cost.explanation > MOST_EXPLAINED {
-            return Err(LimitError::ExplanationSteps.into());
+            return Err(whole(LimitError::ExplanationSteps.into()));
         }
         let mut complaints = Vec::new();
         for error in validator.iter_errors(value).take(MOST) {
@@ -128,7 +135,7 @@ impl SchemaCheck {
         }
         complaints.dedup();
         complaints.truncate(MOST);
-        if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
 }
 
@@ -155,17 +162,35 @@ fn not_a_schema(at: &str, problem: &impl fmt::Display) -> String {
     format!("this is not a JSON Schema{at}: {problem}")
 }
 
+/// A part of a value that does not fit its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueMismatch {
+    /// Path of the part, such as `lines[0].cents`. Empty for the whole value.
+    pub path: String,
+    /// The expected and the actual value.
+    pub problem: String,
+}
+
+impl fmt::Display for ValueMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "`{}`: ", self.path)?;
+        }
+        f.write_str(&self.problem)
+    }
+}
+
 /// Describes one mismatch, such as `` `size`: value is not of type "string"; seen: 7 ``.
 fn complain(
     schema: &Value,
     within: &str,
     error: &ValidationError<'_>,
-    complaints: &mut Vec<String>,
+    complaints: &mut Vec<ValueMismatch>,
 ) {
     let at = path(&format!("{within}{}", error.instance_path()));
-    let place = if at.is_empty() { String::new() } else { format!("`{at}`: ") };
     let of_field =
-        |name: &str| if at.is_empty() { format!("`{name}`") } else { format!("`{at}.{name}`") };
+        |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
+    let here = |problem: String| ValueMismatch { path: at.clone(), problem };
     match error.kind() {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let keyword = error.schema_path().to_string();
@@ -174,16 +199,15 @@ fn complain(
             let properties = schema.pointer(&format!("{of}/properties")).and_then(Value::as_object);
             let known: Vec<&str> =
                 properties.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
-            complaints.extend(
-                unexpected
-                    .iter()
-                    .take(MOST)
-                    .map(|name| unknown_field(&of_field(name), name, &known)),
-            );
+            for name in unexpected.iter().take(MOST) {
+                let problem = unknown_field(name, &known);
+                complaints.push(ValueMismatch { path: of_field(name), problem });
+            }
         }
         Kind::Required { property } => {
             let name = property.as_str().map_or_else(|| property.to_string(), ToOwned::to_owned);
-            complaints.push(format!("{}: this is missing; give it a value", of_field(&name)));
+            let problem = "this is missing; give it a value".to_owned();
+            complaints.push(ValueMismatch { path: of_field(&name), problem });
         }
         // The errors of the most likely alternative are more helpful than "no alternative matches".
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => match meant(context, error) {
@@ -193,7 +217,7 @@ fn complain(
             None => {
                 let types = types_of(context)
                     .unwrap_or_else(|| "value fits none of the forms that it may have".into());
-                complaints.push(format!("{place}{types}; seen: {}", seen(error)));
+                complaints.push(here(format!("{types}; seen: {}", seen(error))));
             }
         },
         Kind::Enum { options } => {
@@ -206,29 +230,24 @@ fn complain(
                 _ => options.concat(),
             };
             let options = shortened(&listed, PROBLEM);
-            complaints.push(format!("{place}value is not one of {options}; seen: {}", seen(error)));
+            let problem = format!("value is not one of {options}; seen: {}", seen(error));
+            complaints.push(here(problem));
         }
         _ => {
             let problem = error.masked().to_string();
-            complaints.push(format!(
-                "{place}{}; seen: {}",
-                shortened(&problem, PROBLEM),
-                seen(error)
-            ));
+            let problem = format!("{}; seen: {}", shortened(&problem, PROBLEM), seen(error));
+            complaints.push(here(problem));
         }
     }
 }
 
-fn unknown_field(field: &str, name: &str, known: &[&str]) -> String {
+fn unknown_field(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
-        near @ Some(_) => format!("{field}: there is no such field{}", did_you_mean(near)),
-        None if known.is_empty() => format!("{field}: there is no such field"),
+        near @ Some(_) => format!("there is no such field{}", did_you_mean(near)),
+        None if known.is_empty() => "there is no such field".to_owned(),
         None => {
             let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-            format!(
-                "{field}: there is no such field; there are {}",
-                shortened(&known.join(", "), PROBLEM)
-            )
+            format!("there is no such field; there are {}", shortened(&known.join(", "), PROBLEM))
         }
     }
 }

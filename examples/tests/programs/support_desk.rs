@@ -140,8 +140,12 @@ fn first_question(address: &str) -> Value {
 /// Returns the payments in the folder of a desk: order and cents.
 fn payments(folder: &Path) -> Vec<(u64, u64)> {
     let files = std::fs::read_dir(folder.join("payments")).unwrap();
-    let read = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
-    let mut paid: Vec<(u64, u64)> = read
+    // A process that is killed before it names its file leaves a temporary one, which does not count.
+    let named = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    let mut paid: Vec<(u64, u64)> = named
+        .map(|path| std::fs::read(path).unwrap())
         .filter_map(|text| serde_json::from_slice::<Value>(&text).ok())
         .map(|payment| (payment["order"].as_u64().unwrap(), payment["cents"].as_u64().unwrap()))
         .collect();

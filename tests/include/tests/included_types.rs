@@ -35,7 +35,7 @@ async fn types_that_do_not_fit_are_reported_where_the_document_is_used() {
     assert!(misfit(1).await.is_err());
     let error = Runtime::builder().boot().await.unwrap_err();
     let BootError::Documents(FolderError::Documents(errors)) = error else { panic!("{error}") };
-    assert_eq!((errors.len(), errors[0].problems()[0].line), (1, 5));
+    assert_eq!((errors.len(), errors[0].problems()[0].line()), (1, 5));
     // Without the Rust types the same document is valid.
     let document = Document::read("misfit.yaml", include_str!("included/misfit.yaml")).unwrap();
     runtime.documents().check(&document).await.unwrap();

@@ -38,7 +38,7 @@ fn public_types_are_send_and_sync() {
         Artifact, ArtifactRef,
         Context,
         Changes, Definition, Difference, Presence,
-        Document, DocumentError, DocumentForm, ExportError, FolderError, Problem,
+        Document, DocumentError, DocumentForm, ExportError, FolderError,
         DryBody, DryCall, DryIssue, DryRead, DryRun, DryStateRead, DryStep,
         ControlError, ControlErrorKind, Error, RegistryError,
         AgentCompleted, AgentHandoff, AgentStarted, AnswerForm, ApprovalRequest, Edge, Event, EventKind,

@@ -196,6 +196,6 @@ fn an_agent_has_a_name_or_an_address() {
     ] {
         let error = Document::read("far.yaml", text.as_str()).unwrap_err();
         assert_eq!(error.problems().len(), 1, "{error}");
-        assert!(error.problems()[0].message.contains(problem), "{error}");
+        assert!(error.problems()[0].message().contains(problem), "{error}");
     }
 }

@@ -510,8 +510,8 @@ async fn a_store_without_state_cannot_keep_configurations() {
             &self.0
         }
 
-        fn keeps_state(&self) -> bool {
-            false
+        fn state(&self) -> Option<&dyn agentflow::store::StateStore> {
+            None
         }
     }
 

@@ -171,6 +171,6 @@ async fn what_is_otherwise_than_scripted_fails() {
             .unwrap_err()
             .downcast::<String>()
             .unwrap()
-            .contains("no task that could be at work")
+            .contains("no task could be at work")
     );
 }

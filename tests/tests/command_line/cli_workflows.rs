@@ -272,7 +272,7 @@ fn a_question_that_nobody_can_answer_ends_the_run() {
     let said = failure(&["workflow", "run", "publish", "--input", r#"{"text": "a"}"#]);
     assert_eq!(
         said,
-        "the run was cancelled: nobody can answer `approval`; keep the run with --store"
+        "the run was cancelled: the question `approval` cannot be answered in a run that is not stored; add --store"
     );
 }
 

@@ -26,7 +26,7 @@ fn problems(text: &str) -> Vec<String> {
     let error = Document::read("it.yaml", text).unwrap_err();
     let lines = error.problems().iter();
     lines
-        .map(|problem| format!("{}:{}: {}", problem.line, problem.column, problem.message))
+        .map(|problem| format!("{}:{}: {}", problem.line(), problem.column(), problem.message()))
         .collect()
 }
 

@@ -50,7 +50,7 @@ async fn two_documents_have_an_agent_of_one_name() {
     let other = read("name: other\ntopology: {agent: reader}\n");
     let error = runtime.documents().check(&other).await.unwrap_err();
     assert_eq!(
-        error.problems()[0].message,
+        error.problems()[0].message(),
         "the node `reader`: this program has no agent `reader`; did you mean `intake.reader`?"
     );
 }

@@ -274,8 +274,7 @@ fn a_failure_leads_to_one_node() {
     let edge =
         "  - {from_node_id: a, to_node_id: c, edge_type: conditional, condition_key: error}\n";
     let error = Document::read("it.yaml", document(&nodes, edge)).unwrap_err();
-    let sentences: Vec<&str> =
-        error.problems().iter().map(|problem| problem.message.as_str()).collect();
+    let sentences: Vec<String> = error.problems().iter().map(|problem| problem.message()).collect();
     assert_eq!(
         sentences,
         [
@@ -283,7 +282,7 @@ fn a_failure_leads_to_one_node() {
              one of both"
         ]
     );
-    assert_eq!(error.problems()[0].line, 3);
+    assert_eq!(error.problems()[0].line(), 3);
     // Both settings name the same node. That is a redundant declaration, and also refused.
     assert!(Document::read("it.yaml", document(&nodes, &edge.replace("c,", "b,"))).is_err());
 }
@@ -405,7 +404,7 @@ async fn a_node_reads_a_resource_of_a_server() {
         ),
     ] {
         let error = Document::read("it.yaml", text).unwrap_err();
-        assert_eq!(error.problems()[0].message, problem);
+        assert_eq!(error.problems()[0].message(), problem);
     }
 }
 
@@ -483,7 +482,7 @@ async fn a_model_that_nobody_names_is_a_problem() {
     assert_eq!(error.problems().len(), 1, "{error}");
     assert!(
         error.problems()[0]
-            .message
+            .message()
             .starts_with("the agent `review.note` has no model; give the document a `model`")
     );
     let named = read(&REVIEW.replace("version: 2", "model: openai/gpt-5-mini"));
@@ -495,7 +494,7 @@ async fn a_model_that_nobody_names_is_a_problem() {
     );
     let error = runtime.documents().check(&unknown).await.unwrap_err();
     assert!(
-        error.problems()[0].message.contains("no MCP server `note`; did you mean `notes`?"),
+        error.problems()[0].message().contains("no MCP server `note`; did you mean `notes`?"),
         "{error}"
     );
 }
@@ -623,7 +622,7 @@ async fn a_node_gets_a_prompt_of_a_server() {
     );
     let error = Document::read("it.yaml", pool).unwrap_err();
     let problem = "the dependency `d` is required, and its pool has no candidates; name some, or say `required: false`";
-    assert_eq!(error.problems()[0].message, problem);
+    assert_eq!(error.problems()[0].message(), problem);
 }
 
 /// Checks that the followers of a node with `on_error: skip_node` start after its failure. They

@@ -216,7 +216,7 @@ async fn a_part_with_a_schema_and_arguments_means_one_thing() {
     let misfit = format!("name: it\ntopology: {{sequence: [{{value: 5}}, {part}]}}\n");
     let runtime = Runtime::builder().build();
     let error = runtime.documents().check(&read(&misfit)).await.unwrap_err();
-    assert!(error.problems()[0].message.contains("string is expected"), "{error}");
+    assert!(error.problems()[0].message().contains("string is expected"), "{error}");
 }
 
 /// Checks that terms of other frameworks lead to a suggestion.

@@ -34,8 +34,8 @@ pub(super) fn read(text: &str) -> Document {
 
 /// Formats the problems as `line:column: message`.
 pub(super) fn places(error: &DocumentError) -> Vec<String> {
-    let place = |problem: &agentflow::document::Problem| {
-        format!("{}:{}: {}", problem.line, problem.column, problem.message)
+    let place = |problem: &agentflow::diagnostic::Diagnostic| {
+        format!("{}:{}: {}", problem.line(), problem.column(), problem.message())
     };
     error.problems().iter().map(place).collect()
 }
@@ -564,11 +564,12 @@ fn no_change_of_a_document_breaks_its_reader() {
             let Err(error) = Document::read("it.yaml", changed.as_str()) else { continue };
             assert!(!error.problems().is_empty(), "{changed}");
             for problem in error.problems() {
-                assert!(changed.get(problem.span.clone()).is_some(), "{problem:?}\n{changed}");
+                assert!(changed.get(problem.span()).is_some(), "{problem:?}\n{changed}");
                 let lines: Vec<&str> = changed.split('\n').collect();
-                let line =
-                    lines.get(problem.line - 1).unwrap_or_else(|| panic!("{problem:?}\n{changed}"));
-                assert!(problem.column <= line.chars().count() + 1, "{problem:?}\n{changed}");
+                let line = lines
+                    .get(problem.line() - 1)
+                    .unwrap_or_else(|| panic!("{problem:?}\n{changed}"));
+                assert!(problem.column() <= line.chars().count() + 1, "{problem:?}\n{changed}");
             }
             let _ = error.to_string();
         }

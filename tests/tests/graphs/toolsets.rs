@@ -190,13 +190,13 @@ async fn an_unknown_server_is_shown_where_it_is_named() {
         for text in [(*text).to_owned(), format!("{text}{mistake}\n")] {
             let error = runtime.documents().read("w.yaml", text.as_str()).await.unwrap_err();
             let of_server: Vec<_> =
-                error.problems().iter().filter(|of| of.message.contains("flies")).collect();
+                error.problems().iter().filter(|of| of.message().contains("flies")).collect();
             let says = "no MCP server `flies`; did you mean `files`?";
             match of_server.as_slice() {
                 [one]
-                    if text.get(one.span.clone()) == Some("flies")
-                        && !text[..one.span.start].ends_with("node_id: ")
-                        && one.message.contains(says) => {}
+                    if text.get(one.span()) == Some("flies")
+                        && !text[..one.span().start].ends_with("node_id: ")
+                        && one.message().contains(says) => {}
                 _ => wrong.push(error.to_string()),
             }
         }

@@ -29,8 +29,17 @@ const CRATES: [(&str, &[&str]); 10] = [
 const SINGLE_ROOMS: [&str; 1] = ["crates/cli/src"];
 
 /// Rooms of `agentflow-schema`.
-const SCHEMA: &[&str] =
-    &["text", "template", "expression", "schema", "schema_check", "strict", "text_tree", "lib"];
+const SCHEMA: &[&str] = &[
+    "text",
+    "template",
+    "expression",
+    "schema",
+    "schema_check",
+    "strict",
+    "diagnostic",
+    "text_tree",
+    "lib",
+];
 
 /// Rooms of `agentflow-http`.
 const HTTP: &[&str] = &[
@@ -95,6 +104,7 @@ const CORE: &[&str] = &[
     "runtime",
     // For macro expansions and the other crates.
     "__private",
+    "diagnostic",
     "lib",
 ];
 

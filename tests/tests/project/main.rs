@@ -10,6 +10,7 @@ mod layers;
 mod limits;
 mod listed_examples;
 mod overview;
+mod sentences;
 mod surface;
 mod words;
 mod workspace;

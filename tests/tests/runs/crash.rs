@@ -711,7 +711,7 @@ mod breaches {
         let text = message(CrashTest::new(&flow, || ()).effects(&effects)).await;
         assert!(
             text.contains(
-                "the workflow `chance` does not hold after a crash at write 3, before it was kept"
+                "the workflow `chance` does not hold after a crash at write 3, before it was stored"
             ),
             "{text}"
         );

@@ -9,7 +9,9 @@ use agentflow::middleware::redact;
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::session::Session;
-use agentflow::store::{MemoryStore, SqliteStore, Store, StoreError, StoreErrorKind, StoreLayer};
+use agentflow::store::{
+    ArtifactStore, Epoch, MemoryStore, SqliteStore, Store, StoreError, StoreErrorKind, StoreLayer,
+};
 use agentflow::tool::ToolOutput;
 use agentflow::{Error, RunId, async_trait};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime};
@@ -296,14 +298,25 @@ impl StoreLayer for Full {
         &self.0
     }
 
+    fn artifacts(&self) -> Option<&dyn ArtifactStore> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl ArtifactStore for Full {
     async fn put_artifact(
         &self,
         _: &RunId,
-        _: agentflow::store::Epoch,
+        _: Epoch,
         _: &str,
         _: Arc<[u8]>,
     ) -> Result<(), StoreError> {
         Err(StoreError::new(StoreErrorKind::Full, "there is no room left"))
+    }
+
+    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
+        self.0.artifact(run, sha256).await
     }
 }
 

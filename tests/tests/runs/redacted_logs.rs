@@ -14,7 +14,7 @@ use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
 use agentflow::session::{Session, SessionWindow, Summary};
-use agentflow::store::{MemoryStore, RunFilter, SqliteStore, Store};
+use agentflow::store::{MemoryStore, MessageStore, RunFilter, SqliteStore, Store};
 use agentflow::{Error, RunId, async_trait};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use tracing::field::{Field, Visit};

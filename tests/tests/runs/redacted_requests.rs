@@ -4,7 +4,7 @@ use agentflow::RunId;
 use agentflow::middleware::redact;
 use agentflow::prelude::*;
 use agentflow::serde_json;
-use agentflow::store::{MemoryStore, RunFilter, Store};
+use agentflow::store::{LeaseStore, MemoryStore, RunFilter, Store};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 
 /// Opens a door.

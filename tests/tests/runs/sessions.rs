@@ -12,10 +12,10 @@ use agentflow::middleware::{AgentStep, Flow, Middleware};
 use agentflow::prelude::*;
 use agentflow::runtime::Purge;
 use agentflow::serde_json::{self, json};
-use agentflow::session::{Session, SessionExport, SessionFilter, SessionWindow};
+use agentflow::session::{Session, SessionExport, SessionFilter, SessionRecord, SessionWindow};
 use agentflow::store::{
-    Append, Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, SqliteStore, Store, StoreError,
-    StoreErrorKind,
+    Append, Epoch, MemoryStore, RunFilter, RunRecord, RunStatus, SessionStore, SqliteStore, Store,
+    StoreError, StoreErrorKind,
 };
 use agentflow::{Error, Event, RunId, Workflow, async_trait};
 use agentflow_testing::{
@@ -294,11 +294,15 @@ impl agentflow::store::StoreLayer for StaleSessionStore {
         &self.0
     }
 
-    async fn session(
-        &self,
-        session: &str,
-    ) -> Result<Option<agentflow::session::SessionRecord>, StoreError> {
-        let seen = self.inner().session(session).await?;
+    fn sessions(&self) -> Option<&dyn SessionStore> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl SessionStore for StaleSessionStore {
+    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
+        let seen = self.0.session(session).await?;
         let unfinished = seen.as_ref().and_then(|seen| seen.unfinished.clone());
         if let Some(unfinished) = unfinished.filter(|_| self.1.fetch_add(1, Ordering::SeqCst) == 0)
         {
@@ -318,6 +322,14 @@ impl agentflow::store::StoreLayer for StaleSessionStore {
             .await?;
         }
         Ok(seen)
+    }
+
+    async fn list_sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
+        self.0.list_sessions(filter).await
+    }
+
+    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
+        self.0.delete_session(session).await
     }
 }
 

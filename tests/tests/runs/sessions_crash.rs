@@ -11,7 +11,8 @@ use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::session::Session;
 use agentflow::store::{
-    Append, Epoch, MemoryStore, RunRecord, SqliteStore, Store, StoreError, StoreErrorKind,
+    Append, ArtifactStore, Epoch, MemoryStore, RunRecord, SqliteStore, Store, StoreError,
+    StoreErrorKind,
 };
 use agentflow::{Error, Event, RunId, async_trait};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, check_events, test_runtime};
@@ -72,14 +73,8 @@ impl<S: Store> agentflow::store::StoreLayer for Ending<S> {
         None
     }
 
-    async fn put_artifact(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        sha256: &str,
-        bytes: Arc<[u8]>,
-    ) -> Result<(), StoreError> {
-        self.write(self.inner().put_artifact(run, epoch, sha256, bytes)).await
+    fn artifacts(&self) -> Option<&dyn ArtifactStore> {
+        self.inner.artifacts().map(|_| self as _)
     }
 
     async fn create(&self, run: &RunId, events: Vec<Event>) -> Result<Epoch, StoreError> {
@@ -92,6 +87,28 @@ impl<S: Store> agentflow::store::StoreLayer for Ending<S> {
 
     async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
         self.write(self.inner.open(run)).await
+    }
+}
+
+#[async_trait]
+impl<S: Store> ArtifactStore for Ending<S> {
+    async fn put_artifact(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        sha256: &str,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
+        self.write(
+            agentflow::store::StoreLayer::inner(self)
+                .require_artifacts()?
+                .put_artifact(run, epoch, sha256, bytes),
+        )
+        .await
+    }
+
+    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
+        agentflow::store::StoreLayer::inner(self).require_artifacts()?.artifact(run, sha256).await
     }
 }
 

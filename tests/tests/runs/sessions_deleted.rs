@@ -7,7 +7,7 @@ use agentflow::agent::RunRequest;
 use agentflow::message::Role;
 use agentflow::prelude::*;
 use agentflow::session::Session;
-use agentflow::store::{MemoryStore, Store, StoreError, StoreErrorKind, StoreLayer};
+use agentflow::store::{MemoryStore, SessionStore, Store, StoreError, StoreErrorKind, StoreLayer};
 use agentflow::{Error, Event, RunId, async_trait};
 use agentflow_testing::{ScriptedModel, Turn, test_runtime};
 

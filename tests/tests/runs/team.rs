@@ -382,7 +382,7 @@ fn a_wrong_team_is_refused_with_what_to_do() {
         ),
         (
             Team::new(first(), &["a"]).agent(agent("a"), &[]).agent(agent("b"), &["a"]),
-            "nobody transfers to `b`",
+            "no agent transfers to `b`",
         ),
         (
             Team::new(first(), &["a"]).agent(agent("a"), &[]).about("c", "x"),

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use agentflow::RunId;
 use agentflow::prelude::*;
-use agentflow::store::{Append, Epoch, RunFilter, SqliteStore, Store, StoreErrorKind};
+use agentflow::store::{
+    Append, ArtifactStore, Epoch, RunFilter, SqliteStore, Store, StoreErrorKind,
+};
 use agentflow_testing::test_runtime;
 use agentflow_tests::journal::{event, started};
 use agentflow_tests::test_as_process;

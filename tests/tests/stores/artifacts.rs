@@ -8,7 +8,7 @@ use agentflow::artifact::ArtifactRef;
 use agentflow::error::FailureKind;
 use agentflow::event::EventKind;
 use agentflow::prelude::*;
-use agentflow::store::{MemoryStore, SqliteStore, Store, StoreErrorKind};
+use agentflow::store::{ArtifactStore, MemoryStore, SqliteStore, Store, StoreErrorKind};
 use agentflow::workflow::{Builder, Handle, Node, NodePolicy, OnError, RetryPolicy};
 use agentflow::{Error, RunId, Workflow};
 use agentflow_testing::{CrashTest, ScriptedModel, Turn, test_runtime};
@@ -60,7 +60,7 @@ async fn done(runtime: &Runtime) -> RunId {
     run.run_id().clone()
 }
 
-async fn is_kept(store: impl Store + Clone) {
+async fn is_kept(store: impl Store + ArtifactStore + Clone) {
     let runtime = test_runtime().store(store.clone()).build();
     let run = done(&runtime).await;
     let artifacts = runtime.run(&run).artifacts().await.unwrap();

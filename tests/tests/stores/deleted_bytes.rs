@@ -8,7 +8,7 @@ use agentflow::agent::RunRequest;
 use agentflow::memory::{Memory, MemoryEntry, SqliteMemory};
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
-use agentflow::store::{Append, RunFilter, SqliteStore, Store};
+use agentflow::store::{Append, MessageStore, RunFilter, SqliteStore, Store};
 use agentflow::time::Timestamp;
 use agentflow_testing::{ScriptedModel, Turn, test_runtime, within};
 use agentflow_tests::journal::started;

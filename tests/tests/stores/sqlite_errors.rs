@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use agentflow::RunId;
 use agentflow::event::PauseReason;
 use agentflow::store::{
-    Append, RunFilter, Snapshot, SqliteStore, Store, StoreError, StoreErrorKind,
+    Append, MessageStore, RunFilter, Snapshot, SqliteStore, Store, StoreError, StoreErrorKind,
 };
 use agentflow_tests::journal::{noted, notes, started};
 use agentflow_tests::{skipped, test_as_process};

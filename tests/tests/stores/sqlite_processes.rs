@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 
 use agentflow::RunId;
-use agentflow::store::{Append, SqliteStore, Store, StoreError, StoreErrorKind};
+use agentflow::store::{Append, MessageStore, SqliteStore, Store, StoreError, StoreErrorKind};
 use agentflow_testing::within;
 use agentflow_tests::journal::{noted, notes, started};
 use agentflow_tests::{lines_of, test_as_process};

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agentflow::RunId;
-use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore, Store, Synchronous};
+use agentflow::store::{
+    MemoryStore, MessageStore, RunFilter, RunStatus, SqliteStore, Store, Synchronous,
+};
 use agentflow_testing::{check_store, check_store_reopened};
 use agentflow_tests::journal::notes;
 
@@ -16,18 +18,18 @@ mod first {
     #[tokio::test]
     async fn a_first_store() {
         use agentflow_testing::StorePart::{
-            Artifacts, Definitions, Deletion, Messages, Sessions, Snapshots, State,
+            Artifacts, Definitions, Deletion, Leases, Messages, Sessions, Snapshots, State,
         };
 
         let checked = agentflow_testing::check_store(|| async { MapStore::default() }).await;
         assert_eq!(
             checked.skipped(),
-            [Snapshots, Definitions, Sessions, Messages, Artifacts, State, Deletion]
+            [Snapshots, Definitions, Sessions, Messages, Artifacts, State, Leases, Deletion]
         );
         // A run is controlled in the process that executes it, or after that process has ended.
         // From another process the error explains this.
         let store = MapStore::default();
-        let error = store.send(&RunId::new("run"), "{}".to_owned()).await.unwrap_err();
+        let error = (&store as &dyn Store).require_messages().err().unwrap();
         assert!(
             error.to_string().contains("make the request in the process that executes the run"),
             "{error}"

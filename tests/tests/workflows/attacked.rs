@@ -10,8 +10,8 @@ use agentflow::error::ControlErrorKind;
 use agentflow::event::{EventKind, PauseReason};
 use agentflow::runtime::NodeReport;
 use agentflow::store::{
-    Append, Epoch, MemoryStore, RunFilter, RunList, RunRecord, RunStatus, Snapshot, Store,
-    StoreError, StoreErrorKind, StoreMessage,
+    Append, Epoch, MemoryStore, MessageId, MessageStore, RunFilter, RunList, RunRecord, RunStatus,
+    Snapshot, Store, StoreError, StoreErrorKind, StoreMessage,
 };
 use agentflow::workflow::{Branch, Builder, Handle, Node, NodePolicy, StopPolicy};
 use agentflow::{
@@ -919,8 +919,31 @@ impl agentflow::store::StoreLayer for Slow {
         self.slowly(self.inner().definition(hash)).await
     }
 
+    fn messages(&self) -> Option<&dyn MessageStore> {
+        Some(self)
+    }
+}
+
+#[async_trait]
+impl MessageStore for Slow {
+    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
+        self.kept.send(run, message).await
+    }
+
     async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
-        self.slowly(self.inner().receive(run, epoch)).await
+        self.slowly(self.kept.receive(run, epoch)).await
+    }
+
+    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
+        self.kept.inbox().await
+    }
+
+    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.kept.outcome(message).await
+    }
+
+    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.kept.withdraw(message).await
     }
 }
 

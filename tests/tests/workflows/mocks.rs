@@ -382,7 +382,7 @@ async fn what_is_not_expected_fails_the_call_and_the_test() {
     assert_eq!(
         panic_of(move || finished.finish()),
         format!(
-            "the run did not call what the mocks expect\n\n{first}\n\n{retried}\n\nthe tool `kit_refund` was never \
+            "the calls of the run differ from those that the mocks expect\n\n{first}\n\n{retried}\n\nthe tool `kit_refund` was never \
              called with {{\"cents\":1,\"order\":8}}\n\nthe tool `kit_worth` was never called with any arguments\n\nthe \
              tool `kit_worth` was never called with any arguments\n"
         )

@@ -78,7 +78,7 @@ fn chosen<'s>(
         (None, _, Some(default)) => shared.offer(default).ok_or_else(Fault::no_task),
         (None, _, None) => {
             let problem = format!(
-                "message.metadata.skill: say which of {}, or send to the address of one",
+                "message.metadata.skill: name one of {}, or send the message to its address",
                 known()
             );
             Err(Fault::params(problem))

@@ -368,8 +368,7 @@ fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
     caller.map(allowed).map_err(|refusal| match refusal {
         A2aRefusal::Forbidden => early(StatusCode::FORBIDDEN, "this caller may not use the agent"),
         A2aRefusal::Unknown { challenge } => {
-            let mut response =
-                early(StatusCode::UNAUTHORIZED, "the request does not say who sends it");
+            let mut response = early(StatusCode::UNAUTHORIZED, "the request is not authenticated");
             if let Ok(challenge) = HeaderValue::from_str(&challenge) {
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             }

@@ -350,7 +350,7 @@ impl A2aServer {
         match self.runtime.store() {
             None => return Err(A2aServerError::NoStore),
             #[cfg(feature = "push")]
-            Some(store) if self.settings.push.is_some() && !store.keeps_state() => {
+            Some(store) if self.settings.push.is_some() && store.state().is_none() => {
                 return Err(A2aServerError::NoState);
             }
             Some(_) => {}

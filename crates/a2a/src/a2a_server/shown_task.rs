@@ -224,8 +224,8 @@ async fn add_files(
             results.omitted.push(name.to_owned());
             continue;
         }
-        let Some(store) = runtime.store() else { break };
-        let bytes = store.artifact(&record.run_id, &file.sha256).await;
+        let Some(artifacts) = runtime.store().and_then(|store| store.artifacts()) else { break };
+        let bytes = artifacts.artifact(&record.run_id, &file.sha256).await;
         let Some(bytes) = bytes.map_err(|error| Fault::internal(&error.into()))? else {
             results.omitted.push(name.to_owned());
             continue;

@@ -229,7 +229,7 @@ fn answer_result(call: &ToolCall, answer: &QuestionAnswer) -> ToolResult {
     ToolResult::new(
         call,
         late,
-        "the user did not answer in time; decide without the answer, or say what you need",
+        "the user did not answer in time; decide without the answer, or tell the user what you need",
     )
 }
 

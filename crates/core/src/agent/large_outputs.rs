@@ -176,7 +176,7 @@ struct Reads {
 
 /// Creates the tool with which a model reads artifacts.
 pub(super) fn read_tool(large: LargeOutputs) -> FnTool {
-    let about = "Read a part of a saved artifact as text. Where the answer has `next_offset`, there is more from there on.";
+    let about = "Read a part of a saved artifact as text. If the answer has `next_offset`, more text follows at that offset.";
     let read = move |cx: Context, reads: Reads| async move { read(&cx, reads, large.over).await };
     FnTool::new(READ_TOOL, about, read)
         // JSON escapes can enlarge a piece up to six times, for example control characters.

@@ -161,9 +161,8 @@ pub(super) fn past_run_from_events(
     events: &[Event],
 ) -> Result<PastRunWithPredecessor, StoreError> {
     let place = events.iter().find_map(place_of).ok_or_else(|| {
-        let message = format!(
-            "the run `{run}` is in the history of a session and its journal does not say so"
-        );
+        let message =
+            format!("a session lists the run `{run}`, but the journal of the run names no session");
         StoreError::new(StoreErrorKind::Damaged, message)
     })?;
     let answer = events.iter().rev().find_map(|event| match &event.kind {

@@ -91,10 +91,10 @@ impl InSession {
         let host = &plan.host;
         match &host.store {
             None => return Err(StoreError::no_store_for_sessions().into()),
-            Some(store) if !store.keeps_sessions() => {
-                return Err(StoreError::sessions_unsupported().into());
+            Some(store) => {
+                store.require_sessions()?;
+                session.check()?;
             }
-            Some(_) => session.check()?,
         }
         if let Some(summary) = &session.summary {
             check_summary(summary, plan)?;
@@ -155,7 +155,7 @@ impl Run {
         let ended = async {
             // `holder` is answered after pending writes, so the read below sees the start event if
             // it was written.
-            store.holder(run).await?;
+            store.known_holder(run).await?;
             if store.read(run, 0, 2).await? != [Event::clone(first)] {
                 return Ok(());
             }
@@ -266,7 +266,8 @@ impl Run {
         id: &Arc<str>,
     ) -> Result<Option<(EventKind, SessionPlace, Option<PastRunWithPredecessor>)>> {
         let shared = self.shared();
-        let known = store.session(id).await?;
+        let sessions = store.require_sessions()?;
+        let known = sessions.session(id).await?;
         let caller = shared.own().and_then(|own| own.began.caller());
         let place = session.place(id, &shared.id, caller, known.as_ref())?;
         // `Session::after` may name a run of another session, or a run that did not complete.
@@ -281,7 +282,7 @@ impl Run {
                     // The session was deleted after it was read.
                     Err(error)
                         if error.kind() == StoreErrorKind::NotFound
-                            && store.session(id).await? != known =>
+                            && sessions.session(id).await? != known =>
                     {
                         return Err(StoreError::fenced(&shared.id).into());
                     }
@@ -335,14 +336,16 @@ async fn left_in(
     store: &Arc<dyn Store>,
     session: &str,
 ) -> Result<Option<RunId>, StoreError> {
+    let sessions = store.require_sessions()?;
+    let Some(leases) = store.leases() else { return Ok(None) };
     let unfinished = async || {
-        Ok::<_, StoreError>(store.session(session).await?.and_then(|known| known.unfinished))
+        Ok::<_, StoreError>(sessions.session(session).await?.and_then(|known| known.unfinished))
     };
     let is_here = |run: &RunId| host.live.as_ref().is_some_and(|live| live.has(run));
-    let Some(run) = unfinished().await?.filter(|run| store.knows_holders() && !is_here(run)) else {
+    let Some(run) = unfinished().await?.filter(|run| !is_here(run)) else {
         return Ok(None);
     };
-    if store.holder(&run).await?.is_some() {
+    if leases.holder(&run).await?.is_some() {
         return Ok(None);
     }
     // Read again: the run may have ended, or another process may have resumed it meanwhile.

@@ -196,7 +196,7 @@ fn check_targets<'a>(
     }
     match names.iter().find(|name| !reached.contains(name)) {
         Some(name) => Err(team.build_error(format!(
-            "nobody transfers to `{name}`; name it as a target, or leave it out"
+            "no agent transfers to `{name}`; name it as a target, or leave it out"
         ))),
         None => Ok(()),
     }
@@ -241,7 +241,7 @@ impl Description {
     fn check_member(&self, team: &Self) -> Result<()> {
         if !self.members.is_empty() {
             return Err(team.build_error(format!(
-                "its agent `{}` is a team itself; add its agents one by one",
+                "its agent `{}` is a team itself; add its agents separately",
                 self.name
             )));
         }

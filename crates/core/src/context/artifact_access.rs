@@ -11,7 +11,6 @@ use crate::definition::sha256;
 use crate::error::{Error, Result};
 use crate::event::{RunId, SessionArtifact};
 use crate::run::{MOST_NAMES, artifact_gone, artifacts_up_to};
-use crate::store::StoreError;
 
 /// Maximum size of an artifact in bytes.
 const MOST: usize = 64 << 20;
@@ -72,17 +71,16 @@ impl Context {
         match self.run.log.store() {
             // Without a store the artifact lives as long as the run.
             None => self.run.states_or_new().keep_bytes(&hash, bytes),
-            Some((store, _)) if !store.keeps_artifacts() => {
-                return Err(StoreError::artifacts_unsupported().into());
-            }
-            Some((store, Some(epoch))) => {
-                store.put_artifact(&self.run.id, epoch, &hash, bytes).await?;
-            }
-            // A store accepts the bytes only from the current writer of the run, which has an
-            // epoch.
-            Some((_, None)) => {
-                let problem = "the run has not begun; save it in a tool or in a step".to_owned();
-                return Err(Error::Artifact { name: name.to_owned(), problem });
+            Some((store, epoch)) => {
+                let artifacts = store.require_artifacts()?;
+                // A store accepts the bytes only from the current writer of the run, which has an
+                // epoch.
+                let Some(epoch) = epoch else {
+                    let problem =
+                        "the run has not begun; save it in a tool or in a step".to_owned();
+                    return Err(Error::Artifact { name: name.to_owned(), problem });
+                };
+                artifacts.put_artifact(&self.run.id, epoch, &hash, bytes).await?;
             }
         }
         let (name, media_type, size) = (name.into(), media_type.into(), size as u64);
@@ -139,7 +137,8 @@ impl Context {
         let bytes = match self.run.log.store() {
             None => self.run.states().and_then(|states| states.bytes(&artifact.sha256)),
             Some((store, _)) => {
-                store.artifact(run.as_ref().unwrap_or(&self.run.id), &artifact.sha256).await?
+                let run = run.as_ref().unwrap_or(&self.run.id);
+                store.require_artifacts()?.artifact(run, &artifact.sha256).await?
             }
         };
         match bytes {

@@ -271,7 +271,9 @@ impl Context {
             _ => None,
         };
         match self.run.log.store() {
-            Some((store, _)) if store.keeps_state() && self.in_run => Ok((Arc::clone(store), user)),
+            Some((store, _)) if store.state().is_some() && self.in_run => {
+                Ok((Arc::clone(store), user))
+            }
             Some(_) if self.run.log.is_of_remote_run() => Err(problem(
                 "the runtime's executor executes this step in another process, which keeps no values that outlive runs; read \
                  and write the value in a step of a runtime without an executor",
@@ -293,7 +295,8 @@ impl Context {
         if let Some(read) = self.run.states().and_then(|states| states.was_read(key)) {
             return Ok(read);
         }
-        let found = store.state(user, Some(key)).await?.pop().map(|(_, value)| value);
+        let found =
+            store.require_state()?.read_state(user, Some(key)).await?.pop().map(|(_, value)| value);
         {
             // Another step may have read the value concurrently. The value that was recorded first
             // is used.

@@ -1,10 +1,12 @@
 //! The form `agents`: agents, and the order in which they run. This module generates the graph;
 //! `document_agent.rs` creates the agents.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use agentflow_schema::text_tree::Tree;
 use serde_json::{Value, json};
 
 use super::DraftedDocument;
+use super::document_codes;
 use super::object_fields::{Fields, Problems};
 use super::orchestration::{OrchestratedAgent, Orchestration};
 use crate::workflow::{CONCURRENCY, Graph, GraphBody, GraphEdge, GraphNode, Mapping, Reference};
@@ -31,7 +33,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         check_card(card, problems);
     }
     if items.is_empty() {
-        problems.note(&tree.at, "a document of agents has at least one agent");
+        problems.note(&tree.at, Diagnostic::new(document_codes::NO_AGENTS));
     }
     let order = Orchestration::read(orchestration?, &members, problems)?;
     let is_whole = members.len() == items.len();

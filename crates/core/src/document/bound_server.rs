@@ -2,8 +2,10 @@
 //! to, or a pool of candidates from which a model picks one during the run. Names are not resolved
 //! here.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use agentflow_schema::text_tree::Tree;
 
+use super::document_codes;
 use super::object_fields::{Fields, Problems};
 use crate::workflow::ResolvedDependency;
 
@@ -36,10 +38,6 @@ pub(super) struct BoundServer<'t> {
     /// Name of a prompt.
     pub(super) prompt: Option<&'t str>,
 }
-
-/// End of the message about an invalid `endpoint`.
-pub(super) const NO_ADDRESS: &str =
-    "is not an address that begins with `http://` or `https://`, such as `https://agents.example`";
 
 /// Tools that read the resources and get the prompts of a server.
 pub(super) const READ_RESOURCE: &str = "read_resource";
@@ -100,22 +98,16 @@ impl<'t> Bound<'t> {
         if refs.len() > MOST_CANDIDATES {
             problems.note(
                 pool_at,
-                format!("pool_refs must contain at most {MOST_CANDIDATES} candidates"),
+                Diagnostic::new(document_codes::TOO_MANY_CANDIDATES).text("most", MOST_CANDIDATES),
             );
             return;
         }
         match (mode, fixed) {
             ("pool", Some(fixed)) => {
-                problems.note(
-                    &fixed.at,
-                    "`fixed_ref` belongs to `resolution_mode: fixed`; say so, or remove it",
-                );
+                problems.note(&fixed.at, Diagnostic::new(document_codes::FIXED_REFERENCE_OF_POOL));
             }
             ("pool", None) if pool.is_none() => {
-                problems.note(
-                    &tree.at,
-                    "a dependency with `resolution_mode: pool` needs `pool_refs`, a list of candidates",
-                );
+                problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_POOL));
             }
             ("pool", None) => {
                 let before = problems.found.len();
@@ -137,30 +129,24 @@ impl<'t> Bound<'t> {
                     };
                     let candidates: Vec<_> = candidates.into_iter().filter(may_be_bound).collect();
                     if candidates.is_empty() && is_required {
-                        let problem = match refs.is_empty() {
-                            true => {
-                                "its pool has no candidates; name some, or say `required: false`"
-                            }
-                            false => {
-                                "none of its candidates is among the servers that may be bound, by `acl_server_ids` or `acl_scope`"
-                            }
+                        let code = match refs.is_empty() {
+                            true => document_codes::EMPTY_POOL,
+                            false => document_codes::POOL_NOT_ALLOWED,
                         };
-                        problems.note(
-                            pool_at,
-                            format!("the dependency `{id}` is required, and {problem}"),
-                        );
+                        problems.note(pool_at, Diagnostic::new(code).name("dependency", id));
                     }
                     self.resolved
                         .extend(candidates.iter().map(|(_, of)| of.binding(id, Some(of.place))));
                     self.pooled(tree, kind, candidates, allowed, problems);
                 }
             }
-            (_, None) => problems
-                .note(&tree.at, "a dependency with `resolution_mode: fixed` needs `fixed_ref`"),
+            (_, None) => {
+                problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_FIXED_REFERENCE))
+            }
             (_, Some(fixed)) => {
                 if !refs.is_empty() {
                     problems
-                        .note(pool_at, "`pool_refs` belong to `resolution_mode: pool`; remove them, or `fixed_ref`");
+                        .note(pool_at, Diagnostic::new(document_codes::POOL_OF_FIXED_REFERENCE));
                 }
                 let Some(kind) = kind else { return };
                 if let Some(reference) = Candidate::read(fixed, kind, "the `fixed_ref`", problems) {
@@ -185,10 +171,7 @@ impl<'t> Bound<'t> {
             [(at, only)] => self.fixed(at, kind, only, allowed, problems),
             _ => {
                 if self.pool.is_some() {
-                    problems.note(
-                        &tree.at,
-                        "a node has one pool; let the other dependency have a `fixed_ref`",
-                    );
+                    problems.note(&tree.at, Diagnostic::new(document_codes::SECOND_POOL));
                 }
                 let (places, candidates) = candidates.into_iter().unzip();
                 self.pool = Some(Pool { candidates, places });
@@ -208,8 +191,10 @@ impl<'t> Bound<'t> {
             ("a2a_agent", _) => self.agents.extend(of.called_agent()),
             (_, Some(id)) if !is_allowed(id, allowed) => {
                 let place = at.place_of(id).unwrap_or_else(|| at.at.clone());
-                let problem = "is not among the servers that may be bound, by `acl_server_ids` or `acl_scope`";
-                problems.note(&place, format!("the server `{id}` {problem}"));
+                problems.note(
+                    &place,
+                    Diagnostic::new(document_codes::SERVER_NOT_ALLOWED).name("server", id),
+                );
             }
             ("mcp_resource", Some(id)) => {
                 let (tool, resource) = (Some(READ_RESOURCE), of.resource);
@@ -249,25 +234,20 @@ impl<'t> Candidate<'t> {
             && !is_address(address)
         {
             let place = tree.place_of(address).unwrap_or_else(|| tree.at.clone());
-            problems.note(&place, format!("the `endpoint` `{address}` {NO_ADDRESS}"));
+            problems.note(
+                &place,
+                Diagnostic::new(document_codes::INVALID_ENDPOINT).name("endpoint", address),
+            );
             return None;
         }
         let missing = match kind {
             "a2a_agent" if agent.is_none() && endpoint.is_none() => {
-                "an agent needs `agent_id`, the name that the program gave the agent, or `endpoint`, its address"
+                document_codes::REFERENCE_WITHOUT_AGENT
             }
-            "mcp_tool" if server.is_none() => {
-                "a tool needs `server_id`, the name that the program gave the server"
-            }
-            "mcp_resource" if server.is_none() => {
-                "a resource needs `server_id`, the name that the program gave the server"
-            }
-            "mcp_prompt" if server.is_none() => {
-                "a prompt needs `server_id`, the name that the program gave the server"
-            }
-            "mcp_prompt" if prompt.is_none() => {
-                "a prompt needs `prompt_name`, the name that the server gives the prompt"
-            }
+            "mcp_tool" if server.is_none() => document_codes::TOOL_WITHOUT_SERVER,
+            "mcp_resource" if server.is_none() => document_codes::RESOURCE_WITHOUT_SERVER,
+            "mcp_prompt" if server.is_none() => document_codes::PROMPT_WITHOUT_SERVER,
+            "mcp_prompt" if prompt.is_none() => document_codes::PROMPT_WITHOUT_NAME,
             _ => {
                 // The resources and prompts of a server are read with one of its tools.
                 let tool = match kind {
@@ -278,7 +258,7 @@ impl<'t> Candidate<'t> {
                 return Some(Self { place: 0, server, tool, agent, endpoint, resource, prompt });
             }
         };
-        problems.note(&tree.at, format!("{what} of {missing}"));
+        problems.note(&tree.at, Diagnostic::new(missing).text("reference", what));
         None
     }
 

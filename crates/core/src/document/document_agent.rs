@@ -1,9 +1,11 @@
 //! [`DocumentAgent`]: an agent of a document, as data, and its conversion to an [`Agent`] after its
 //! tools were found.
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind};
 use std::sync::Arc;
 
 use super::FindTools;
+use super::document_codes;
 use crate::agent::{Agent, AgentSettings};
 use crate::model::{ModelSettings, ModelSource};
 
@@ -28,18 +30,17 @@ impl DocumentAgent {
         &self,
         model: Option<ModelSource>,
         find: FindTools<'_>,
-        problems: &mut Vec<String>,
+        problems: &mut Vec<Diagnostic>,
     ) -> Agent {
-        let model = model.or_else(|| self.model.as_deref().map(ModelSource::from)).unwrap_or_else(|| {
-            problems.push(format!(
-                "the agent `{}` has no model; give the document a `model`, such as `openai/gpt-5-mini`, or the runtime one \
-                 with `Runtime::builder().model(..)`",
-                self.name
-            ));
-            // The agent is still created, so that the problems of its tools are reported too. It is
-            // never run.
-            ModelSource::from("none/none")
-        });
+        let model =
+            model.or_else(|| self.model.as_deref().map(ModelSource::from)).unwrap_or_else(|| {
+                problems.push(
+                    Diagnostic::new(document_codes::AGENT_WITHOUT_MODEL).name("agent", &self.name),
+                );
+                // The agent is still created, so that the problems of its tools are reported too. It is
+                // never run.
+                ModelSource::from("none/none")
+            });
         let mut agent = Agent::new(model).name(Arc::clone(&self.name));
         let settings = AgentSettings::new().model(self.settings.clone());
         agent = agent
@@ -50,7 +51,10 @@ impl DocumentAgent {
         for tool in &self.tools {
             match find(tool) {
                 Ok(tools) => agent = agent.tools(tools),
-                Err(problem) => problems.push(format!("the agent `{}`: {problem}", self.name)),
+                Err(problem) => {
+                    let agent = DiagnosticSubject::new(SubjectKind::Agent, &*self.name);
+                    problems.push(problem.of(agent));
+                }
             }
         }
         agent

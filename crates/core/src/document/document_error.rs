@@ -1,13 +1,14 @@
 //! [`DocumentError`]: the problems of a document with their positions, displayed with the affected
 //! lines.
 
+use agentflow_schema::diagnostic::{Diagnostic, Position, Severity, SourceSpan};
 use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use agentflow_schema::text::{OneLine, word_in};
-use agentflow_schema::text_tree::{Misread, Tree};
+use agentflow_schema::text_tree::Tree;
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
 use super::written_names::{self, Described, NameReference};
@@ -15,20 +16,6 @@ use super::{Document, DocumentForm};
 
 /// Maximum number of displayed problems.
 const MOST_SHOWN: usize = 100;
-
-/// A problem of a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Problem {
-    /// Problem and solution, as one sentence.
-    pub message: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-    /// Byte range in the text.
-    pub span: Range<usize>,
-}
 
 /// The problems of a document. The text shows each problem with its position and the line of the
 /// document:
@@ -44,7 +31,7 @@ pub struct Problem {
 pub struct DocumentError {
     name: Arc<str>,
     text: Arc<str>,
-    problems: Vec<Problem>,
+    problems: Vec<Diagnostic>,
     /// Data for further checks of the document.
     checkable: Arc<CheckableParts>,
 }
@@ -71,14 +58,14 @@ impl CheckableParts {
 }
 
 impl DocumentError {
-    pub(super) fn new(name: &Arc<str>, text: &Arc<str>, misread: Vec<Misread>) -> Self {
+    pub(super) fn new(name: &Arc<str>, text: &Arc<str>, found: Vec<Diagnostic>) -> Self {
         let none = Self {
             name: Arc::clone(name),
             text: Arc::clone(text),
             problems: Vec::new(),
             checkable: Arc::default(),
         };
-        none.with(misread)
+        none.with(found)
     }
 
     pub(super) fn with_checkable(self, checkable: CheckableParts) -> Self {
@@ -90,17 +77,16 @@ impl DocumentError {
     }
 
     /// Adds problems, without duplicates.
-    pub(crate) fn with(self, more: Vec<Misread>) -> Self {
-        let more = problems(&self.text, more);
+    pub(crate) fn with(self, more: Vec<Diagnostic>) -> Self {
+        let more = located(&self.name, &self.text, more);
         self.with_problems(more)
     }
 
-    fn with_problems(mut self, more: impl IntoIterator<Item = Problem>) -> Self {
+    fn with_problems(mut self, more: impl IntoIterator<Item = Diagnostic>) -> Self {
         self.problems.extend(more);
-        self.problems.sort_by(|one, other| {
-            (one.span.start, &one.message).cmp(&(other.span.start, &other.message))
-        });
-        self.problems.dedup();
+        self.problems.sort_by_cached_key(|problem| (problem.span().start, problem.message()));
+        self.problems
+            .dedup_by(|one, other| one.span() == other.span() && one.message() == other.message());
         self
     }
 
@@ -111,12 +97,12 @@ impl DocumentError {
         draft: &Self,
         part_at: impl Fn(&Range<usize>) -> Option<Range<usize>>,
     ) -> Self {
-        let mistakes: Vec<&Problem> =
+        let mistakes: Vec<&Diagnostic> =
             self.problems.iter().filter(|of| !draft.problems.contains(of)).collect();
         let has_mistake =
-            |part: Range<usize>| mistakes.iter().any(|of| part.contains(&of.span.start));
-        let more = draft.problems.iter().filter(|of| !part_at(&of.span).is_some_and(has_mistake));
-        let more: Vec<Problem> = more.cloned().collect();
+            |part: Range<usize>| mistakes.iter().any(|of| part.contains(&of.span().start));
+        let more = draft.problems.iter().filter(|of| !part_at(&of.span()).is_some_and(has_mistake));
+        let more: Vec<Diagnostic> = more.cloned().collect();
         self.with_problems(more)
     }
 
@@ -133,23 +119,29 @@ impl DocumentError {
     }
 
     /// The problems, in the order of their positions.
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[Diagnostic] {
         &self.problems
     }
 }
 
-/// Computes lines and columns. The problems are sorted, so that the text is scanned only once.
-fn problems(text: &str, mut misread: Vec<Misread>) -> Vec<Problem> {
+/// Adds the name of the document, lines and columns. The problems are sorted, so that the text is
+/// scanned only once.
+fn located(name: &Arc<str>, text: &str, mut found: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let boundary = |at: usize| {
         (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
     };
-    misread.sort_by_key(|misread| misread.at.start);
-    let (mut counted, mut line, mut column) = (0, 1, 1);
+    found.sort_by_key(|problem| problem.span().start);
+    let (mut counted, mut position) = (0, Position { line: 1, column: 1 });
     let mut line_end: Option<usize> = None;
-    let problem = |Misread { at, message }: Misread| {
+    let mut all = Vec::with_capacity(found.len());
+    for problem in found {
+        let at = problem.span();
         let start = boundary(at.start);
         for letter in text[counted..start].chars() {
-            (line, column) = if letter == '\n' { (line + 1, 1) } else { (line, column + 1) };
+            position = match letter {
+                '\n' => Position { line: position.line + 1, column: 1 },
+                _ => Position { column: position.column + 1, ..position },
+            };
         }
         counted = start;
         let line_end = match line_end.filter(|end| *end >= start) {
@@ -160,9 +152,9 @@ fn problems(text: &str, mut misread: Vec<Misread>) -> Vec<Problem> {
         };
         // Only the first line of a multi-line range is shown.
         let end = boundary(at.end).max(start).min(line_end);
-        Problem { message, line, column, span: start..end }
-    };
-    misread.into_iter().map(problem).collect()
+        all.push(problem.in_document(name).at_span(SourceSpan::new(start..end, position)));
+    }
+    all
 }
 
 impl fmt::Display for DocumentError {
@@ -170,13 +162,17 @@ impl fmt::Display for DocumentError {
         let renderer = Renderer::plain();
         let name = OneLine(&self.name).to_string();
         for (at, problem) in self.problems.iter().take(MOST_SHOWN).enumerate() {
-            let message = OneLine(&problem.message).to_string();
-            let title = Level::ERROR.primary_title(&*message);
+            let message = OneLine(problem).to_string();
+            let level = match problem.severity() {
+                Severity::Warning => Level::WARNING,
+                _ => Level::ERROR,
+            };
+            let title = level.primary_title(&*message);
             // A file that cannot be read has no lines.
             let report = match self.text.is_empty() {
                 true => [title.element(Origin::path(&*name))],
                 false => {
-                    let mark = AnnotationKind::Primary.span(problem.span.clone());
+                    let mark = AnnotationKind::Primary.span(problem.span());
                     [title.element(Snippet::source(&*self.text).path(&*name).annotation(mark))]
                 }
             };

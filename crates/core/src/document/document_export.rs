@@ -105,8 +105,7 @@ impl DocumentForm {
         }
         // The document is read again, to detect details that the form would express differently.
         let again = Document::read("written", written.to_string()).map_err(|error| {
-            let problem =
-                error.problems().first().map(|problem| problem.message.clone()).unwrap_or_default();
+            let problem = error.problems().first().map(ToString::to_string).unwrap_or_default();
             format!("it would not be read again: {problem}")
         })?;
         if again.graph.hash() != graph.hash() {

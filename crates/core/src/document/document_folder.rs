@@ -1,11 +1,13 @@
 //! Reads all documents of a folder.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::document_codes;
 use super::{Document, DocumentError, text_of};
 use crate::text_file;
 
@@ -67,7 +69,8 @@ impl Document {
     /// Creates the error for two documents whose workflows have the same name.
     pub(crate) fn same_name(&self, other: &Self) -> DocumentError {
         let (name, file) = (self.name(), &other.source.name);
-        self.source.error(&format!("`{name}` is also the workflow of {file}; rename one"))
+        let found = Diagnostic::new(document_codes::NAME_OF_TWO_FILES).name("workflow", name);
+        self.source.error(vec![found.text("file", file)])
     }
 
     /// Returns the paths of the documents in a folder, sorted by name. Special files such as pipes

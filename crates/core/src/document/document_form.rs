@@ -1,11 +1,13 @@
 //! [`DocumentForm`]: the forms of documents, which are recognized by their top-level fields.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::fmt;
 use std::str::FromStr;
 
 use agentflow_schema::text::{did_you_mean, nearest};
-use agentflow_schema::text_tree::{Datum, Field, Misread, Tree};
+use agentflow_schema::text_tree::{Datum, Field, Tree};
 
+use super::document_codes;
 use super::tree_document::TOPOLOGY;
 
 /// A form of a document. It is recognized by the fields of the document.
@@ -81,22 +83,20 @@ impl DocumentForm {
         }
     }
 
-    pub(super) fn detect(tree: &Tree) -> Result<Self, Misread> {
+    pub(super) fn detect(tree: &Tree) -> Result<Self, Diagnostic> {
         let list = || {
             let all = Self::ALL.map(|form| format!("{form} ({})", form.recognised_by()));
-            format!("the forms are {}", all.join(", "))
+            all.join(", ")
         };
         let Datum::Object(fields) = &tree.datum else {
-            let problem =
-                format!("a document is an object, and this is {}; {}", tree.what(), list());
-            return Err(Misread::new(tree.at.clone(), problem));
+            let found = Diagnostic::new(document_codes::NOT_AN_OBJECT).text("found", tree.what());
+            return Err(found.text("forms", list()).at(tree.at.clone()));
         };
         let at = fields.first().map_or(tree.at.clone(), |field| field.at.clone());
         let fitting: Vec<Self> = Self::ALL.into_iter().filter(|form| form.fits(tree)).collect();
         match fitting.as_slice() {
             [form] => Ok(*form),
             [] => {
-                let none = "the document has none of the known forms";
                 // A misspelled field is reported before a missing one, since it is the more
                 // specific message.
                 let misspelt = fields.iter().find_map(|field| {
@@ -106,24 +106,21 @@ impl DocumentForm {
                 });
                 Err(match misspelt {
                     Some((Field { name, at, .. }, near)) => {
-                        let (list, hint) = (list(), did_you_mean(Some(near)));
-                        Misread::new(
-                            at.clone(),
-                            format!(
-                                "{none}; {list}; the field `{name}` belongs to none of them{hint}"
-                            ),
-                        )
+                        let found =
+                            Diagnostic::new(document_codes::FIELD_OF_NO_FORM).text("forms", list());
+                        let found = found.name("field", name).at(at.clone());
+                        found.suggest(Suggestion::similar(Some(near)))
                     }
-                    None => Self::incomplete(tree)
-                        .unwrap_or_else(|| Misread::new(at, format!("{none}; {}", list()))),
+                    None => Self::incomplete(tree).unwrap_or_else(|| {
+                        Diagnostic::new(document_codes::UNKNOWN_FORM).text("forms", list()).at(at)
+                    }),
                 })
             }
             [one, other, ..] => {
                 let (by, also) = (one.recognised_by(), other.recognised_by());
-                let problem = format!(
-                    "the document has two forms: {one}, by {by}, and {other}, by {also}; remove what belongs to one of them"
-                );
-                Err(Misread::new(at, problem))
+                let found =
+                    Diagnostic::new(document_codes::TWO_FORMS).text("one", one).text("by", by);
+                Err(found.text("other", other).text("also", also).at(at))
             }
         }
     }
@@ -131,39 +128,22 @@ impl DocumentForm {
 
 impl DocumentForm {
     /// Describes the missing fields of a document that has some fields of a form.
-    fn incomplete(tree: &Tree) -> Option<Misread> {
+    fn incomplete(tree: &Tree) -> Option<Diagnostic> {
         let lacks = [
-            (
-                "agents",
-                "a document with `agents` needs `orchestration`, which says in what order they run: \
-                 `orchestration: {type: sequential, agents: [..]}`",
-            ),
-            (
-                "orchestration",
-                "a document with `orchestration` needs `agents`, a list of the agents that it names",
-            ),
-            (
-                "workflow_id",
-                "a document with `workflow_id` needs `nodes` and `edges`, or `steps`, which run one after another",
-            ),
-            (
-                "workflowId",
-                "a document with `workflowId` needs `nodes` and `edges`, or `steps`, which run one after another",
-            ),
-            (
-                "nodes",
-                "a document with `nodes` needs `id`, where each node names a `tool`, `output`, where it is a graph and says \
-                 whose output the workflow has, or `workflow_id` and `edges`",
-            ),
-            ("steps", "a document with `steps` needs `workflow_id`, the name of the workflow"),
-            (
-                "edges",
-                "a document with `edges` needs `workflow_id`, the name of the workflow, and `nodes`",
-            ),
+            ("agents", document_codes::AGENTS_WITHOUT_ORCHESTRATION),
+            ("orchestration", document_codes::ORCHESTRATION_WITHOUT_AGENTS),
+            ("workflow_id", document_codes::WORKFLOW_ID_WITHOUT_NODES),
+            ("workflowId", document_codes::WORKFLOW_ID_WITHOUT_NODES),
+            ("nodes", document_codes::NODES_WITHOUT_ID),
+            ("steps", document_codes::STEPS_WITHOUT_WORKFLOW_ID),
+            ("edges", document_codes::EDGES_WITHOUT_WORKFLOW_ID),
         ];
-        lacks
-            .into_iter()
-            .find_map(|(name, problem)| Some(Misread::new(tree.field(name)?.at.clone(), problem)))
+        for (name, code) in lacks {
+            if let Some(field) = tree.field(name) {
+                return Some(Diagnostic::new(code).name("field", name).at(field.at.clone()));
+            }
+        }
+        None
     }
 }
 

@@ -1,11 +1,13 @@
 //! The form `edges`: nodes and edges that exchange data through the state of the run. This module
 //! reads the document; `edges_wiring.rs` generates the graph.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::collections::{BTreeMap, BTreeSet};
 
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::Tree;
 
+use super::document_codes;
 use super::edges_node::{EdgesNode, INPUT, SharedNodeSettings, people};
 use super::edges_pool::PoolWorkflow;
 use super::edges_wiring::Wiring;
@@ -39,7 +41,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         permissions.map_or((false, Vec::new()), |tree| workflow_permissions(tree, problems));
     let common = SharedNodeSettings { workflow: name.unwrap_or_default(), model, servers };
     if items.is_empty() {
-        problems.note(&tree.at, "a document of nodes and edges has at least one node");
+        problems.note(&tree.at, Diagnostic::new(document_codes::NO_NODES_OF_EDGES));
     }
     let nodes: Vec<EdgesNode<'_>> =
         items.iter().filter_map(|item| EdgesNode::read(item, &common, problems)).collect();
@@ -71,8 +73,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         // Agents that the nodes' models use are named after their nodes, so two nodes can collide.
         for agent in &node.agents {
             if !seen.insert(&agent.name) {
-                let problem = "is the name of another agent of this document; rename the node";
-                problems.note(&node.tree.at, format!("`{}` {problem}", agent.name));
+                let found = Diagnostic::new(document_codes::AGENT_OF_NODE_EXISTS)
+                    .name("agent", &agent.name);
+                problems.note(&node.tree.at, found);
             }
             parts.entry(agent.name.to_string()).or_insert_with(|| node.tree.at.clone());
         }
@@ -125,14 +128,13 @@ impl<'t> Known<'t> {
                 let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
                 problems.note(
                     &place,
-                    format!(
-                        "`{INPUT}` is the name of the workflow's input; give the node another one"
-                    ),
+                    Diagnostic::new(document_codes::RESERVED_NODE_NAME).name("name", INPUT),
                 );
             }
             if known.insert(id, (item, text(["kind", "kind"]))).is_some() {
                 let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
-                problems.note(&place, format!("two nodes are named `{id}`; rename one"));
+                problems
+                    .note(&place, Diagnostic::new(document_codes::DUPLICATE_NODE).name("node", id));
             }
         }
         Self(known)
@@ -148,8 +150,14 @@ impl<'t> Known<'t> {
         if self.0.contains_key(id) {
             return Some(id);
         }
-        let near = did_you_mean(nearest(id, self.0.keys().copied()));
-        problems.note(&at.at, format!("{what} `{id}`, and there is no such node{near}"));
+        let near = Suggestion::similar(nearest(id, self.0.keys().copied()));
+        problems.note(
+            &at.at,
+            Diagnostic::new(document_codes::UNKNOWN_NODE)
+                .text("reference", what)
+                .name("node", id)
+                .suggest(near),
+        );
         None
     }
 
@@ -170,7 +178,10 @@ impl<'t> Known<'t> {
         let mut ids = BTreeSet::new();
         for (id, at) in edges.iter().filter_map(|edge| edge.id) {
             if !ids.insert(id) {
-                problems.note(&at.at, format!("two edges have the id `{id}`; rename one"));
+                problems.note(
+                    &at.at,
+                    Diagnostic::new(document_codes::DUPLICATE_EDGE_ID).name("edge", id),
+                );
             }
         }
     }
@@ -203,11 +214,11 @@ impl<'t> Edge<'t> {
         let (from, to) = (from?, to?);
         let is_conditional = kind.map_or(key.is_some(), |kind| kind == "conditional");
         if let Some((_, at)) = key.filter(|_| !is_conditional) {
-            problems
-                .note(&at.at, "only an edge with `edge_type: conditional` has a `condition_key`");
+            problems.note(&at.at, Diagnostic::new(document_codes::CONDITION_KEY_OF_OTHER_EDGE));
         }
         if from == to {
-            problems.note(&tree.at, format!("the edge leads from `{from}` to itself"));
+            problems
+                .note(&tree.at, Diagnostic::new(document_codes::EDGE_TO_ITSELF).name("from", from));
         }
         Some(Self { tree, id, from, to, is_conditional, key, join_group })
     }

@@ -1,6 +1,7 @@
 //! A node of the document form `edges`: reads its fields, and generates the call for each kind of
 //! node. Edges are handled in `edges_wiring.rs`.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::bound_server::{Bound, BoundServer, Pool, READ_RESOURCE};
 use super::document_agent::DocumentAgent;
+use super::document_codes;
 use super::edges_pool::{PoolWorkflow, Task};
 use super::object_fields::{Fields, Problems};
 use crate::error::FailureClass;
@@ -97,7 +99,10 @@ impl<'t> EdgesNode<'t> {
             {
                 problems.note(
                     &at.at,
-                    format!("only a node of the kind `{of}` has `{name}`, and this is a `{kind}`"),
+                    Diagnostic::new(document_codes::FIELD_OF_OTHER_KIND)
+                        .name("owner", of)
+                        .name("field", name)
+                        .name("kind", kind),
                 );
             }
             found
@@ -137,7 +142,9 @@ impl<'t> EdgesNode<'t> {
                     let kind = kind.unwrap_or_default();
                     problems.note(
                         &field.at,
-                        format!("a `{kind}` calls nothing, so it has no `{name}`; remove it"),
+                        Diagnostic::new(document_codes::FIELD_OF_CALL)
+                            .name("kind", kind)
+                            .name("field", name),
                     );
                 }
             }
@@ -271,10 +278,7 @@ fn on_error<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Failed<'t> 
     match (word, target) {
         (Some("route_to_node"), target) => Failed::Routes(target, tree),
         (word, Some((_, at))) => {
-            problems.note(
-                &at.at,
-                "`on_error_node_id` belongs to `on_error: route_to_node`; say so, or remove it",
-            );
+            problems.note(&at.at, Diagnostic::new(document_codes::ERROR_TARGET_OF_OTHER_POLICY));
             if word == Some("skip_node") { Failed::Skips } else { Failed::Fails }
         }
         (Some("skip_node"), None) => Failed::Skips,
@@ -301,10 +305,7 @@ pub(super) fn people(fields: &mut Fields<'_>, problems: &mut Problems) {
         if let Some((_, at)) = fields.texts(name, problems).first() {
             problems.note(
                 &at.at,
-                format!(
-                    "`{name}` is not read: who may do what is said where a run starts, by the scopes that it is granted; \
-                     leave the list empty"
-                ),
+                Diagnostic::new(document_codes::PERMISSION_IN_DOCUMENT).name("field", name),
             );
         }
     }
@@ -346,8 +347,7 @@ pub(super) fn arguments(
 /// Reports a missing address of a resource.
 fn check_address(tree: &Tree, id: &str, inputs: &[(&str, &str, &Tree)], problems: &mut Problems) {
     if inputs.iter().all(|(name, ..)| *name != "uri") {
-        let problem = "needs `resource_uri`, the address of the resource, or an `input_mapping` that gives `uri`";
-        problems.note(&tree.at, format!("`{id}` {problem}"));
+        problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_RESOURCE).name("node", id));
     }
 }
 
@@ -375,7 +375,7 @@ fn picked_for<'t>(
     let of_agents = kind == "a2a";
     if !bound.servers.is_empty() || !bound.agents.is_empty() {
         problems
-            .note(&tree.at, format!("`{id}` has a pool and another dependency; keep one of both"));
+            .note(&tree.at, Diagnostic::new(document_codes::POOL_AND_DEPENDENCY).name("node", id));
         return None;
     }
     if pool
@@ -387,19 +387,21 @@ fn picked_for<'t>(
             if of_agents { ("an agent", "a server") } else { ("a server", "an agent") };
         problems.note(
             &tree.at,
-            format!("`{id}` is bound to {other}, and a node of the kind `{kind}` to {own}"),
+            Diagnostic::new(document_codes::BINDING_OF_OTHER_KIND)
+                .name("node", id)
+                .text("bound", other)
+                .name("kind", kind)
+                .text("expected", own),
         );
         return None;
     }
     let text = text.map(|(text, _)| text).filter(|text| !text.trim().is_empty());
     if text.is_none() && pool.candidates.iter().any(|of| of.tool.is_none()) {
-        let problem = match of_agents {
-            true => "needs `task`, what the agent is asked to do",
-            false => {
-                "needs `capability`, by which a model chooses among the tools of a server, or a `tool_name` in each candidate"
-            }
+        let code = match of_agents {
+            true => document_codes::MISSING_TASK,
+            false => document_codes::MISSING_POOL_CAPABILITY,
         };
-        problems.note(&tree.at, format!("`{id}` {problem}"));
+        problems.note(&tree.at, Diagnostic::new(code).name("node", id));
         return None;
     }
     Some(text.unwrap_or_default())
@@ -415,10 +417,8 @@ fn mcp<'t>(
     problems: &mut Problems,
 ) -> Option<(Reference, Option<DocumentAgent>)> {
     if !bound.agents.is_empty() {
-        problems.note(
-            &tree.at,
-            format!("`{id}` is bound to an agent, and a node of the kind `mcp` to a server"),
-        );
+        problems
+            .note(&tree.at, Diagnostic::new(document_codes::AGENT_OF_MCP_NODE).name("node", id));
         return None;
     }
     let servers = bound.servers.as_slice();
@@ -429,8 +429,8 @@ fn mcp<'t>(
     if let Some((server, tool, (resource, prompt))) = direct {
         let with = arguments(resource, prompt, (!inputs.is_empty()).then(|| mapped(inputs)));
         if let (Some(_), Some((_, _, at))) = (resource, inputs.first()) {
-            let problem = "reads one resource, so it is given nothing; remove `input_mapping`, or `resource_uri`";
-            problems.note(&at.at, format!("`{id}` {problem}"));
+            problems
+                .note(&at.at, Diagnostic::new(document_codes::INPUT_OF_RESOURCE).name("node", id));
         } else if resource.is_none() && tool == READ_RESOURCE {
             check_address(tree, id, inputs, problems);
         }
@@ -441,25 +441,27 @@ fn mcp<'t>(
         // A mistake in the dependencies has already been reported.
         [] if bound.is_broken => None,
         [] if !bound.is_free => {
-            let problem = "is bound to no server; give it one in `dependencies`, with a `fixed_ref` that has a `server_id`";
-            problems.note(&tree.at, format!("`{id}` {problem}"));
+            problems
+                .note(&tree.at, Diagnostic::new(document_codes::MISSING_SERVER).name("node", id));
             None
         }
         _ => {
             let Some((capability, _)) = capability.filter(|(text, _)| !text.trim().is_empty())
             else {
-                let problem = "needs `capability`, by which a model chooses among the tools of its server, or `tool_name` in \
-                               its `fixed_ref`";
-                problems.note(&tree.at, format!("`{id}` {problem}"));
+                problems.note(
+                    &tree.at,
+                    Diagnostic::new(document_codes::MISSING_CAPABILITY).name("node", id),
+                );
                 return None;
             };
             for of in servers {
                 if let Some(name) = of.resource.or(of.prompt) {
                     let place = tree.place_of(name).unwrap_or_else(|| tree.at.clone());
-                    let problem = "has several dependencies, so a model chooses among tools";
                     problems.note(
                         &place,
-                        format!("`{id}` {problem}; bind `{name}` in a node of its own"),
+                        Diagnostic::new(document_codes::SEVERAL_DEPENDENCIES)
+                            .name("node", id)
+                            .name("name", name),
                     );
                 }
             }
@@ -506,14 +508,16 @@ fn a2a<'t>(
 ) -> Option<(&'t str, &'t str)> {
     let task = task.filter(|(text, _)| !text.trim().is_empty());
     if task.is_none() {
-        problems.note(&tree.at, format!("`{id}` needs `task`, what the agent is asked to do"));
+        problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_TASK).name("node", id));
     }
     let agent = match (bound.agents.as_slice(), bound.servers.is_empty()) {
         ([agent], true) => Some(*agent),
         ([], true) if bound.is_broken => None,
         _ => {
-            let problem = "is bound to exactly one agent, by a dependency of the type `a2a_agent`";
-            problems.note(&tree.at, format!("`{id}` {problem}"));
+            problems.note(
+                &tree.at,
+                Diagnostic::new(document_codes::MISSING_AGENT_BINDING).name("node", id),
+            );
             None
         }
     };
@@ -534,7 +538,11 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
     let read = |text: &str, problems: &mut Problems| match text.parse::<Expression>() {
         Ok(expression) => Some(expression),
         Err(error) => {
-            problems.note(&at.at, format!("`condition_expr`: {error}"));
+            problems.note(
+                &at.at,
+                Diagnostic::new(document_codes::INVALID_CONDITION_EXPRESSION)
+                    .text("problem", error),
+            );
             None
         }
     };
@@ -548,10 +556,8 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
         };
         match text.get(path.at..).and_then(|rest| rest.find(root.as_str())) {
             Some(found) => places.push(path.at + found),
-            None => problems.note(
-                &at.at,
-                format!("`condition_expr`: write `state.{root}` for the key `{root}`"),
-            ),
+            None => problems
+                .note(&at.at, Diagnostic::new(document_codes::UNWRITTEN_STATE).text("root", root)),
         }
     }
     places.sort_unstable();

@@ -1,12 +1,14 @@
 //! The form `edges`: checks the edges between the nodes, and generates the graph. The time is
 //! linear in the number of edges. Names of servers and agents are not resolved here.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::{BTreeSet, HashMap};
 
 use agentflow_schema::expression::Expression;
 use agentflow_schema::text_tree::Tree;
 use serde_json::json;
 
+use super::document_codes;
 use super::edges_document::{ERROR, Edge, Known};
 use super::edges_node::{Does, EdgesNode, Failed, INPUT, approval_of, asked};
 use super::object_fields::Problems;
@@ -91,15 +93,15 @@ impl<'n, 't> Wiring<'n, 't> {
             if !seen.insert((from, to, edge.key.map(|(key, _)| key))) {
                 problems.note(
                     &edge.tree.at,
-                    format!(
-                        "a second edge leads from `{from}` to `{to}` in the same way; remove one"
-                    ),
+                    Diagnostic::new(document_codes::DUPLICATE_EDGE)
+                        .name("from", from)
+                        .name("to", to),
                 );
             }
             if self.known.kind(from) == Some("terminal") {
                 problems.note(
                     &edge.tree.at,
-                    format!("`{from}` ends the workflow, so no edge leads from it"),
+                    Diagnostic::new(document_codes::EDGE_FROM_TERMINAL).name("from", from),
                 );
             }
             let is_router = self.known.kind(from) == Some("router");
@@ -109,15 +111,12 @@ impl<'n, 't> Wiring<'n, 't> {
                 .iter()
                 .any(|name| edge.tree.field(name).is_some());
             if edge.is_conditional && !has_key && !chooses && node.is_some() {
-                let remedy = if is_router {
-                    "give it a `condition_key`, or the router a `condition_expr`"
-                } else {
-                    "give it a `condition_key`"
+                let code = match is_router {
+                    true => document_codes::ROUTER_EDGE_WITHOUT_CONDITION,
+                    false => document_codes::EDGE_WITHOUT_CONDITION,
                 };
-                problems.note(
-                    &edge.tree.at,
-                    format!("the edge from `{from}` to `{to}` has no condition; {remedy}"),
-                );
+                let found = Diagnostic::new(code).name("from", from).name("to", to);
+                problems.note(&edge.tree.at, found);
             }
         }
     }
@@ -130,13 +129,19 @@ impl<'n, 't> Wiring<'n, 't> {
             match (&node.does, node.join_group) {
                 (Does::Join, Some((own, _))) if own == group => {}
                 (Does::Join, own) => {
-                    let own = own.map_or_else(|| "has no `join_group`".to_owned(), |(own, _)| format!("joins `{own}`"));
-                    problems
-                        .note(&at.at, format!("the edge is of the group `{group}`, and the join `{}` {own}", edge.to));
+                    let found = match own {
+                        Some((own, _)) => {
+                            Diagnostic::new(document_codes::GROUP_OF_OTHER_JOIN).name("joined", own)
+                        }
+                        None => Diagnostic::new(document_codes::GROUP_OF_JOIN_WITHOUT_GROUP),
+                    };
+                    problems.note(&at.at, found.name("group", group).name("join", edge.to));
                 }
                 _ => problems.note(
                     &at.at,
-                    format!("the edge is of the group `{group}`, and `{}` is no join; let it lead to a join", edge.to),
+                    Diagnostic::new(document_codes::GROUP_WITHOUT_JOIN)
+                        .name("group", group)
+                        .name("node", &edge.to),
                 ),
             }
         }
@@ -144,19 +149,25 @@ impl<'n, 't> Wiring<'n, 't> {
             let leading = || self.to(node.id).map(|(_, edge)| edge);
             match node.join_group {
                 _ if leading().next().is_none() => {
-                    problems
-                        .note(&node.tree.at, format!("no edge leads to the join `{}`", node.id));
+                    problems.note(
+                        &node.tree.at,
+                        Diagnostic::new(document_codes::JOIN_WITHOUT_EDGE).name("join", &node.id),
+                    );
                 }
                 None => {
-                    let problem = "needs `join_group`, the group of the edges that it waits for";
-                    problems.note(&node.tree.at, format!("the join `{}` {problem}", node.id));
+                    problems.note(
+                        &node.tree.at,
+                        Diagnostic::new(document_codes::MISSING_JOIN_GROUP).name("join", &node.id),
+                    );
                 }
                 Some((group, at))
                     if leading().all(|edge| edge.join_group.is_some_and(|(of, _)| of != group)) =>
                 {
                     problems.note(
                         &at.at,
-                        format!("no edge of the group `{group}` leads to the join `{}`", node.id),
+                        Diagnostic::new(document_codes::JOIN_GROUP_WITHOUT_EDGE)
+                            .name("group", group)
+                            .name("join", &node.id),
                     );
                 }
                 _ => {}
@@ -175,8 +186,10 @@ impl<'n, 't> Wiring<'n, 't> {
                 && leaving.peek().is_some()
                 && leaving.all(|edge| !edge.is_conditional)
             {
-                let problem = "chooses nothing; give it a `condition_expr`, or an edge with `edge_type: conditional`";
-                problems.note(&node.tree.at, format!("the router `{}` {problem}", node.id));
+                problems.note(
+                    &node.tree.at,
+                    Diagnostic::new(document_codes::ROUTER_WITHOUT_CHOICE).name("router", &node.id),
+                );
             }
         }
     }
@@ -188,16 +201,22 @@ impl<'n, 't> Wiring<'n, 't> {
             match (target, by_edge) {
                 (Some((id, at)), Some((_, edge))) => problems.note(
                     &at.at,
-                    format!(
-                        "`on_error_node_id` leads the failure of `{}` to `{id}`, and its edge with `condition_key: {ERROR}` \
-                         leads to `{}`; keep one of both",
-                        node.id, edge.to
-                    ),
+                    Diagnostic::new(document_codes::TWO_ERROR_TARGETS)
+                        .name("node", &node.id)
+                        .name("target", id)
+                        .text("key", ERROR)
+                        .name("other", &edge.to),
                 ),
                 (Some((id, at)), None) => {
                     if id == node.id {
-                        problems.note(&at.at, format!("`{id}` cannot follow its own failure; name another node"));
-                    } else if let Some(to) = self.known.find(id, at, "`on_error_node_id` names", problems) {
+                        problems.note(
+                            &at.at,
+                            Diagnostic::new(document_codes::ERROR_TARGET_IS_ITSELF)
+                                .name("node", id),
+                        );
+                    } else if let Some(to) =
+                        self.known.find(id, at, "`on_error_node_id` names", problems)
+                    {
                         self.failures.push(Failure { from: node.id, to, at });
                     }
                 }
@@ -206,10 +225,12 @@ impl<'n, 't> Wiring<'n, 't> {
                     self.failures.push(Failure { from: node.id, to: edge.to, at: edge.tree });
                 }
                 (None, None) => {
-                    let problem =
-                        "needs `on_error_node_id`, or an edge with `condition_key: error`, for `route_to_node`";
                     let place = tree.place_of("route_to_node").unwrap_or_else(|| tree.at.clone());
-                    problems.note(&place, format!("`{}` {problem}", node.id));
+                    problems.note(
+                        &place,
+                        Diagnostic::new(document_codes::MISSING_ERROR_TARGET)
+                            .name("node", &node.id),
+                    );
                 }
             }
         }
@@ -236,10 +257,7 @@ impl<'n, 't> Wiring<'n, 't> {
             let names: Vec<String> = names.map(|(name, _)| format!("`{name}`")).collect();
             problems.note(
                 &at.at,
-                format!(
-                    "these nodes wait for each other: {}; a workflow has no cycle",
-                    names.join(", ")
-                ),
+                Diagnostic::new(document_codes::CYCLE).text("nodes", names.join(", ")),
             );
         }
     }

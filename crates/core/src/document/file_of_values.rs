@@ -1,10 +1,11 @@
 //! Reads configuration files with values, and reports mistakes like those of documents. The fields
 //! are defined by the target type.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::path::Path;
 use std::sync::Arc;
 
-use agentflow_schema::text_tree::{Datum, Misread, Tree};
+use agentflow_schema::text_tree::{Datum, Tree};
 use serde::de::DeserializeOwned;
 
 use super::DocumentError;
@@ -19,7 +20,7 @@ pub fn read_values<T: DeserializeOwned + Default>(
     name: &Arc<str>,
     text: &Arc<str>,
 ) -> Result<T, DocumentError> {
-    let failed = |misread: Vec<Misread>| DocumentError::new(name, text, misread);
+    let failed = |found: Vec<Diagnostic>| DocumentError::new(name, text, found);
     let (tree, repeated) = Tree::read_with_repeated(text).map_err(failed)?;
     if tree.datum == Datum::Null {
         return Ok(T::default());

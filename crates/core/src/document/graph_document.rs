@@ -2,11 +2,13 @@
 //! [`Graph::to_json`](crate::workflow::Graph::to_json). Names of tools, agents and workflows are
 //! not resolved here.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
 use agentflow_schema::text_tree::{Datum, Tree};
 
 use super::DraftedDocument;
+use super::document_codes;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::schema_keywords::check_keywords;
 use crate::workflow::{CONCURRENCY, Graph, GraphNode};
@@ -27,7 +29,10 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let mut nodes = Vec::new();
     for item in items {
         let Datum::Object(_) = &item.datum else {
-            problems.note(&item.at, format!("a node is an object, and this is {}", item.what()));
+            problems.note(
+                &item.at,
+                Diagnostic::new(document_codes::NODE_NOT_AN_OBJECT).text("found", item.what()),
+            );
             continue;
         };
         let asked = item.field("does").and_then(|does| does.value.field("ask"));

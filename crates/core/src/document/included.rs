@@ -3,12 +3,14 @@
 
 #![allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::sync::OnceLock;
 
 use agentflow_schema::schema::{Assignable, is_assignable_as_stated};
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text::nearest;
 use serde_json::Value;
 
+use super::document_codes;
 use super::{Document, DocumentError};
 use crate::workflow::Graph;
 
@@ -36,28 +38,24 @@ impl DocumentTypes {
         graph
     }
 
-    /// Returns a message for each type that does not match the document: its inputs, and its
+    /// Returns a problem for each type that does not match the document: its inputs, and its
     /// output, which has this schema.
-    pub(crate) fn misfits(self, graph: &Graph, output: &Value) -> Vec<String> {
+    pub(crate) fn misfits(self, graph: &Graph, output: &Value) -> Vec<Diagnostic> {
         let mut problems = Vec::new();
         for (name, schema) in (self.inputs)() {
             let asked =
                 graph.node(name).map(|node| node.schema.to_value()).unwrap_or(Value::Bool(true));
             if let Assignable::No(places) = is_assignable_as_stated(&schema, &asked) {
                 let why: Vec<String> = places.iter().map(ToString::to_string).collect();
-                problems.push(format!(
-                    "the input `{name}`: its type in the program does not fit: {}",
-                    why.join("; ")
-                ));
+                let found = Diagnostic::new(document_codes::INPUT_TYPE).name("input", name);
+                problems.push(found.text("problem", why.join("; ")));
             }
         }
         if let Assignable::No(places) = is_assignable_as_stated(output, &(self.output)()) {
             let why: Vec<String> = places.iter().map(ToString::to_string).collect();
             let name = &graph.output;
-            problems.push(format!(
-                "the output of `{name}` does not fit its type in the program: {}",
-                why.join("; ")
-            ));
+            let found = Diagnostic::new(document_codes::OUTPUT_TYPE).name("node", name);
+            problems.push(found.text("problem", why.join("; ")));
         }
         problems
     }
@@ -117,18 +115,14 @@ pub fn unknown_tools(document: &Document, known: &[&str]) -> Result<(), Document
     let of_library = crate::tool::BUILT_IN;
     let is_known =
         |name: &&str| known.contains(name) || of_library.contains(name) || name.contains('.');
-    let sentences: Vec<String> = document
-        .tools()
-        .into_iter()
-        .filter(|name| !is_known(name))
-        .map(|name| {
-            let near = did_you_mean(nearest(name, known.iter().copied()));
-            let add = if near.is_empty() { "; add it to `tools = [..]`" } else { "" };
-            format!("`{name}` is not one of the tools that the document is given{near}{add}")
-        })
-        .collect();
-    match sentences.is_empty() {
+    let mut found = Vec::new();
+    for name in document.tools().into_iter().filter(|name| !is_known(name)) {
+        let near = Suggestion::similar(nearest(name, known.iter().copied()));
+        found
+            .push(Diagnostic::new(document_codes::TOOL_NOT_GIVEN).name("tool", name).suggest(near));
+    }
+    match found.is_empty() {
         true => Ok(()),
-        false => Err(document.source.error(&sentences.join("\n"))),
+        false => Err(document.source.error(found)),
     }
 }

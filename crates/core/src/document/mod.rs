@@ -12,6 +12,7 @@
 mod agents_document;
 mod bound_server;
 mod document_agent;
+pub(crate) mod document_codes;
 mod document_error;
 mod document_export;
 mod document_folder;
@@ -39,8 +40,10 @@ mod steps_document;
 mod template_text;
 mod tool_document;
 mod tree_document;
+mod value_error;
 mod written_names;
 
+use agentflow_schema::diagnostic::{Argument, ArgumentKind, Diagnostic};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
@@ -48,12 +51,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use agentflow_schema::text::word_in;
-use agentflow_schema::text_tree::{self, Misread, Tree};
+use agentflow_schema::text_tree::{self, Tree};
 use serde_json::Value;
 
 use self::document_agent::DocumentAgent;
 use self::document_error::CheckableParts;
-pub use self::document_error::{DocumentError, Problem};
+pub use self::document_error::DocumentError;
 pub use self::document_export::{ExportError, to_yaml};
 pub use self::document_folder::FolderError;
 pub use self::document_form::DocumentForm;
@@ -81,8 +84,9 @@ use crate::workflow::{Decider, Graph, ReferenceKind, RunLimits};
 ///
 /// let text = "id: hello\nnodes:\n  - id: greeting\n    tool: greet\n    arg_template: {name: '{name}'}\n";
 /// let error = Document::read("hello.yaml", text).unwrap_err();
-/// assert_eq!(error.problems()[0].message, "a node has no `arg_template`; did you mean `args_template`?");
-/// assert_eq!((error.problems()[0].line, error.problems()[0].column), (5, 5));
+/// assert_eq!(error.problems()[0].code().name(), "document.unknown-field");
+/// assert_eq!(error.problems()[0].message(), "a node has no `arg_template`; did you mean `args_template`?");
+/// assert_eq!((error.problems()[0].line(), error.problems()[0].column()), (5, 5));
 /// ```
 #[derive(Clone)]
 #[doc(alias = "WorkflowDefinition")]
@@ -110,9 +114,6 @@ pub(crate) struct Source {
 
 /// Byte ranges of the values that nodes and agents were generated from, by name.
 type Parts = HashMap<String, Range<usize>>;
-
-/// Problems of a graph: its name, and one sentence per line.
-pub(crate) type GraphProblems = (String, String);
 
 /// The result of reading a form.
 struct DraftedDocument {
@@ -156,13 +157,13 @@ impl Document {
         text: impl Into<Arc<str>>,
     ) -> Result<Self, DocumentError> {
         let (name, text) = (name.into(), text.into());
-        let failed = |misread: Vec<Misread>| DocumentError::new(&name, &text, misread);
+        let failed = |found: Vec<Diagnostic>| DocumentError::new(&name, &text, found);
         let (tree, repeated) = Tree::read_with_repeated(&text).map_err(failed)?;
         let mut problems = Problems::new(&text, repeated);
         let form = match DocumentForm::detect(&tree) {
             Ok(form) => form,
-            Err(misread) => {
-                let error = failed([problems.found, vec![misread]].concat());
+            Err(unknown) => {
+                let error = failed([problems.found, vec![unknown]].concat());
                 let describes = written_names::described_by(&tree);
                 return Err(
                     error.with_checkable(CheckableParts { describes, ..CheckableParts::default() })
@@ -207,23 +208,21 @@ impl Document {
     fn with_problems_of_graphs(&self, error: DocumentError, is_whole: bool) -> DocumentError {
         let source = &self.source;
         let is_draft = !error.problems().is_empty();
-        let sentences: Vec<GraphProblems> = match is_whole || !is_draft {
-            true => {
-                let of = |graph: &Graph| {
-                    Some((graph.name.clone(), graph.problems_but_names(is_draft).err()?))
-                };
-                self.graphs().filter_map(of).collect()
+        let mut found = Vec::new();
+        if is_whole || !is_draft {
+            for graph in self.graphs() {
+                found.extend(in_graph(graph, graph.problems_but_names(is_draft)));
             }
-            false => Vec::new(),
-        };
-        if !is_draft {
-            return if sentences.is_empty() { error } else { source.error_of(&sentences) };
         }
-        let of_order =
-            self.graphs().map(|graph| (graph.name.clone(), graph.problems_of_order().join("\n")));
-        let of_order: Vec<GraphProblems> = of_order.collect();
-        let error = source.with_those_of_graphs(error, &sentences);
-        error.with_draft_problems(&source.error_of(&of_order), |_| None)
+        if !is_draft {
+            return if found.is_empty() { error } else { source.error(found) };
+        }
+        let error = source.with_those_of_graphs(error, found);
+        let mut of_order = Vec::new();
+        for graph in self.graphs() {
+            of_order.extend(in_graph(graph, graph.problems_of_order()));
+        }
+        error.with_draft_problems(&source.error(of_order), |_| None)
     }
 
     /// Reads a file.
@@ -330,12 +329,12 @@ impl Document {
     }
 
     /// Creates the agents. `model` returns a replacement for an agent's model, and `find` resolves
-    /// the names of tools. Also returns a message for each missing item.
+    /// the names of tools. Also returns a problem for each missing item.
     pub(crate) fn build_agents(
         &self,
         model: &dyn Fn(&str) -> Option<ModelSource>,
         find: FindTools<'_>,
-    ) -> (Vec<Agent>, Vec<String>) {
+    ) -> (Vec<Agent>, Vec<Diagnostic>) {
         let mut problems = Vec::new();
         let made = |agent: &DocumentAgent| agent.made(model(&agent.name), find, &mut problems);
         let agents = self.agents.iter().map(made).collect();
@@ -344,14 +343,15 @@ impl Document {
 }
 
 /// Resolves a name in an agent's list of tools. The error describes the missing tool.
-pub(crate) type FindTools<'a> = &'a dyn Fn(&str) -> Result<ToolList, String>;
+pub(crate) type FindTools<'a> = &'a dyn Fn(&str) -> Result<ToolList, Diagnostic>;
 
 /// Reads the model of the agents that are generated for nodes.
 fn model_of<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Option<&'t str> {
     let tree = fields.text("model", problems)?;
     let model = tree.text()?;
     if let Err(error) = model.parse::<ModelRef>() {
-        problems.note(&tree.at, error.to_string());
+        problems
+            .note(&tree.at, Diagnostic::new(document_codes::INVALID_MODEL).text("problem", error));
     }
     Some(model)
 }
@@ -361,7 +361,7 @@ fn decider_of(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Decide
     let tree = fields.get("decider")?;
     match tree.text() {
         Some(name) if name.trim().is_empty() => {
-            problems.note(&tree.at, "`decider` is empty; name the agent that is asked");
+            problems.note(&tree.at, Diagnostic::new(document_codes::EMPTY_DECIDER));
             None
         }
         Some(name) => Some(Decider::agent(name)),
@@ -375,16 +375,13 @@ fn limits_of(fields: &mut Fields<'_>, problems: &mut Problems) -> RunLimits {
 }
 
 fn unreadable(name: &Arc<str>, error: &std::io::Error) -> DocumentError {
-    let misread = Misread::new(0..0, format!("the file cannot be read: {error}"));
-    DocumentError::new(name, &"".into(), vec![misread])
+    let found = Diagnostic::new(document_codes::UNREADABLE_FILE).text("problem", error).at(0..0);
+    DocumentError::new(name, &"".into(), vec![found])
 }
 
 fn text_of(path: &Path) -> std::io::Result<String> {
     text_file::read(path, text_tree::MOST_BYTES)
 }
-
-/// Characters of expressions and placeholders, which names do not contain.
-const SIGNS: [char; 9] = ['{', '(', '=', '<', '>', '&', '|', '!', ' '];
 
 /// Maximum number of problems whose positions are determined. Each can take a search of the whole
 /// document.
@@ -399,114 +396,103 @@ impl Source {
         &self.text
     }
 
-    /// Determines the positions of problems, which are given as one sentence per line.
-    ///
-    /// A sentence contains names in backticks: first the node and then words in it, the last of
-    /// which is searched in the value of the node; or only the wrong word.
-    pub(crate) fn error(&self, sentences: &str) -> DocumentError {
-        self.error_of(&[(String::new(), sentences.to_owned())])
-    }
-
-    /// Determines the positions of problems of several graphs.
-    pub(crate) fn error_of(&self, sentences: &[GraphProblems]) -> DocumentError {
+    /// Creates the error of problems, whose positions are determined.
+    pub(crate) fn error(&self, found: Vec<Diagnostic>) -> DocumentError {
         let mut seen = HashSet::new();
-        let lines = sentences
-            .iter()
-            .flat_map(|(graph, lines)| lines.lines().map(move |line| (graph.as_str(), line)));
-        let lines =
-            lines.filter(|(graph, line)| !line.trim().is_empty() && seen.insert((*graph, *line)));
-        let lines: Vec<(&str, &str)> = lines.collect();
-        let by_place = self.tree.by_place();
-        let placed = |(graph, line): &(&str, &str)| {
-            self.placed(line, self.inner_parts.get(*graph), &by_place)
-        };
-        let mut misread: Vec<Misread> = lines.iter().take(MOST_PLACED).map(placed).collect();
-        if let Some(more) = lines.len().checked_sub(MOST_PLACED).filter(|more| *more > 0) {
-            let end = self.tree.at.end;
-            misread.push(Misread::new(
-                end..end,
-                format!("{more} more problems are not listed; correct these first"),
-            ));
+        let mut distinct = Vec::new();
+        for problem in found {
+            if seen.insert((problem.location().graph.clone(), problem.message())) {
+                distinct.push(problem);
+            }
         }
-        DocumentError::new(&self.name, &self.text, misread)
+        let more = distinct.len().saturating_sub(MOST_PLACED);
+        distinct.truncate(MOST_PLACED);
+        let by_place = self.tree.by_place();
+        let mut placed = Vec::with_capacity(distinct.len() + 1);
+        for problem in distinct {
+            let at = self.place(&problem, &by_place);
+            placed.push(problem.at(at));
+        }
+        if more > 0 {
+            let end = self.tree.at.end;
+            placed.push(
+                Diagnostic::new(document_codes::MORE_PROBLEMS).number("count", more).at(end..end),
+            );
+        }
+        DocumentError::new(&self.name, &self.text, placed)
     }
 
     /// Adds the problems of the graphs that were read despite mistakes.
     pub(crate) fn with_those_of_graphs(
         &self,
         error: DocumentError,
-        sentences: &[GraphProblems],
+        found: Vec<Diagnostic>,
     ) -> DocumentError {
         // Parts can be nested. The smallest part around a position is relevant.
         let parts =
             || [&self.parts].into_iter().chain(self.inner_parts.values()).flat_map(HashMap::values);
-        error.with_draft_problems(&self.error_of(sentences), |place| {
+        error.with_draft_problems(&self.error(found), |place| {
             let around = parts().filter(|part| part.start <= place.start && place.end <= part.end);
             around.min_by_key(|part| part.len()).cloned()
         })
     }
 
-    fn placed(
-        &self,
-        sentence: &str,
-        inner: Option<&Parts>,
-        by_place: &HashMap<Range<usize>, &Tree>,
-    ) -> Misread {
-        // A suggested replacement is not the position of the problem.
-        let said = sentence.split("; did you mean ").next().unwrap_or_default();
-        let said = said.split("; give its runtime ").next().unwrap_or_default();
-        // A missing argument has no position in the document.
-        let said = if said.ends_with(", which is not given") {
-            said.rsplit_once(" needs `").map_or(said, |(said, _)| said)
-        } else {
-            said
-        };
-        let words: Vec<&str> = said.split('`').skip(1).step_by(2).collect();
-        let part = |word: &str| by_place.get(inner.unwrap_or(&self.parts).get(word)?).copied();
-        let mut parts = words.iter().enumerate().filter_map(|(at, word)| Some((at, part(word)?)));
-        let part = parts.find(|(at, part)| {
-            *at == 0 || words.first().is_some_and(|first| part.place_of(first).is_some())
-        });
-        let place = match part {
-            Some((own, part)) => {
-                // The wrong word is the last one: `the tool `search` has no argument `qeury``.
-                let others = words
-                    .iter()
-                    .enumerate()
-                    .rev()
-                    .filter(|(at, _)| *at != own)
-                    .map(|(_, word)| word);
-                // The name of an MCP tool is split over two fields, the server and the tool.
-                let of_server =
-                    |word: &str| self.word(part, word.strip_prefix("mcp.")?.rsplit('.').next()?);
-                let at = |word: &&str| self.word(part, word).or_else(|| of_server(word));
-                // A quoted expression or placeholder is unambiguous.
-                let quoted = words
-                    .iter()
-                    .filter(|word| word.contains(SIGNS))
-                    .find_map(|word| self.word(part, word));
-                // The node and the server can have the same name.
-                let server = said
-                    .rsplit_once("no MCP server `")
-                    .and_then(|(_, name)| name.strip_suffix('`'));
-                let server = server.and_then(|name| {
-                    self.word_at(written_names::place_of_server(part, name)?, name)
-                });
-                let at = server.or(quoted).or_else(|| others.chain(words.get(own)).find_map(at));
-                at.unwrap_or_else(|| part.at.clone())
+    /// Determines the position of a problem from its data: the node, the JSON Pointer, and the
+    /// arguments that are written in the document.
+    fn place(&self, problem: &Diagnostic, by_place: &HashMap<Range<usize>, &Tree>) -> Range<usize> {
+        let location = problem.location();
+        if let (None, Some(pointer)) = (&location.node, &location.pointer) {
+            return self.tree.at_pointer(pointer).unwrap_or_else(|| self.tree.at.clone());
+        }
+        let inner = location.graph.as_ref().and_then(|graph| self.inner_parts.get(&**graph));
+        let parts = inner.unwrap_or(&self.parts);
+        let part = |name: &str| by_place.get(parts.get(name)?).copied();
+        let written = Written::new(problem);
+        let mut found = None;
+        for (at, name) in written.names.iter().enumerate() {
+            if let Some(part) = part(name)
+                && (at == 0 || part.place_of(written.names[0]).is_some())
+            {
+                found = Some((at, part));
+                break;
             }
-            None => {
-                // The first word is a field of the document, and the problem is inside of it.
-                let field = words.first().and_then(|word| self.tree.field(word));
-                let value = field.and_then(|of| {
-                    words.iter().skip(1).find_map(|word| self.word(&of.value, word))
-                });
-                let at =
-                    value.or_else(|| words.iter().find_map(|word| self.word(&self.tree, word)));
-                at.unwrap_or_else(|| self.tree.at.clone())
-            }
+        }
+        let Some((own, part)) = found else {
+            let found = written.names.iter().find_map(|name| self.word(&self.tree, name));
+            return found.unwrap_or_else(|| self.tree.at.clone());
         };
-        Misread::new(place, sentence)
+        // An expression or a placeholder is unambiguous.
+        for source in &written.sources {
+            if let Some(place) = self.word(part, source) {
+                return place;
+            }
+        }
+        // A node and its server can have the same name.
+        if let Some(server) = problem.argument("server").and_then(Argument::as_str)
+            && let Some(place) = written_names::place_of_server(part, server)
+                .and_then(|place| self.word_at(place, server))
+        {
+            return place;
+        }
+        if let Some(field) = location.pointer.as_ref().and_then(|pointer| part.at_pointer(pointer))
+        {
+            return field;
+        }
+        // The wrong word is the last one: the tool `search` has no argument `qeury`.
+        for (at, name) in written.names.iter().enumerate().rev() {
+            if at == own {
+                continue;
+            }
+            // The name of an MCP tool is split over two fields, the server and the tool.
+            let of_server = || {
+                let (_, tool) = name.strip_prefix("mcp.")?.rsplit_once('.')?;
+                self.word(part, tool)
+            };
+            if let Some(place) = self.word(part, name).or_else(of_server) {
+                return place;
+            }
+        }
+        self.word(part, written.names[own]).unwrap_or_else(|| part.at.clone())
     }
 
     /// Returns the position of a word in a part, also within a longer text.
@@ -518,6 +504,38 @@ impl Source {
         let found = self.text.get(place.clone()).and_then(|text| word_in(text, word));
         Some(found.map_or(place.clone(), |at| place.start + at..place.start + at + word.len()))
     }
+}
+
+/// Arguments of a problem that are written in the document.
+struct Written<'d> {
+    /// Names, in the order of the sentence.
+    names: Vec<&'d str>,
+    /// Expressions and placeholders.
+    sources: Vec<&'d str>,
+}
+
+impl<'d> Written<'d> {
+    fn new(problem: &'d Diagnostic) -> Self {
+        let mut names: Vec<&str> = problem.location().node.as_deref().into_iter().collect();
+        if let Some(subject) = problem.subject() {
+            names.push(&subject.name);
+        }
+        let mut sources = Vec::new();
+        for argument in problem.arguments() {
+            match (argument.kind(), argument.as_str()) {
+                (ArgumentKind::Name, Some(name)) => names.push(name),
+                (ArgumentKind::Source, Some(source)) => sources.push(source),
+                _ => {}
+            }
+        }
+        names.dedup();
+        Self { names, sources }
+    }
+}
+
+/// Sets the graph of problems.
+fn in_graph(graph: &Graph, found: Vec<Diagnostic>) -> impl Iterator<Item = Diagnostic> {
+    found.into_iter().map(|problem| problem.in_graph(&graph.name))
 }
 
 impl fmt::Debug for Document {

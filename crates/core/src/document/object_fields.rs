@@ -1,39 +1,42 @@
 //! [`Fields`] reads the fields of an object in a document, and reports every mistake in
 //! [`Problems`]: missing fields, unknown fields and wrong types. The readers of the forms use it.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use agentflow_schema::text::{did_you_mean, nearest};
-use agentflow_schema::text_tree::{Datum, Field, Misread, Tree};
+use agentflow_schema::text::nearest;
+use agentflow_schema::text_tree::{Datum, Field, Tree};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
-use crate::workflow::in_words;
+use super::document_codes;
+use super::value_error::{ValueError, ValueReader};
 
 /// The mistakes that were found in a string so far.
 pub(super) struct Problems {
     text: Arc<str>,
-    pub(super) found: Vec<Misread>,
+    pub(super) found: Vec<Diagnostic>,
 }
 
 impl Problems {
-    pub(super) fn new(text: &Arc<str>, found: Vec<Misread>) -> Self {
+    pub(super) fn new(text: &Arc<str>, found: Vec<Diagnostic>) -> Self {
         Self { text: Arc::clone(text), found }
     }
 
-    pub(super) fn note(&mut self, at: &Range<usize>, message: impl Into<String>) {
-        self.found.push(Misread::new(at.clone(), message));
+    pub(super) fn note(&mut self, at: &Range<usize>, diagnostic: Diagnostic) {
+        self.found.push(diagnostic.at(at.clone()));
     }
 
     /// Reports a problem at a brace of a string, or at the placeholder that it starts. `number` is
     /// the number of braces before it.
-    pub(super) fn note_at_brace(&mut self, tree: &Tree, number: usize, message: impl Into<String>) {
+    pub(super) fn note_at_brace(&mut self, tree: &Tree, number: usize, diagnostic: Diagnostic) {
         // Each search scans the text, so the number of searches is limited.
         let is_looked_for = self.found.len() < super::MOST_PLACED;
         let at = if is_looked_for { self.brace(tree, number) } else { None };
-        self.note(&at.unwrap_or_else(|| tree.at.clone()), message);
+        self.note(&at.unwrap_or_else(|| tree.at.clone()), diagnostic);
     }
 
     /// Returns the range from a brace to the end of its placeholder.
@@ -86,8 +89,12 @@ impl<'t> Fields<'t> {
                 is_camel: false,
             }),
             _ => {
-                problems
-                    .note(&tree.at, format!("{what} is an object, and this is {}", tree.what()));
+                problems.note(
+                    &tree.at,
+                    Diagnostic::new(document_codes::ITEM_NOT_AN_OBJECT)
+                        .text("item", what)
+                        .text("found", tree.what()),
+                );
                 None
             }
         }
@@ -129,7 +136,12 @@ impl<'t> Fields<'t> {
     ) -> Vec<(&'t str, &'t str, &'t Tree)> {
         let Some(tree) = self.get(name) else { return Vec::new() };
         let Datum::Object(fields) = &tree.datum else {
-            problems.note(&tree.at, format!("`{name}` is an object, and this is {}", tree.what()));
+            problems.note(
+                &tree.at,
+                Diagnostic::new(document_codes::FIELD_NOT_AN_OBJECT)
+                    .name("field", name)
+                    .text("found", tree.what()),
+            );
             return Vec::new();
         };
         let texts = fields.iter().filter(|field| is_text(&field.value, &field.name, problems));
@@ -150,7 +162,9 @@ impl<'t> Fields<'t> {
             Some(other) => {
                 problems.note(
                     &other.at,
-                    format!("`{name}` is `true` or `false`, and this is {}", other.what()),
+                    Diagnostic::new(document_codes::FIELD_NOT_A_BOOLEAN)
+                        .name("field", name)
+                        .text("found", other.what()),
                 );
                 default
             }
@@ -170,12 +184,17 @@ impl<'t> Fields<'t> {
         let found = words.iter().find(|word| **word == given).copied();
         if found.is_none() {
             let near = nearest(given, words.iter().copied());
-            let hint = if near.is_some() {
-                did_you_mean(near)
-            } else {
-                format!("; it is one of `{}`", words.join("`, `"))
-            };
-            problems.note(&tree.at, format!("`{name}` of {} cannot be `{given}`{hint}", self.what));
+            let hint = Suggestion::similar(near).unwrap_or_else(|| {
+                Suggestion::advice(format!("it is one of `{}`", words.join("`, `")))
+            });
+            problems.note(
+                &tree.at,
+                Diagnostic::new(document_codes::UNKNOWN_VALUE)
+                    .name("field", name)
+                    .text("item", &self.what)
+                    .name("value", given)
+                    .suggest(hint),
+            );
         }
         found
     }
@@ -203,7 +222,12 @@ impl<'t> Fields<'t> {
         let tree = self.need(name).filter(|tree| is_text(tree, name, problems))?;
         let text = tree.text()?;
         if text.trim().is_empty() {
-            problems.note(&tree.at, format!("`{name}` of {} is empty", self.what));
+            problems.note(
+                &tree.at,
+                Diagnostic::new(document_codes::EMPTY_FIELD)
+                    .name("field", name)
+                    .text("item", &self.what),
+            );
             return None;
         }
         Some((text, tree))
@@ -214,8 +238,12 @@ impl<'t> Fields<'t> {
         match self.get(name) {
             Some(Tree { datum: Datum::List(items), .. }) => items,
             Some(other) => {
-                problems
-                    .note(&other.at, format!("`{name}` is a list, and this is {}", other.what()));
+                problems.note(
+                    &other.at,
+                    Diagnostic::new(document_codes::FIELD_NOT_A_LIST)
+                        .name("field", name)
+                        .text("found", other.what()),
+                );
                 &[]
             }
             None => &[],
@@ -265,7 +293,9 @@ impl<'t> Fields<'t> {
                     let first = first.map_or("", |first| &first.name);
                     problems.note(
                         &field.at,
-                        format!("`{first}` and `{}` are one field; keep one", field.name),
+                        Diagnostic::new(document_codes::TWO_SPELLINGS)
+                            .name("first", first)
+                            .name("field", &field.name),
                     );
                 }
             } else {
@@ -277,16 +307,29 @@ impl<'t> Fields<'t> {
                 let near = nearest(&field.name, self.asked.iter().copied());
                 let near = near.or_else(|| self.asked.iter().copied().find(begins));
                 missing.retain(|name| Some(*name) != near);
-                let hint = match near {
+                let hint = match Suggestion::similar(near) {
                     None if has_further => continue,
-                    None => format!("; its fields are `{}`", self.asked.join("`, `")),
-                    near => did_you_mean(near),
+                    None => {
+                        Suggestion::advice(format!("its fields are `{}`", self.asked.join("`, `")))
+                    }
+                    Some(near) => near,
                 };
-                problems.note(&field.at, format!("{} has no `{}`{hint}", self.what, field.name));
+                problems.note(
+                    &field.at,
+                    Diagnostic::new(document_codes::UNKNOWN_FIELD)
+                        .text("item", &self.what)
+                        .name("field", &field.name)
+                        .suggest(hint),
+                );
             }
         }
         for name in missing {
-            problems.note(&self.start(), format!("{} needs `{name}`", self.what_is_named()));
+            problems.note(
+                &self.start(),
+                Diagnostic::new(document_codes::MISSING_FIELD)
+                    .text("item", self.what_is_named())
+                    .name("field", name),
+            );
         }
     }
 
@@ -328,8 +371,14 @@ fn is_text(tree: &Tree, name: &str, problems: &mut Problems) -> bool {
     let is = tree.text().is_some();
     if !is {
         let quoted = matches!(tree.datum, Datum::Number(_) | Datum::Bool(_));
-        let hint = if quoted { "; put it in quotes" } else { "" };
-        problems.note(&tree.at, format!("`{name}` is a text, and this is {}{hint}", tree.what()));
+        let hint = quoted.then(|| Suggestion::advice("put it in quotes"));
+        problems.note(
+            &tree.at,
+            Diagnostic::new(document_codes::FIELD_NOT_A_TEXT)
+                .name("field", name)
+                .text("found", tree.what())
+                .suggest(hint),
+        );
     }
     is
 }
@@ -341,69 +390,51 @@ pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) ->
     let mut json = tree.to_json();
     let (mut left_out, mut meant): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     loop {
-        let error = match serde_path_to_error::deserialize::<_, T>(json.clone()) {
+        let last = RefCell::new(None);
+        let reader = ValueReader { value: json.clone(), last: &last };
+        let error = match serde_path_to_error::deserialize::<_, T>(reader) {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
-        let message = error.inner().to_string();
+        let path = error.path().clone();
+        let error = error.into_inner().with_text(last.take());
         // A field that was removed here, or misspelled, is reported by serde as missing.
-        let missing = left_out
-            .iter()
-            .chain(&meant)
-            .any(|name| message.starts_with(&format!("missing field `{name}`")));
+        let missing = match &error {
+            ValueError::MissingField(name) => left_out.iter().chain(&meant).any(|of| of == name),
+            _ => false,
+        };
         let path: Vec<&Segment> =
-            error.path().iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
-        let (at, name) = place(tree, &path, &message);
+            path.iter().filter(|part| !matches!(part, Segment::Enum { .. })).collect();
+        let ValuePlace { at, field } = place(tree, &path, &error);
         if !missing {
-            let said = for_a_reader(&in_words(&message));
-            meant.extend(
-                said.split("did you mean `")
-                    .nth(1)
-                    .and_then(|near| near.strip_suffix("`?"))
-                    .map(ToOwned::to_owned),
-            );
-            problems.note(&at, said);
+            meant.extend(error.nearest_name().map(ToOwned::to_owned));
+            problems.note(&at, error.diagnostic());
         }
-        match (remove(&mut json, &path), name) {
+        match (remove(&mut json, &path), field) {
             (true, Some(name)) if !missing && left_out.len() < 20 => left_out.push(name),
             _ => return None,
         }
     }
 }
 
-/// Adapts a message of serde for authors of documents: omits the list of names if one of them is
-/// similar, and describes types in words.
-fn for_a_reader(sentence: &str) -> String {
-    if let (Some((problem, _)), Some((_, near))) =
-        (sentence.split_once(", expected "), sentence.split_once("; did you mean"))
-    {
-        return format!("{problem}; did you mean{near}");
-    }
-    for (rust, words) in [
-        ("u8 u16 u32 u64 usize", "a whole number, 0 or more"),
-        ("i8 i16 i32 i64 isize", "a whole number"),
-        ("f32 f64", "a number"),
-    ] {
-        if let Some((problem, _)) =
-            rust.split(' ').find_map(|rust| sentence.split_once(&format!("expected {rust}")))
-        {
-            return format!("{problem}expected {words}");
-        }
-    }
-    sentence.to_owned()
+/// The range that an error refers to, and the last field on the path to it.
+struct ValuePlace {
+    at: Range<usize>,
+    field: Option<String>,
 }
 
-/// Returns the range that a path of serde refers to, and the name of the last field.
-fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option<String>) {
-    let (mut at, mut name, mut here) = (tree.at.clone(), None, tree);
+/// Returns the place that a path of serde refers to.
+fn place(tree: &Tree, path: &[&Segment], error: &ValueError) -> ValuePlace {
+    let mut place = ValuePlace { at: tree.at.clone(), field: None };
+    let mut here = tree;
     for part in path {
         let next = match part {
             Segment::Seq { index } => here.items().get(*index),
             Segment::Map { key } | Segment::Enum { variant: key } => match here.field(key) {
                 Some(field) => {
-                    name = Some(key.clone());
-                    let is_name = message.starts_with("unknown field");
-                    at = if is_name { field.at.clone() } else { field.value.at.clone() };
+                    place.field = Some(key.clone());
+                    let is_name = matches!(error, ValueError::UnknownField { .. });
+                    place.at = if is_name { field.at.clone() } else { field.value.at.clone() };
                     here = &field.value;
                     continue;
                 }
@@ -412,16 +443,13 @@ fn place(tree: &Tree, path: &[&Segment], message: &str) -> (Range<usize>, Option
             Segment::Unknown => None,
         };
         let Some(next) = next else { break };
-        (at, here) = (next.at.clone(), next);
+        (place.at, here) = (next.at.clone(), next);
     }
-    // For enums, and for types that are parsed from strings, the path of serde ends before the
-    // wrong word.
-    let word = message
-        .split('`')
-        .nth(1)
-        .filter(|_| message.starts_with("unknown ") || message.starts_with('`'));
-    let place = word.and_then(|word| here.place_of(word));
-    (place.unwrap_or(at), name)
+    // For enums, the path of serde ends before the unknown word.
+    if let Some(word) = error.text().and_then(|word| here.place_of(word)) {
+        place.at = word;
+    }
+    place
 }
 
 /// Removes the field that a path refers to. Returns `false` if it is not a field of an object.

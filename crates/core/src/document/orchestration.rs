@@ -1,14 +1,16 @@
 //! The agents of a document in the form `agents`: their settings, their messages, and the order in
 //! which they run. `agents_document.rs` generates the graph.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::sync::Arc;
 
 use agentflow_schema::template::Template;
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::{Datum, Tree};
 
 use super::agents_document::{LAST, MESSAGE};
 use super::document_agent::DocumentAgent;
+use super::document_codes;
 use super::object_fields::{Fields, Problems, braces};
 use super::schema_keywords::check_keywords;
 use crate::event::EXIT_TOOL;
@@ -74,15 +76,20 @@ impl<'t> OrchestratedAgent<'t> {
         if let Some(kind) = fields.text("type", problems).filter(|kind| kind.text() != Some("llm"))
         {
             let instead = OTHER_TYPES.iter().find(|(name, _)| Some(*name) == kind.text());
-            let hint = instead.map(|(_, instead)| format!("; {instead}")).unwrap_or_default();
+            let hint = instead.map(|(_, instead)| Suggestion::advice(*instead));
             problems.note(
                 &kind.at,
-                format!("the type of an agent is `llm`, and this is {}{hint}", kind.what()),
+                Diagnostic::new(document_codes::UNKNOWN_AGENT_TYPE)
+                    .text("found", kind.what())
+                    .suggest(hint),
             );
         }
         let model = fields.need_text("model", problems).map(|(model, at)| {
             if let Err(error) = model.parse::<ModelRef>() {
-                problems.note(&at.at, error.to_string());
+                problems.note(
+                    &at.at,
+                    Diagnostic::new(document_codes::INVALID_MODEL).text("problem", error),
+                );
             }
             model
         });
@@ -97,18 +104,17 @@ impl<'t> OrchestratedAgent<'t> {
         if let Some(schema) = schema.filter(|schema| !matches!(schema.datum, Datum::Object(_))) {
             problems.note(
                 &schema.at,
-                format!(
-                    "`output_schema` is a JSON Schema, an object, and this is {}",
-                    schema.what()
-                ),
+                Diagnostic::new(document_codes::OUTPUT_SCHEMA_NOT_AN_OBJECT)
+                    .text("found", schema.what()),
             );
         }
         schema.into_iter().for_each(|schema| check_keywords(schema, problems));
         fields.end_with_further(problems);
         if let Some((key, at)) = output_key
-            && let Some(problem) = problem_of_key(key)
+            && (key.starts_with("user:") || key.starts_with("app:"))
         {
-            problems.note(&at.at, problem);
+            problems
+                .note(&at.at, Diagnostic::new(document_codes::LASTING_OUTPUT_KEY).name("key", key));
         }
         let (mut instructions, mut asks) = (Vec::new(), Vec::new());
         if let Some(instruction) = instruction {
@@ -130,7 +136,9 @@ impl<'t> OrchestratedAgent<'t> {
                         } else {
                             usize::MAX
                         };
-                        problems.note_at_brace(instruction, number, error.to_string());
+                        let found = Diagnostic::new(document_codes::INVALID_TEMPLATE)
+                            .text("problem", error);
+                        problems.note_at_brace(instruction, number, found);
                     }
                 }
                 before += braces(&paragraph);
@@ -239,16 +247,15 @@ impl<'t> OrchestratedAgent<'t> {
                         root,
                         keys.chain(before.iter().map(|member| member.name)).chain([MESSAGE]),
                     );
-                    let hint = match near {
-                        Some(_) => did_you_mean(near),
-                        None => "; a placeholder is the `output_key` or the name of an agent before it, or `message`"
-                            .to_owned(),
-                    };
-                    let problem = format!(
-                        "the agent `{}` is shown `{root}`, and no agent before it gives it{hint}",
-                        self.name
+                    let hint = Suggestion::similar(near);
+                    problems.note_at_brace(
+                        self.instruction.unwrap_or(self.tree),
+                        number,
+                        Diagnostic::new(document_codes::UNKNOWN_PLACEHOLDER)
+                            .name("agent", &self.name)
+                            .name("root", root)
+                            .suggest(hint),
                     );
-                    problems.note_at_brace(self.instruction.unwrap_or(self.tree), number, problem);
                 }
             }
         }
@@ -285,8 +292,10 @@ fn settings(fields: &mut Fields<'_>, problems: &mut Problems) -> ModelSettings {
                     settings = settings.extra(field.name.as_str(), field.value.to_json());
                 }
             }
-            _ => problems
-                .note(&config.at, format!("`config` is an object, and this is {}", config.what())),
+            _ => problems.note(
+                &config.at,
+                Diagnostic::new(document_codes::CONFIG_NOT_AN_OBJECT).text("found", config.what()),
+            ),
         }
     }
     settings
@@ -351,13 +360,6 @@ fn paragraphs(text: &str) -> Vec<String> {
     all.into_iter().filter(|lines| !lines.is_empty()).map(|lines| lines.join("\n")).collect()
 }
 
-fn problem_of_key(key: &str) -> Option<String> {
-    let lasting = key.starts_with("user:") || key.starts_with("app:");
-    lasting.then(|| {
-        format!("`{key}` outlives the run, and an answer is saved for its run or its session; leave the prefix out")
-    })
-}
-
 /// The order in which the agents run.
 pub(super) enum Orchestration {
     Sequential(Vec<usize>),
@@ -380,7 +382,7 @@ impl Orchestration {
         fields.end(problems);
         if named.is_empty() && !members.is_empty() {
             let place = tree.field("agents").map_or(&tree.at, |field| &field.value.at);
-            problems.note(place, "`orchestration` needs at least one agent in `agents`");
+            problems.note(place, Diagnostic::new(document_codes::EMPTY_ORCHESTRATION));
         }
         let mut agents = Vec::new();
         for (name, at) in &named {
@@ -388,15 +390,19 @@ impl Orchestration {
                 Some(member) if agents.contains(&member) => {
                     problems.note(
                         &at.at,
-                        format!("`{name}` is in the order twice; a node has one place"),
+                        Diagnostic::new(document_codes::AGENT_ORDERED_TWICE).name("agent", name),
                     );
                 }
                 Some(member) => agents.push(member),
                 None => {
                     let near = nearest(name, members.iter().map(|member| member.name));
-                    let hint = did_you_mean(near);
-                    problems
-                        .note(&at.at, format!("there is no agent `{name}` in this document{hint}"));
+                    let hint = Suggestion::similar(near);
+                    problems.note(
+                        &at.at,
+                        Diagnostic::new(document_codes::UNKNOWN_AGENT)
+                            .name("agent", name)
+                            .suggest(hint),
+                    );
                     // Continue with the suggested name, to find further mistakes.
                     let meant = members.iter().position(|member| Some(member.name) == near);
                     agents.extend(meant.filter(|member| !agents.contains(member)));
@@ -407,14 +413,14 @@ impl Orchestration {
             if members[..at].iter().any(|other| other.name == member.name) {
                 problems.note(
                     &member.tree.at,
-                    format!("two agents are named `{}`; rename one", member.name),
+                    Diagnostic::new(document_codes::DUPLICATE_AGENT).name("agent", &member.name),
                 );
             // Only if all names are valid: otherwise a misspelled name may mean this agent.
             } else if !agents.contains(&at) && !named.is_empty() && named.len() == agents.len() {
                 let name = member.name;
                 problems.note(
                     &member.tree.at,
-                    format!("`orchestration` does not name the agent `{name}`; add or remove it"),
+                    Diagnostic::new(document_codes::AGENT_NOT_ORDERED).name("agent", name),
                 );
             }
         }
@@ -422,16 +428,24 @@ impl Orchestration {
         let near = nearest(kind, KINDS);
         if !KINDS.contains(&kind) {
             let hint = match (near, OTHER_ORCHESTRATIONS.iter().find(|(name, _)| *name == kind)) {
-                (_, Some((_, instead))) => format!("; {instead}"),
-                (Some(_), None) => did_you_mean(near),
-                (None, None) => format!("; it is one of `{}`", KINDS.join("`, `")),
+                (_, Some((_, instead))) => Suggestion::advice(*instead),
+                (Some(near), None) => Suggestion::Replace(near.to_owned()),
+                (None, None) => {
+                    Suggestion::advice(format!("it is one of `{}`", KINDS.join("`, `")))
+                }
             };
-            problems.note(&at.at, format!("there is no orchestration `{kind}`{hint}"));
+            problems.note(
+                &at.at,
+                Diagnostic::new(document_codes::UNKNOWN_ORCHESTRATION)
+                    .name("orchestration", kind)
+                    .suggest(hint),
+            );
         }
         // Continue with the suggested word, to find further mistakes.
         let kind = near?;
         if let Some(most) = most.filter(|_| kind != "loop") {
-            problems.note(&most.at, "only a `loop` has `max_iterations`");
+            problems
+                .note(&most.at, Diagnostic::new(document_codes::ITERATIONS_OF_OTHER_ORCHESTRATION));
         }
         match kind {
             "sequential" => Some(Self::Sequential(agents)),
@@ -441,9 +455,7 @@ impl Orchestration {
                 if most.is_none() && !can_end {
                     problems.note(
                         &at.at,
-                        format!(
-                            "a `loop` needs `max_iterations`, or an agent with the tool `{EXIT_TOOL}`, which ends it"
-                        ),
+                        Diagnostic::new(document_codes::ENDLESS_LOOP).name("tool", EXIT_TOOL),
                     );
                 }
                 Some(Self::Loop { agents, most: rounds.unwrap_or(MOST_ROUNDS) })

@@ -1,9 +1,11 @@
 //! Finds misspelled keywords in the JSON Schemas of documents. JSON Schema allows unknown keywords,
 //! so a misspelled one would be ignored silently.
 
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
+use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::{Datum, Tree};
 
+use super::document_codes;
 use super::object_fields::Problems;
 
 /// Keywords whose value is a schema, or a list of schemas.
@@ -98,7 +100,9 @@ pub(super) fn check_keywords(schema: &Tree, problems: &mut Problems) {
             if let near @ Some(_) = nearest(name, known) {
                 problems.note(
                     &field.at,
-                    format!("a JSON Schema has no `{name}`{}", did_you_mean(near)),
+                    Diagnostic::new(document_codes::UNKNOWN_SCHEMA_KEYWORD)
+                        .name("keyword", name)
+                        .suggest(Suggestion::similar(near)),
                 );
             }
         }

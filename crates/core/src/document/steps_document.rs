@@ -1,14 +1,16 @@
 //! The document form `steps`: calls to servers and agents in sequence. Names of servers and agents
 //! are not resolved here.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::{BTreeSet, HashMap};
 
 use agentflow_schema::text_tree::{Datum, Tree};
 use serde_json::{Value, json};
 
 use super::DraftedDocument;
-use super::bound_server::{NO_ADDRESS, is_address};
+use super::bound_server::is_address;
 use super::document_agent::DocumentAgent;
+use super::document_codes;
 use super::edges_node::{INPUT, asked, shaped};
 use super::edges_wiring::{free_name, free_name_from};
 use super::object_fields::{Fields, Problems};
@@ -27,7 +29,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let items = fields.list("steps", problems);
     fields.end(problems);
     if items.is_empty() {
-        problems.note(&tree.at, "a document of steps has at least one step");
+        problems.note(&tree.at, Diagnostic::new(document_codes::NO_STEPS));
     }
     let mut seen = BTreeSet::new();
     let mut steps = Vec::new();
@@ -39,13 +41,11 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
             .and_then(|field| field.value.text());
         if let Some(id) = id.filter(|id| *id == INPUT || !seen.insert(*id)) {
             let place = item.place_of(id).unwrap_or_else(|| item.at.clone());
-            let problem = match id == INPUT {
-                true => format!(
-                    "`{INPUT}` is the name of the workflow's input; give the step another one"
-                ),
-                false => format!("two steps are named `{id}`; rename one"),
+            let code = match id == INPUT {
+                true => document_codes::RESERVED_STEP_NAME,
+                false => document_codes::DUPLICATE_STEP,
             };
-            problems.note(&place, problem);
+            problems.note(&place, Diagnostic::new(code).name("step", id));
         }
         steps.extend(step);
     }
@@ -149,7 +149,10 @@ impl<'t> Step<'t> {
         for (name, (_, at)) in others.iter().filter_map(|name| Some((name, of(name)?))) {
             problems.note(
                 &at.at,
-                format!("a step of the kind `{kind}` has no `{name}`; it says `{own}`"),
+                Diagnostic::new(document_codes::FIELD_OF_OTHER_STEP)
+                    .name("kind", kind)
+                    .name("field", name)
+                    .name("expected", own),
             );
         }
         let Some((text, at)) = of(own).filter(|(text, _)| !text.trim().is_empty()) else {
@@ -157,7 +160,12 @@ impl<'t> Step<'t> {
             if tree.field(own).is_none_or(|field| {
                 field.value.text().is_some() || field.value.datum == Datum::Null
             }) {
-                problems.note(&tree.at, format!("a step of the kind `{kind}` needs `{own}`"));
+                problems.note(
+                    &tree.at,
+                    Diagnostic::new(document_codes::MISSING_STEP_TEXT)
+                        .name("kind", kind)
+                        .name("field", own),
+                );
             }
             return None;
         };
@@ -168,15 +176,23 @@ impl<'t> Step<'t> {
             (None, Some((endpoint, at))) => match is_address(endpoint) {
                 true => endpoint,
                 false => {
-                    problems.note(&at.at, format!("the `endpoint` `{endpoint}` {NO_ADDRESS}"));
+                    problems.note(
+                        &at.at,
+                        Diagnostic::new(document_codes::INVALID_ENDPOINT)
+                            .name("endpoint", endpoint),
+                    );
                     return None;
                 }
             },
             (None, None) if is_name(text) => text,
             (None, None) => {
-                let problem =
-                    format!("`{own}` is a text and not the name of {what}; add `{given}`");
-                problems.note(&at.at, problem);
+                problems.note(
+                    &at.at,
+                    Diagnostic::new(document_codes::STEP_TARGET_IS_A_TEXT)
+                        .name("field", own)
+                        .text("target", what)
+                        .name("missing", given),
+                );
                 return None;
             }
         };

@@ -1,10 +1,12 @@
 //! Values of a document with placeholders: conversion to a [`Mapping`], and the names that they
 //! read. The syntax of placeholders is defined by [`Template`](crate::template::Template).
 
+use agentflow_schema::diagnostic::Diagnostic;
 use agentflow_schema::template::Template;
 use agentflow_schema::text_tree::{Datum, Field, Tree};
 use serde_json::Value;
 
+use super::document_codes;
 use super::object_fields::{Problems, braces};
 use crate::workflow::Mapping;
 
@@ -23,10 +25,10 @@ pub(super) fn mapping(tree: &Tree, roots: &mut Vec<String>, problems: &mut Probl
         }
         Datum::Object(fields) => {
             if let Some(name) = unquoted(tree, fields) {
-                let problem = format!(
-                    "without quotes YAML reads `{{{name}}}` as an object; write \"{{{name}}}\""
+                problems.note(
+                    &tree.at,
+                    Diagnostic::new(document_codes::UNQUOTED_PLACEHOLDER).text("word", name),
                 );
-                problems.note(&tree.at, problem);
                 return Mapping::Value(Value::Null);
             }
             let fields = fields
@@ -68,7 +70,9 @@ pub(super) fn text(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems
             Mapping::Template(template)
         }
         Err(error) => {
-            problems.note_at_brace(tree, braces(&written[..error.at()]), error.to_string());
+            let number = braces(&written[..error.at()]);
+            let found = Diagnostic::new(document_codes::INVALID_TEMPLATE).text("problem", error);
+            problems.note_at_brace(tree, number, found);
             Mapping::Value(Value::Null)
         }
     }

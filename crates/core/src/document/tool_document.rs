@@ -1,11 +1,13 @@
 //! The document form `tools`: tool calls with dependencies. Names of tools are not resolved here.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::collections::{BTreeSet, HashMap};
 
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::Tree;
 
 use super::DraftedDocument;
+use super::document_codes;
 use super::object_fields::{Fields, Problems};
 use super::template_text::mapping;
 use crate::workflow::{
@@ -32,7 +34,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let ids: BTreeSet<&str> =
         items.iter().filter_map(|item| item.field("id")?.value.text()).collect();
     if items.is_empty() && problems.found.is_empty() {
-        problems.note(&tree.at, "a document of tools has at least one node");
+        problems.note(&tree.at, Diagnostic::new(document_codes::NO_NODES_OF_TOOLS));
         return None;
     }
     let mut parts = HashMap::new();
@@ -40,10 +42,13 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     for call in &calls {
         parts.entry(call.id.to_owned()).or_insert_with(|| call.tree.at.clone());
         for (dependency, at) in call.depends_on.iter().filter(|(name, _)| !ids.contains(name)) {
-            let near = did_you_mean(nearest(dependency, ids.iter().copied()));
+            let near = Suggestion::similar(nearest(dependency, ids.iter().copied()));
             problems.note(
                 &at.at,
-                format!("`{}` depends on `{dependency}`, and there is no such node{near}", call.id),
+                Diagnostic::new(document_codes::UNKNOWN_DEPENDENCY)
+                    .name("node", &call.id)
+                    .name("dependency", dependency)
+                    .suggest(near),
             );
         }
         inputs.extend(call.roots.iter().map(String::as_str).filter(|root| !ids.contains(root)));

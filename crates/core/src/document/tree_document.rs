@@ -1,14 +1,16 @@
 //! The form `tree`: nested parts with the names of the pipeline operators. This module reads the
 //! document as a [`Pipeline`], which generates the graphs.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::collections::HashMap;
 use std::time::Duration;
 
 use agentflow_schema::expression::Expression;
-use agentflow_schema::text::{did_you_mean, nearest};
-use agentflow_schema::text_tree::{Datum, Tree};
+use agentflow_schema::text::nearest;
+use agentflow_schema::text_tree::{Datum, Field, Tree};
 use serde_json::Value;
 
+use super::document_codes;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::schema_keywords::check_keywords;
 use super::template_text::mapping;
@@ -72,6 +74,12 @@ fn word_of_others(word: &str) -> Option<&'static str> {
     })
 }
 
+fn unknown_operator(field: &Field) -> Diagnostic {
+    Diagnostic::new(document_codes::UNKNOWN_OPERATOR)
+        .name("field", &field.name)
+        .text("word", &field.name)
+}
+
 /// Fields of a route that contain parts.
 const ARMS: [&str; 2] = ["then", "otherwise"];
 
@@ -93,13 +101,12 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     fields.end(problems);
     let root = match roots {
         [Some(_), Some(root)] => {
-            problems.note(&root.at, "`topology` and `root` are one field; keep one");
+            problems.note(&root.at, Diagnostic::new(document_codes::TWO_TOPOLOGIES));
             root
         }
         [Some(root), None] | [None, Some(root)] => root,
         [None, None] => {
-            problems
-                .note(&tree.at, "a tree needs `topology`, the part that the workflow consists of");
+            problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_TOPOLOGY));
             return None;
         }
     };
@@ -132,12 +139,13 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
             Some(DraftedDocument { inner, inner_parts, ..DraftedDocument::new(graph, of(written)) })
         }
         Err(error) => {
-            for sentence in error.to_string().lines() {
-                let words = sentence.split('`').skip(1).step_by(2);
-                let named = |word: &str| parts.iter().find(|(label, _)| label == word);
-                let part = words.clone().find_map(named).map_or(root, |(_, part)| *part);
+            for problem in error.problems() {
+                let written = super::Written::new(problem);
+                let named = |word: &&str| parts.iter().find(|(label, _)| label == word);
+                let part = written.names.iter().find_map(named).map_or(root, |(_, part)| *part);
+                let words = written.names.iter().chain(&written.sources);
                 let place = words.filter_map(|word| part.place_of(word)).last();
-                problems.note(&place.unwrap_or_else(|| part.at.clone()), sentence);
+                problems.note(&place.unwrap_or_else(|| part.at.clone()), problem.clone());
             }
             None
         }
@@ -154,14 +162,8 @@ impl<'t> Reading<'_, 't> {
     fn part(&mut self, tree: &'t Tree) -> Option<Pipeline> {
         let Datum::Object(of) = &tree.datum else {
             let problem = match &tree.datum {
-                Datum::List(_) => {
-                    "a part is an object, and this is a list; say how its parts go together, as in `sequence: [..]`"
-                        .to_owned()
-                }
-                _ => {
-                    let example = "`tool: count_words` or `sequence: [..]`";
-                    format!("a part is an object such as {example}, and this is {}", tree.what())
-                }
+                Datum::List(_) => Diagnostic::new(document_codes::PART_IS_A_LIST),
+                _ => Diagnostic::new(document_codes::PART_NOT_AN_OBJECT).text("found", tree.what()),
             };
             self.problems.note(&tree.at, problem);
             // The items are read too, to report their mistakes.
@@ -177,7 +179,9 @@ impl<'t> Reading<'_, 't> {
                     let place = tree.field(other).map_or(&tree.at, |field| &field.at);
                     self.problems.note(
                         place,
-                        format!("a part is either `{one}` or `{other}`; put one in the other"),
+                        Diagnostic::new(document_codes::TWO_OPERATORS)
+                            .name("one", one)
+                            .name("other", other),
                     );
                 }
                 _ => {
@@ -189,26 +193,18 @@ impl<'t> Reading<'_, 't> {
                     let unknown = of.iter().find(|field| !BESIDE.contains(&&*field.name));
                     let (place, problem) = match (meant, near, unknown) {
                         (Some((field, hint)), _, _) => {
-                            (&field.at, format!("a part has no `{}`; {hint}", field.name))
+                            (&field.at, unknown_operator(field).suggest(Suggestion::advice(hint)))
                         }
                         (None, Some((field, near)), _) => (
                             &field.at,
-                            format!("a part has no `{}`{}", field.name, did_you_mean(Some(near))),
+                            unknown_operator(field).suggest(Suggestion::similar(Some(near))),
                         ),
-                        (None, None, Some(field)) => (
-                            &field.at,
-                            format!(
-                                "a part has no `{0}`; a tool is called with `tool: {0}`",
-                                field.name
-                            ),
+                        (None, None, Some(field)) => (&field.at, unknown_operator(field)),
+                        (None, None, None) => (
+                            &tree.at,
+                            Diagnostic::new(document_codes::MISSING_OPERATOR)
+                                .names("operators", operators()),
                         ),
-                        (None, None, None) => {
-                            let all: Vec<&str> = operators().collect();
-                            (
-                                &tree.at,
-                                format!("a part says what it is by one of `{}`", all.join("`, `")),
-                            )
-                        }
                     };
                     self.problems.note(place, problem);
                 }
@@ -243,8 +239,7 @@ impl<'t> Reading<'_, 't> {
                 if most == Some(0) {
                     let place =
                         fields.tree.field("max").map_or(&fields.tree.at, |field| &field.value.at);
-                    self.problems
-                        .note(place, "a `loop` has at least 1 round; give `max` at least 1");
+                    self.problems.note(place, Diagnostic::new(document_codes::NO_ROUNDS));
                 }
                 let (body, most) = (self.part(value?)?, most.map(|most| most.max(1)));
                 match (condition, most) {
@@ -259,10 +254,7 @@ impl<'t> Reading<'_, 't> {
                     (None, None) => {
                         let place =
                             fields.tree.field("loop").map_or(&fields.tree.at, |field| &field.at);
-                        self.problems.note(
-                            place,
-                            "a `loop` needs `max`, the most rounds, or `until`, a condition",
-                        );
+                        self.problems.note(place, Diagnostic::new(document_codes::UNLIMITED_LOOP));
                         None
                     }
                     (None, Some(most)) => Some(body * most),
@@ -312,8 +304,7 @@ impl<'t> Reading<'_, 't> {
                     if fields.tree.field("seconds").is_none() {
                         let place =
                             fields.tree.field("timeout").map_or(&fields.tree.at, |field| &field.at);
-                        self.problems
-                            .note(place, "a `timeout` needs `seconds`, how long the part may take");
+                        self.problems.note(place, Diagnostic::new(document_codes::MISSING_SECONDS));
                     }
                     return None;
                 };
@@ -324,7 +315,7 @@ impl<'t> Reading<'_, 't> {
                         .map_or(&fields.tree.at, |field| &field.value.at);
                     self.problems.note(
                         place,
-                        format!("`seconds` is a number above 0, and this is {seconds}"),
+                        Diagnostic::new(document_codes::INVALID_SECONDS).text("seconds", seconds),
                     );
                     return None;
                 };
@@ -401,12 +392,17 @@ impl<'t> Reading<'_, 't> {
         let Datum::List(items) = &tree.datum else {
             self.problems.note(
                 &tree.at,
-                format!("`{operator}` is a list of parts, and this is {}", tree.what()),
+                Diagnostic::new(document_codes::OPERATOR_NOT_A_LIST)
+                    .name("operator", operator)
+                    .text("found", tree.what()),
             );
             return None;
         };
         if items.is_empty() {
-            self.problems.note(&tree.at, format!("`{operator}` has at least one part"));
+            self.problems.note(
+                &tree.at,
+                Diagnostic::new(document_codes::OPERATOR_WITHOUT_PARTS).name("operator", operator),
+            );
         }
         let parts: Vec<Option<Pipeline>> = items.iter().map(|item| self.part(item)).collect();
         parts.into_iter().collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty())
@@ -414,15 +410,14 @@ impl<'t> Reading<'_, 't> {
 
     fn arms(&mut self, tree: &'t Tree) -> Option<Vec<(String, Pipeline)>> {
         let Datum::List(items) = &tree.datum else {
-            let problem = format!(
-                "`route` is a list such as [{{when: .., then: ..}}], and this is {}",
-                tree.what()
+            self.problems.note(
+                &tree.at,
+                Diagnostic::new(document_codes::ROUTE_NOT_A_LIST).text("found", tree.what()),
             );
-            self.problems.note(&tree.at, problem);
             return None;
         };
         if items.is_empty() {
-            self.problems.note(&tree.at, "`route` has at least one arm");
+            self.problems.note(&tree.at, Diagnostic::new(document_codes::ROUTE_WITHOUT_ARMS));
             return None;
         }
         let mut arms = Vec::new();
@@ -442,7 +437,9 @@ impl<'t> Reading<'_, 't> {
         match text.parse::<Expression>() {
             Ok(_) => Some(text.to_owned()),
             Err(error) => {
-                self.problems.note(&tree.at, error.to_string());
+                let found =
+                    Diagnostic::new(document_codes::INVALID_EXPRESSION).text("problem", error);
+                self.problems.note(&tree.at, found);
                 None
             }
         }
@@ -459,8 +456,12 @@ impl<'t> Reading<'_, 't> {
         match tree.text().filter(|text| !text.trim().is_empty()) {
             Some(text) => Some(text.to_owned()),
             None => {
-                self.problems
-                    .note(&tree.at, format!("`{operator}` is a text, and this is {}", tree.what()));
+                self.problems.note(
+                    &tree.at,
+                    Diagnostic::new(document_codes::OPERATOR_NOT_A_TEXT)
+                        .name("operator", operator)
+                        .text("found", tree.what()),
+                );
                 None
             }
         }

@@ -1,6 +1,7 @@
 //! Collects the names that a document refers to, with their positions, also in documents with
 //! mistakes. Mistakes are ignored, and names are not resolved.
 
+use agentflow_schema::diagnostic::{DiagnosticSubject, SubjectKind};
 use std::ops::Range;
 
 use agentflow_schema::text_tree::{Datum, Tree};
@@ -17,8 +18,8 @@ pub(crate) struct NameReference {
     /// toolset.
     pub(crate) kind: Option<ReferenceKind>,
     pub(crate) name: String,
-    /// Description of the referring item, such as ``the node `found` ``; empty if it has no name.
-    pub(crate) by: String,
+    /// The referring item, if it has a name.
+    pub(crate) by: Option<DiagnosticSubject>,
     pub(crate) at: Range<usize>,
     /// Position of the field `server_id` or `capability`, if two fields form the name.
     pub(crate) server_at: Option<Range<usize>>,
@@ -28,21 +29,10 @@ impl NameReference {
     fn from_value(
         kind: Option<ReferenceKind>,
         value: &Tree,
-        by: impl Into<String>,
+        by: Option<DiagnosticSubject>,
     ) -> Option<Self> {
         let name = value.text().filter(|name| !name.trim().is_empty())?;
-        Some(Self {
-            kind,
-            name: name.to_owned(),
-            by: by.into(),
-            at: value.at.clone(),
-            server_at: None,
-        })
-    }
-
-    /// Returns the problem, preceded by the description of the referring item.
-    pub(crate) fn sentence(&self, problem: &str) -> String {
-        if self.by.is_empty() { problem.to_owned() } else { format!("{}: {problem}", self.by) }
+        Some(Self { kind, name: name.to_owned(), by, at: value.at.clone(), server_at: None })
     }
 }
 
@@ -77,13 +67,12 @@ pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<NameReference> {
         }
         DocumentForm::Agents => {
             for agent in items(tree, "agents") {
-                let by = text(agent, &["name"])
-                    .map(|name| format!("the agent `{name}`"))
-                    .unwrap_or_default();
+                let by = text(agent, &["name"]);
+                let by = by.map(|name| DiagnosticSubject::new(SubjectKind::Agent, name));
                 names.extend(
                     items(agent, "tools")
                         .iter()
-                        .filter_map(|tool| NameReference::from_value(None, tool, &*by)),
+                        .filter_map(|tool| NameReference::from_value(None, tool, by.clone())),
                 );
             }
         }
@@ -113,7 +102,7 @@ pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<NameReference> {
             for node in items(tree, "nodes") {
                 value(node, &["does"])
                     .into_iter()
-                    .for_each(|does| of_body(does, &by(node, &["name"]), &mut names));
+                    .for_each(|does| of_body(does, by(node, &["name"]).as_ref(), &mut names));
             }
         }
     }
@@ -135,15 +124,15 @@ fn text<'t>(tree: &'t Tree, names: &[&str]) -> Option<&'t str> {
 }
 
 /// Returns the description of a node, with its name.
-fn by(node: &Tree, names: &[&str]) -> String {
-    text(node, names).map(|name| format!("the node `{name}`")).unwrap_or_default()
+fn by(node: &Tree, names: &[&str]) -> Option<DiagnosticSubject> {
+    text(node, names).map(DiagnosticSubject::node)
 }
 
 fn called(
     tree: &Tree,
     field: &str,
     kind: ReferenceKind,
-    by: impl Into<String>,
+    by: Option<DiagnosticSubject>,
 ) -> Option<NameReference> {
     NameReference::from_value(Some(kind), &tree.field(field)?.value, by)
 }
@@ -159,7 +148,11 @@ fn decider(tree: &Tree) -> Option<NameReference> {
         Some(_) => (ReferenceKind::Agent, decider),
         None => (kind_of(decider)?, value(decider, &["name"])?),
     };
-    NameReference::from_value(Some(kind), name, format!("the `decider` `{}`", name.text()?))
+    NameReference::from_value(
+        Some(kind),
+        name,
+        Some(DiagnosticSubject::new(SubjectKind::Decider, name.text()?)),
+    )
 }
 
 /// Fields that can contain the name of a server.
@@ -179,7 +172,7 @@ pub(super) fn place_of_server(tree: &Tree, server: &str) -> Option<Range<usize>>
 }
 
 /// Returns a reference to the tool of a server, or to the whole server if no tool is named.
-fn of_server(tree: &Tree, by: String) -> Option<NameReference> {
+fn of_server(tree: &Tree, by: Option<DiagnosticSubject>) -> Option<NameReference> {
     let server_field = value(tree, &SERVER)?;
     let server = server_field.text().filter(|server| is_name(server))?;
     let server_at = Some(server_field.at.clone());
@@ -208,12 +201,12 @@ fn of_part(tree: &Tree, names: &mut Vec<NameReference>) {
 }
 
 /// Collects the references in the body of a graph's node.
-fn of_body(tree: &Tree, by: &str, names: &mut Vec<NameReference>) {
+fn of_body(tree: &Tree, by: Option<&DiagnosticSubject>, names: &mut Vec<NameReference>) {
     const WITHIN: [&str; 5] = ["call", "map", "repeat", "race", "fallback"];
     match &tree.datum {
         Datum::List(items) => items.iter().for_each(|item| of_body(item, by, names)),
         Datum::Object(fields) => {
-            names.extend(kind_of(tree).and_then(|kind| called(tree, "name", kind, by)));
+            names.extend(kind_of(tree).and_then(|kind| called(tree, "name", kind, by.cloned())));
             let within = fields.iter().filter(|field| WITHIN.contains(&field.name.as_str()));
             within.for_each(|field| of_body(&field.value, by, names));
         }

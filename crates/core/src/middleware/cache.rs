@@ -32,7 +32,7 @@ const NOTE: &str = "cache";
 /// let model = ScriptedModel::new([Turn::text("Paris.")]);
 /// let agent = Agent::new(model).with(cache().ttl(Duration::from_secs(3600)));
 /// assert_eq!(agent.run("The capital of France?").await?.output(), "Paris.");
-/// The script has no second turn, so the answer comes from the cache.
+/// // The script has no second turn, so the answer comes from the cache.
 /// assert_eq!(agent.run("The capital of France?").await?.output(), "Paris.");
 /// # Ok(())
 /// # }

@@ -123,7 +123,7 @@ impl From<ModelResponse> for Recovery {
 /// use agentflow::prelude::*;
 /// use agentflow_testing::ScriptedModel;
 ///
-/// Answers without a model while the office is closed.
+/// /// Answers without a model while the office is closed.
 /// struct Closed;
 ///
 /// #[async_trait]

@@ -17,7 +17,7 @@ pub use crate::run::{Redact, Redactor};
 /// let runtime = Runtime::builder().with(redact().secret("swordfish").emails()).build();
 /// let model = ScriptedModel::new([Turn::text("Written to ada@example.org.")]);
 /// let result = Agent::new(model).runtime(&runtime).run("The password is swordfish.").await?;
-/// The caller and the model receive the original texts, the events do not contain them.
+/// // The caller and the model receive the original texts, the events do not contain them.
 /// assert_eq!(result.output(), "Written to ada@example.org.");
 /// let events = agentflow::serde_json::to_string(&result.events()).unwrap();
 /// assert!(!events.contains("swordfish") && !events.contains("ada@"));

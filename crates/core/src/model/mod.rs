@@ -95,7 +95,7 @@ impl fmt::Debug for ModelStream {
 /// use agentflow::model::{ModelEvent, ModelInfo, ModelRequest, ModelResponse, ModelStream};
 /// use agentflow::prelude::*;
 ///
-/// Repeats the last message.
+/// /// Repeats the last message.
 /// struct Echo(ModelInfo);
 ///
 /// impl Model for Echo {

@@ -2,6 +2,7 @@
 //! each group of parts that must be a single call. Names of tools, agents and workflows are not
 //! resolved here.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -10,6 +11,7 @@ use super::Pipeline;
 use super::graph_in_work::{FreeNames, GraphDraft, Place};
 use super::input_names::{condition, mapping, question};
 use super::operators::Until;
+use super::pipeline_codes;
 use super::pipeline_part::{Kind, Part};
 use crate::workflow::{
     Begins, Condition, Decider, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy,
@@ -32,7 +34,7 @@ pub(super) struct GraphGenerator<'n> {
     names: FreeNames,
     /// Decider of the current workflow.
     decider: Option<Decider>,
-    problems: Vec<String>,
+    problems: Vec<Diagnostic>,
 }
 
 impl<'n> GraphGenerator<'n> {
@@ -49,7 +51,7 @@ impl<'n> GraphGenerator<'n> {
     }
 
     /// Returns the graphs, called workflows before their callers, and the problems.
-    pub(super) fn into_parts(self) -> (Vec<WrittenGraph>, Vec<String>) {
+    pub(super) fn into_parts(self) -> (Vec<WrittenGraph>, Vec<Diagnostic>) {
         (self.graphs, self.problems)
     }
 
@@ -131,7 +133,7 @@ impl<'n> GraphGenerator<'n> {
 
     fn made(&mut self, part: &Part, value: &Value, at: &Place) -> Mapping {
         mapping(value, &at.given).unwrap_or_else(|problem| {
-            self.problems.push(format!("the part `{}`: {problem}", part.label()));
+            self.problems.push(problem.of(part.subject()));
             Mapping::Value(Value::Null)
         })
     }
@@ -141,8 +143,8 @@ impl<'n> GraphGenerator<'n> {
     fn part(&mut self, graph: &mut GraphDraft, at: Place, part: &Part) -> Place {
         self.problems.extend(part.name.as_ref().and_then(|name| check_name(name).err()));
         if part.otherwise {
-            let problem = "only a gate has `otherwise`; use `Pipeline::when(..).otherwise(..)` for a condition";
-            self.problems.push(format!("the part `{}`: {problem}", part.label()));
+            let found = Diagnostic::new(pipeline_codes::OTHERWISE_WITHOUT_GATE);
+            self.problems.push(found.of(part.subject()));
         }
         // Options of a row apply to the row as a whole, which must then be a single node, and thus
         // a call to a workflow.
@@ -162,9 +164,8 @@ impl<'n> GraphGenerator<'n> {
             return self.node(graph, &at, part, GraphBody::Call(call));
         }
         if part.with.is_some() && part.call().is_none() {
-            let problem =
-                "only a call is given something else; put `Pipeline::value(..) >>` before it";
-            self.problems.push(format!("the part `{}`: {problem}", part.label()));
+            let found = Diagnostic::new(pipeline_codes::ARGUMENT_WITHOUT_CALL);
+            self.problems.push(found.of(part.subject()));
         }
         match &part.kind {
             Kind::Call(..) | Kind::Given(_) => {
@@ -244,7 +245,7 @@ impl<'n> GraphGenerator<'n> {
             match question(text, &at.given) {
                 Ok(renamed) => *text = renamed,
                 Err(problem) => {
-                    self.problems.push(format!("the part `{}`: {problem}", part.label()));
+                    self.problems.push(problem.of(part.subject()));
                 }
             }
         }
@@ -267,7 +268,7 @@ impl<'n> GraphGenerator<'n> {
     ) -> Place {
         let label = part.label();
         let text = question(text, &at.given).unwrap_or_else(|problem| {
-            self.problems.push(format!("the part `{label}`: {problem}"));
+            self.problems.push(problem.of(part.subject()));
             String::new()
         });
         let mut policy = part.policy.clone().unwrap_or_default();
@@ -296,10 +297,8 @@ impl<'n> GraphGenerator<'n> {
         for pipeline in parts {
             let label = pipeline.0.label();
             if !seen.insert(label.clone()) {
-                self.problems.push(format!(
-                    "two parts that run at the same time are named `{label}`, and their outputs are fields of one object; \
-                     name one with `named`"
-                ));
+                self.problems
+                    .push(Diagnostic::new(pipeline_codes::DUPLICATE_NAME).name("part", &label));
             }
             let end = self.part(graph, at.clone(), &pipeline.0);
             let node = graph.node_at(end, &label);
@@ -326,15 +325,13 @@ impl<'n> GraphGenerator<'n> {
             let found = condition(text, INPUT);
             found
                 .map_err(|problem| {
-                    self.problems.push(format!("the part `{}`: {problem}", part.label()));
+                    self.problems.push(problem.of(part.subject()));
                 })
                 .ok()
         });
         if *most == 0 {
-            let label = part.label();
-            self.problems.push(format!(
-                "the part `{label}` is repeated at most 0 times; give it at least 1"
-            ));
+            self.problems
+                .push(Diagnostic::new(pipeline_codes::NO_ROUNDS).name("part", part.label()));
         }
         let first = at.given.clone();
         self.node(graph, at, part, GraphBody::Repeat { first, call, until, max: *most })
@@ -347,7 +344,6 @@ impl<'n> GraphGenerator<'n> {
         part: &Part,
         arms: &[(Option<std::sync::Arc<str>>, Pipeline)],
     ) -> Place {
-        let label = part.label();
         let (mut routes, mut arms_named): (Vec<Route>, FreeNames) = Default::default();
         for (text, pipeline) in arms {
             let arm = arms_named.name(&pipeline.0.label());
@@ -356,7 +352,7 @@ impl<'n> GraphGenerator<'n> {
                 Some(text) => match condition(text, &at.given) {
                     Ok(condition) => Route::when(arm, condition),
                     Err(problem) => {
-                        self.problems.push(format!("the part `{label}`: {problem}"));
+                        self.problems.push(problem.of(part.subject()));
                         Route::otherwise(arm)
                     }
                 },
@@ -413,13 +409,11 @@ impl<'n> GraphGenerator<'n> {
 ///
 /// # Errors
 /// A message that states the rule for names.
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), Diagnostic> {
     let is_plain = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     match is_plain {
         true => Ok(()),
-        false => Err(format!(
-            "a part cannot be named `{name}`: its name is used in templates and conditions; use letters, digits and `_`"
-        )),
+        false => Err(Diagnostic::new(pipeline_codes::INVALID_NAME).name("name", name)),
     }
 }

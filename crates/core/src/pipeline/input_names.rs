@@ -1,11 +1,13 @@
 //! Renames `input` in templates and conditions of a pipeline. In a part, `input` is the input value
 //! of the part; in the graph, it is the output of a node with a different name.
 
-use agentflow_schema::expression::Expression;
-use agentflow_schema::template::Template;
+use agentflow_schema::diagnostic::Diagnostic;
+use agentflow_schema::expression::{Expression, ExpressionError};
+use agentflow_schema::template::{Template, TemplateError};
 use serde_json::Value;
 
 use super::drafting::INPUT;
+use super::pipeline_codes;
 use crate::workflow::{Condition, Mapping};
 
 /// Converts JSON with templates to a mapping. `given` is the name of the node whose output is the
@@ -13,7 +15,7 @@ use crate::workflow::{Condition, Mapping};
 ///
 /// # Errors
 /// The mistake in a template.
-pub(super) fn mapping(value: &Value, given: &str) -> Result<Mapping, String> {
+pub(super) fn mapping(value: &Value, given: &str) -> Result<Mapping, Diagnostic> {
     Ok(match value {
         Value::String(text) => template(text, given)?,
         Value::Array(items) => {
@@ -22,15 +24,18 @@ pub(super) fn mapping(value: &Value, given: &str) -> Result<Mapping, String> {
         Value::Object(fields) => {
             let fields =
                 fields.iter().map(|(name, value)| Ok((name.clone(), mapping(value, given)?)));
-            Mapping::Object(fields.collect::<Result<_, String>>()?)
+            Mapping::Object(fields.collect::<Result<_, Diagnostic>>()?)
         }
         other => Mapping::Value(other.clone()),
     })
 }
 
-fn template(text: &str, given: &str) -> Result<Mapping, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("the text `{text}`: {error}");
-    let template: Template = text.parse().map_err(|error| wrong(&error))?;
+fn invalid_text(text: &str, error: &TemplateError) -> Diagnostic {
+    Diagnostic::new(pipeline_codes::INVALID_TEXT).source("text", text).text("problem", error)
+}
+
+fn template(text: &str, given: &str) -> Result<Mapping, Diagnostic> {
+    let template: Template = text.parse().map_err(|error| invalid_text(text, &error))?;
     if template.placeholders().next().is_none() {
         return Ok(Mapping::Value(text.replace("{{", "{").replace("}}", "}").into()));
     }
@@ -45,7 +50,7 @@ fn template(text: &str, given: &str) -> Result<Mapping, String> {
         }
         _ => {
             let text = renamed(text, &places, given);
-            let renamed: Template = text.parse().map_err(|error| wrong(&error))?;
+            let renamed: Template = text.parse().map_err(|error| invalid_text(&text, &error))?;
             Ok(Mapping::Template(renamed.shown_as(&template)))
         }
     }
@@ -56,8 +61,8 @@ fn template(text: &str, given: &str) -> Result<Mapping, String> {
 ///
 /// # Errors
 /// The mistake in the template.
-pub(super) fn question(text: &str, given: &str) -> Result<String, String> {
-    let template: Template = text.parse().map_err(|error| format!("the text `{text}`: {error}"))?;
+pub(super) fn question(text: &str, given: &str) -> Result<String, Diagnostic> {
+    let template: Template = text.parse().map_err(|error| invalid_text(text, &error))?;
     let inputs =
         template.placeholders().filter(|of| of.parts().first().is_some_and(|root| root == INPUT));
     let places: Vec<usize> = inputs.map(|of| of.at() + 1).collect();
@@ -68,9 +73,13 @@ pub(super) fn question(text: &str, given: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// The mistake in the condition.
-pub(super) fn condition(text: &str, given: &str) -> Result<Condition, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("the condition `{text}`: {error}");
-    let expression: Expression = text.parse().map_err(|error| wrong(&error))?;
+pub(super) fn condition(text: &str, given: &str) -> Result<Condition, Diagnostic> {
+    let wrong = |error: ExpressionError| {
+        Diagnostic::new(pipeline_codes::INVALID_CONDITION)
+            .source("condition", text)
+            .text("problem", error)
+    };
+    let expression: Expression = text.parse().map_err(wrong)?;
     let inputs = expression
         .paths()
         .iter()
@@ -81,7 +90,7 @@ pub(super) fn condition(text: &str, given: &str) -> Result<Condition, String> {
     // The name of the node can be a word of CEL, so it is not used as an identifier.
     let name = if given == INPUT { INPUT.to_owned() } else { format!("nodes['{given}']") };
     let renamed = renamed(text, &places, &name);
-    let expression: Expression = renamed.parse().map_err(|error| wrong(&error))?;
+    let expression: Expression = renamed.parse().map_err(wrong)?;
     Ok(Condition::Cel(expression.shown_as(text)))
 }
 

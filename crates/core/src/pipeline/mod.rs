@@ -14,8 +14,10 @@ mod drafting;
 mod graph_in_work;
 mod input_names;
 mod operators;
+pub(crate) mod pipeline_codes;
 mod pipeline_part;
 
+use agentflow_schema::diagnostic::{Diagnostic, sentences};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,8 +60,17 @@ pub struct Pipeline(Arc<Part>);
 /// Problems of a [`Pipeline`], one per line: invalid templates and conditions, and options that a
 /// part does not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct PipelineError(String);
+#[error("{}", sentences(.problems))]
+pub struct PipelineError {
+    problems: Vec<Diagnostic>,
+}
+
+impl PipelineError {
+    /// The problems, in the order of the parts.
+    pub fn problems(&self) -> &[Diagnostic] {
+        &self.problems
+    }
+}
 
 impl Pipeline {
     fn from_kind(kind: Kind) -> Self {
@@ -289,7 +300,7 @@ impl Pipeline {
         let mut drafting = GraphGenerator::new(name);
         drafting.workflow(self);
         let (graphs, problems) = drafting.into_parts();
-        if problems.is_empty() { Ok(graphs) } else { Err(PipelineError(problems.join("\n"))) }
+        if problems.is_empty() { Ok(graphs) } else { Err(PipelineError { problems }) }
     }
 
     /// Returns the agents and tools that were passed as values instead of names.

@@ -1,5 +1,6 @@
 //! The data of a pipeline: calls, values, questions, and combinations of parts.
 
+use agentflow_schema::diagnostic::{DiagnosticSubject, SubjectKind};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -113,6 +114,11 @@ impl Part {
 
     /// Returns the name of the part, or a default label: the name of the called item, or the kind
     /// of the part.
+    /// Returns the subject of problems of the part.
+    pub(super) fn subject(&self) -> DiagnosticSubject {
+        DiagnosticSubject::new(SubjectKind::Part, self.label())
+    }
+
     pub(super) fn label(&self) -> String {
         if let Some(name) = &self.name {
             return name.to_string();

@@ -275,7 +275,7 @@ async fn control_at_rest(
     let cancels = matches!(request, ControlRequest::Cancel { .. });
     if cancels && is_undone(&state) {
         // The run was cancelled or failed before, and its compensation is not finished.
-        return match store.holder(run).await? {
+        return match store.known_holder(run).await? {
             Some(process) => Err(StoreError::busy(run, &process).into()),
             None => Ok(Then::Undoes),
         };
@@ -285,7 +285,7 @@ async fn control_at_rest(
         Ok(new) => new,
         // The process that executes the run has newer data.
         Err(error) => {
-            return match store.holder(run).await? {
+            return match store.known_holder(run).await? {
                 Some(process) => Err(StoreError::busy(run, &process).into()),
                 None => Err(error.into()),
             };
@@ -353,7 +353,8 @@ async fn control_elsewhere(
     let body = StoredRequest::new(request, by);
     let body = serde_json::to_string(&body)
         .map_err(|error| Error::value(&Arc::from("a control request"), &error))?;
-    let message = match store.send(run, body).await {
+    let messages = store.require_messages()?;
+    let message = match messages.send(run, body).await {
         Ok(message) => message,
         // The run has ended meanwhile. The caller looks it up again.
         Err(error) if error.kind() == StoreErrorKind::Ended => return Ok(None),
@@ -362,7 +363,7 @@ async fn control_elsewhere(
     let waited = tokio::time::timeout(PATIENCE, wait_for(store, run, message)).await;
     // The message is withdrawn. An outcome that was stored meanwhile counts; without one, the
     // request has had no effect and will have none.
-    if let Some(outcome) = store.withdraw(message).await?.as_deref().and_then(read_outcome) {
+    if let Some(outcome) = messages.withdraw(message).await?.as_deref().and_then(read_outcome) {
         return Ok(Some(outcome));
     }
     match waited {
@@ -456,16 +457,17 @@ async fn wait_for(
     run: &RunId,
     message: MessageId,
 ) -> Result<(), StoreError> {
+    let messages = store.require_messages()?;
     let (mut pause, longest) = LOOK;
     loop {
         tokio::time::sleep(pause).await;
-        if store.outcome(message).await?.is_some() {
+        if messages.outcome(message).await?.is_some() {
             return Ok(());
         }
         // Only at the maximum interval, since these queries are more expensive.
         if pause == longest
             && (store.record(run).await?.is_none_or(|run| run.status.has_ended())
-                || store.holder(run).await?.is_none())
+                || store.known_holder(run).await?.is_none())
         {
             return Ok(());
         }

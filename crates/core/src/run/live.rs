@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use tokio::runtime::{self, Handle};
 use tokio::sync::watch;
@@ -16,12 +15,7 @@ use super::control_request::{Reply, StoredRequest};
 use super::shared::RunShared;
 use crate::error::ControlError;
 use crate::event::RunId;
-use crate::store::{Store, StoreError, StoreMessage};
-
-/// Interval at which a shared store is polled for messages, so that a person's answer reaches a
-/// waiting run in less than 50 ms. One task polls for all runs, as long as this process has an
-/// unfinished run.
-const EVERY: Duration = Duration::from_millis(20);
+use crate::store::{MessageStore, Store, StoreError, StoreMessage};
 
 /// The runs of one store that this process executes.
 pub(crate) struct LiveRuns {
@@ -198,12 +192,11 @@ impl LiveRuns {
         self.state().definitions.insert(Arc::clone(hash));
     }
 
-    /// Starts the task that polls the store for messages, unless it is running on this tokio
-    /// runtime.
+    /// Starts the task that waits for messages of other processes, unless it is running on this
+    /// tokio runtime. One task serves all runs, as long as this process has an unfinished run.
     fn watch(self: &Arc<Self>, shared: &Arc<RunShared>) {
-        let Some((store, _)) = shared.log.store().filter(|(store, _)| store.is_shared()) else {
-            return;
-        };
+        let Some((store, _)) = shared.log.store() else { return };
+        let Some(mut sent) = store.messages().and_then(MessageStore::message_sent) else { return };
         let on = Handle::current().id();
         if !self.state().watched_on.insert(on) {
             return;
@@ -214,14 +207,19 @@ impl LiveRuns {
         tokio::spawn(async move {
             let mut problems = 0_u32;
             loop {
-                tokio::time::sleep(EVERY).await;
+                sent.await;
                 let Some(live) = watched.live.upgrade() else { return };
                 let Some(store) = live.store_of_any().or_else(|| store.upgrade()) else { return };
                 if live.is_idle(on) {
                     watched.disarm();
                     return;
                 }
-                match store.inbox().await {
+                let Some(messages) = store.messages() else { return };
+                // Requested before the inbox is read, so that a message which is sent meanwhile is
+                // not missed.
+                let Some(next) = messages.message_sent() else { return };
+                sent = next;
+                match messages.inbox().await {
                     Ok(messages) => {
                         problems = 0;
                         messages.into_iter().for_each(|message| live.deliver(message));

@@ -21,7 +21,9 @@ impl RunShared {
         let in_memory = self.states().and_then(|states| states.bytes(&artifact.sha256));
         let bytes = match (in_memory, &self.host.store) {
             (Some(bytes), _) => Some(bytes),
-            (None, Some(store)) => store.artifact(&self.id, &artifact.sha256).await?,
+            (None, Some(store)) => {
+                store.require_artifacts()?.artifact(&self.id, &artifact.sha256).await?
+            }
             (None, None) => None,
         };
         match bytes {

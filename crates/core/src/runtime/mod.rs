@@ -22,6 +22,7 @@ mod execution;
 mod lifecycle;
 mod memories;
 mod persistent_state;
+pub(crate) mod reference_codes;
 mod runs;
 mod sessions;
 

@@ -1,13 +1,11 @@
 //! State that outlives runs, accessed outside of runs: reads, sets and deletes the state of a user
 //! or of the application.
 
-use std::sync::Arc;
-
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
 use crate::runtime::Runtime;
 use crate::state::{StateKey, StateOwner, StateValue, StateValues};
-use crate::store::{StateWrite, Store, StoreError};
+use crate::store::StateWrite;
 
 /// The state of users and of the application in the store of a runtime, returned by
 /// [`Runtime::persistent_state`].
@@ -22,7 +20,8 @@ impl<'a> PersistentState<'a> {
     /// If the runtime has no store, or the store does not support state or cannot be read.
     #[doc(alias = "user_state")]
     pub async fn user(self, user: &str) -> Result<StateValues> {
-        Ok(StateValues::kept(self.store()?.state(Some(user), None).await?))
+        let store = self.0.require_store()?;
+        Ok(StateValues::kept(store.require_state()?.read_state(Some(user), None).await?))
     }
 
     /// Returns the state of the application: the values of `app:` keys in the runtime's store.
@@ -31,7 +30,8 @@ impl<'a> PersistentState<'a> {
     /// As [`user`](Self::user).
     #[doc(alias = "app_state")]
     pub async fn app(self) -> Result<StateValues> {
-        Ok(StateValues::kept(self.store()?.state(None, None).await?))
+        let store = self.0.require_store()?;
+        Ok(StateValues::kept(store.require_state()?.read_state(None, None).await?))
     }
 
     /// Sets a `user:` key of a user outside of runs, or removes it with `None`. The last of several
@@ -71,11 +71,12 @@ impl<'a> PersistentState<'a> {
     /// As [`user`](Self::user).
     #[doc(alias = "delete_user_state")]
     pub async fn delete_user(self, user: &str) -> Result<()> {
-        let store = self.store()?;
-        let kept = store.state(Some(user), None).await?;
+        let store = self.0.require_store()?;
+        let state = store.require_state()?;
+        let kept = state.read_state(Some(user), None).await?;
         let removed =
             kept.into_iter().map(|(key, _)| StateWrite::new(Some(user), &key, None)).collect();
-        Ok(store.put_state(removed).await?)
+        Ok(state.put_state(removed).await?)
     }
 
     /// Returns a boxed future whose type does not depend on `T`. Otherwise the compiler would
@@ -88,12 +89,10 @@ impl<'a> PersistentState<'a> {
         value: Option<&T>,
     ) -> BoxFuture<'a, Result<()>> {
         let write = lasting_write(owner, user, key, value);
-        Box::pin(async move { Ok(self.store()?.put_state(vec![write?]).await?) })
-    }
-
-    fn store(self) -> Result<Arc<dyn Store>> {
-        let store = self.0.require_store()?;
-        if store.keeps_state() { Ok(store) } else { Err(StoreError::state_unsupported().into()) }
+        Box::pin(async move {
+            let write = write?;
+            Ok(self.0.require_store()?.require_state()?.put_state(vec![write]).await?)
+        })
     }
 }
 

@@ -53,7 +53,7 @@ impl Sessions<'_> {
     /// If the runtime has no store, or the store cannot list its sessions.
     #[doc(alias = "sessions")]
     pub async fn list(self, filter: SessionFilter) -> Result<Vec<SessionRecord>> {
-        Ok(self.0.require_store()?.sessions(filter).await?)
+        Ok(self.0.require_store()?.require_sessions()?.list_sessions(filter).await?)
     }
 
     /// Returns the record of a session.
@@ -68,7 +68,7 @@ impl Sessions<'_> {
     /// Returns the record of a session, or `None` if it does not exist.
     #[doc(hidden)]
     pub async fn find(self, id: &str) -> Result<Option<SessionRecord>> {
-        Ok(self.0.require_store()?.session(id).await?)
+        Ok(self.0.require_store()?.require_sessions()?.session(id).await?)
     }
 
     /// Returns the history that the next run of a session continues: its completed runs, oldest
@@ -178,7 +178,7 @@ impl Sessions<'_> {
         let Some(SessionArtifact { run, artifact }) = found.into_iter().next() else {
             return Ok(None);
         };
-        match store.artifact(&run, &artifact.sha256).await? {
+        match store.require_artifacts()?.artifact(&run, &artifact.sha256).await? {
             Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
             None => Err(artifact_gone(&artifact)),
         }
@@ -240,7 +240,7 @@ impl Sessions<'_> {
     /// As [`list`](Self::list).
     #[doc(alias = "purgeable_sessions")]
     pub async fn purgeable(self, idle_for: Duration) -> Result<Vec<SessionRecord>> {
-        let mut idle = self.0.require_store()?.sessions(self.idle_for(idle_for)).await?;
+        let mut idle = self.list(self.idle_for(idle_for)).await?;
         idle.retain(|session| session.unfinished.is_none());
         Ok(idle)
     }
@@ -266,7 +266,7 @@ impl Sessions<'_> {
         let mut filter = self.idle_for(idle_for).limit(PAGE);
         let mut removed = Vec::new();
         loop {
-            let page = store.sessions(filter.clone()).await?;
+            let page = store.require_sessions()?.list_sessions(filter.clone()).await?;
             let Some(last) = page.last() else { return Ok(removed) };
             filter = filter.after(last);
             for session in page {

@@ -9,6 +9,7 @@
 mod key;
 pub(crate) mod reserved;
 mod saved;
+pub(crate) mod state_codes;
 mod state_values;
 mod transform;
 

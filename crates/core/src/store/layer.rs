@@ -1,16 +1,14 @@
 //! [`StoreLayer`]: a wrapper of a store. Its methods forward to the inner store by default.
 
 use std::fmt;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord,
-    Snapshot, StateWrite, Store, StoreError, StoreMessage,
+    Append, ArtifactStore, Epoch, LeaseStore, MessageStore, RunFilter, RunList, RunRecord,
+    SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use crate::event::{Event, RunId};
-use crate::value::Encoded;
 
 /// A wrapper of another store, for metrics, encryption or fault injection.
 ///
@@ -19,8 +17,14 @@ use crate::value::Encoded;
 /// `Runtime::builder().store(..)`.
 ///
 /// Override methods that belong together: `list` and `list_with_unreadable`; `create`, `append` and
-/// `amend`, which all write events; `read` and `snapshot`, which return them; `session` and
-/// `sessions`. A layer that simulates another process overrides `identity`.
+/// `amend`, which all write events; `read` and `snapshot`, which return them. A layer that
+/// simulates another process overrides `identity`.
+///
+/// The optional parts are those of the inner store. To change one, implement its trait for the
+/// layer and return `Some(self)` from the method of the part, such as
+/// [`artifacts`](Self::artifacts); the methods reach the part below through
+/// [`require_artifacts`](trait.Store.html#method.require_artifacts) of the inner store. To hide
+/// one, return `None`.
 ///
 /// Both traits have the same methods. Import [`Store`], write `impl agentflow::store::StoreLayer for ..`, and call the
 /// store below through [`inner`](Self::inner), as in the example: with both traits imported a call on a layer is
@@ -106,26 +110,6 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
         self.inner().record(run).await
     }
 
-    /// See [`Store::keeps_sessions`].
-    fn keeps_sessions(&self) -> bool {
-        self.inner().keeps_sessions()
-    }
-
-    /// See [`Store::session`].
-    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
-        self.inner().session(session).await
-    }
-
-    /// See [`Store::sessions`].
-    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
-        self.inner().sessions(filter).await
-    }
-
-    /// See [`Store::delete_session`].
-    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
-        self.inner().delete_session(session).await
-    }
-
     /// See [`Store::list_with_unreadable`].
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
         self.inner().list_with_unreadable(filter).await
@@ -146,46 +130,6 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
         self.inner().snapshot(run).await
     }
 
-    /// See [`Store::keeps_state`].
-    fn keeps_state(&self) -> bool {
-        self.inner().keeps_state()
-    }
-
-    /// See [`Store::put_state`].
-    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
-        self.inner().put_state(writes).await
-    }
-
-    /// See [`Store::state`].
-    async fn state(
-        &self,
-        user: Option<&str>,
-        key: Option<&str>,
-    ) -> Result<Vec<(String, Encoded)>, StoreError> {
-        self.inner().state(user, key).await
-    }
-
-    /// See [`Store::keeps_artifacts`].
-    fn keeps_artifacts(&self) -> bool {
-        self.inner().keeps_artifacts()
-    }
-
-    /// See [`Store::put_artifact`].
-    async fn put_artifact(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        sha256: &str,
-        bytes: Arc<[u8]>,
-    ) -> Result<(), StoreError> {
-        self.inner().put_artifact(run, epoch, sha256, bytes).await
-    }
-
-    /// See [`Store::artifact`].
-    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
-        self.inner().artifact(run, sha256).await
-    }
-
     /// See [`Store::put_definition`].
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
         self.inner().put_definition(hash, graph).await
@@ -201,34 +145,9 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
         self.inner().identity()
     }
 
-    /// See [`Store::holder`].
-    async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
-        self.inner().holder(run).await
-    }
-
-    /// See [`Store::knows_holders`].
-    fn knows_holders(&self) -> bool {
-        self.inner().knows_holders()
-    }
-
     /// See [`Store::max_event_bytes`].
     fn max_event_bytes(&self) -> Option<u64> {
         self.inner().max_event_bytes()
-    }
-
-    /// See [`Store::is_shared`].
-    fn is_shared(&self) -> bool {
-        self.inner().is_shared()
-    }
-
-    /// See [`Store::send`].
-    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
-        self.inner().send(run, message).await
-    }
-
-    /// See [`Store::receive`].
-    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
-        self.inner().receive(run, epoch).await
     }
 
     /// See [`Store::delete`].
@@ -236,19 +155,29 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
         self.inner().delete(run).await
     }
 
-    /// See [`Store::inbox`].
-    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
-        self.inner().inbox().await
+    /// See [`Store::sessions`].
+    fn sessions(&self) -> Option<&dyn SessionStore> {
+        self.inner().sessions()
     }
 
-    /// See [`Store::outcome`].
-    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
-        self.inner().outcome(message).await
+    /// See [`Store::artifacts`].
+    fn artifacts(&self) -> Option<&dyn ArtifactStore> {
+        self.inner().artifacts()
     }
 
-    /// See [`Store::withdraw`].
-    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
-        self.inner().withdraw(message).await
+    /// See [`Store::state`].
+    fn state(&self) -> Option<&dyn StateStore> {
+        self.inner().state()
+    }
+
+    /// See [`Store::messages`].
+    fn messages(&self) -> Option<&dyn MessageStore> {
+        self.inner().messages()
+    }
+
+    /// See [`Store::leases`].
+    fn leases(&self) -> Option<&dyn LeaseStore> {
+        self.inner().leases()
     }
 }
 
@@ -292,22 +221,6 @@ impl<L: StoreLayer> Store for L {
         StoreLayer::record(self, run).await
     }
 
-    fn keeps_sessions(&self) -> bool {
-        StoreLayer::keeps_sessions(self)
-    }
-
-    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
-        StoreLayer::session(self, session).await
-    }
-
-    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
-        StoreLayer::sessions(self, filter).await
-    }
-
-    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
-        StoreLayer::delete_session(self, session).await
-    }
-
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
         StoreLayer::list_with_unreadable(self, filter).await
     }
@@ -325,40 +238,6 @@ impl<L: StoreLayer> Store for L {
         StoreLayer::snapshot(self, run).await
     }
 
-    fn keeps_state(&self) -> bool {
-        StoreLayer::keeps_state(self)
-    }
-
-    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
-        StoreLayer::put_state(self, writes).await
-    }
-
-    async fn state(
-        &self,
-        user: Option<&str>,
-        key: Option<&str>,
-    ) -> Result<Vec<(String, Encoded)>, StoreError> {
-        StoreLayer::state(self, user, key).await
-    }
-
-    fn keeps_artifacts(&self) -> bool {
-        StoreLayer::keeps_artifacts(self)
-    }
-
-    async fn put_artifact(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        sha256: &str,
-        bytes: Arc<[u8]>,
-    ) -> Result<(), StoreError> {
-        StoreLayer::put_artifact(self, run, epoch, sha256, bytes).await
-    }
-
-    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
-        StoreLayer::artifact(self, run, sha256).await
-    }
-
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
         StoreLayer::put_definition(self, hash, graph).await
     }
@@ -371,39 +250,27 @@ impl<L: StoreLayer> Store for L {
         StoreLayer::identity(self)
     }
 
-    async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
-        StoreLayer::holder(self, run).await
-    }
-
-    fn knows_holders(&self) -> bool {
-        StoreLayer::knows_holders(self)
-    }
-
     fn max_event_bytes(&self) -> Option<u64> {
         StoreLayer::max_event_bytes(self)
     }
 
-    fn is_shared(&self) -> bool {
-        StoreLayer::is_shared(self)
+    fn sessions(&self) -> Option<&dyn SessionStore> {
+        StoreLayer::sessions(self)
     }
 
-    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
-        StoreLayer::send(self, run, message).await
+    fn artifacts(&self) -> Option<&dyn ArtifactStore> {
+        StoreLayer::artifacts(self)
     }
 
-    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
-        StoreLayer::receive(self, run, epoch).await
+    fn state(&self) -> Option<&dyn StateStore> {
+        StoreLayer::state(self)
     }
 
-    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
-        StoreLayer::inbox(self).await
+    fn messages(&self) -> Option<&dyn MessageStore> {
+        StoreLayer::messages(self)
     }
 
-    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
-        StoreLayer::outcome(self, message).await
-    }
-
-    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
-        StoreLayer::withdraw(self, message).await
+    fn leases(&self) -> Option<&dyn LeaseStore> {
+        StoreLayer::leases(self)
     }
 }

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Answered, Append, Epoch, MessageId, RunFilter, RunRecord, RunStatus, SessionFilter,
-    SessionRecord, Snapshot, StateWrite, Store, StoreError, StoreMessage,
+    Answered, Append, ArtifactStore, Epoch, LeaseStore, MessageId, MessageStore, RunFilter,
+    RunRecord, RunStatus, SessionFilter, SessionRecord, SessionStore, Snapshot, StateStore,
+    StateWrite, Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
+use crate::future::BoxFuture;
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
@@ -300,30 +302,6 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn keeps_sessions(&self) -> bool {
-        true
-    }
-
-    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
-        Ok(self.runs().session(session))
-    }
-
-    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
-        let runs = self.runs();
-        Ok(filter.select(runs.sessions.keys().filter_map(|session| runs.session(session))))
-    }
-
-    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
-        let mut runs = self.runs();
-        let of = runs.sessions.get(session).ok_or_else(|| StoreError::no_session(session))?;
-        if let Some(unfinished) = of.unfinished.and_then(|number| of.runs.get(&number)) {
-            return Err(StoreError::session_busy(session, unfinished));
-        }
-        let of = runs.sessions.remove(session).unwrap_or_default();
-        of.runs.values().for_each(|run| runs.remove(run));
-        Ok(of.runs.len() as u64)
-    }
-
     async fn put_snapshot(
         &self,
         run: &RunId,
@@ -336,45 +314,6 @@ impl Store for MemoryStore {
 
     async fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError> {
         Ok(self.runs().runs.get(run).and_then(|entry| entry.snapshot.clone()))
-    }
-
-    fn keeps_state(&self) -> bool {
-        true
-    }
-
-    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
-        self.runs().change_state(writes);
-        Ok(())
-    }
-
-    async fn state(
-        &self,
-        user: Option<&str>,
-        key: Option<&str>,
-    ) -> Result<Vec<(String, Encoded)>, StoreError> {
-        let runs = self.runs();
-        let values = runs.state.get(&user.map(Arc::from)).into_iter().flatten();
-        let asked = values.filter(|(of, _)| key.is_none_or(|key| ***of == *key));
-        Ok(asked.map(|(key, value)| (key.to_string(), value.clone())).collect())
-    }
-
-    fn keeps_artifacts(&self) -> bool {
-        true
-    }
-
-    async fn put_artifact(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        sha256: &str,
-        bytes: Arc<[u8]>,
-    ) -> Result<(), StoreError> {
-        self.runs().writable(run, epoch)?.artifacts.entry(sha256.to_owned()).or_insert(bytes);
-        Ok(())
-    }
-
-    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
-        Ok(self.runs().runs.get(run).and_then(|entry| entry.artifacts.get(sha256).cloned()))
     }
 
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
@@ -390,11 +329,91 @@ impl Store for MemoryStore {
         Some(format!("memory:{:p}:{}", Arc::as_ptr(&self.runs), self.process))
     }
 
-    /// True unless handles that simulate several processes exist.
-    fn knows_holders(&self) -> bool {
-        self.runs().processes == 0
+    fn sessions(&self) -> Option<&dyn SessionStore> {
+        Some(self)
     }
 
+    fn artifacts(&self) -> Option<&dyn ArtifactStore> {
+        Some(self)
+    }
+
+    fn state(&self) -> Option<&dyn StateStore> {
+        Some(self)
+    }
+
+    fn messages(&self) -> Option<&dyn MessageStore> {
+        Some(self)
+    }
+
+    /// `None` if handles that simulate several processes exist, because the store does not record
+    /// which of them executes a run.
+    fn leases(&self) -> Option<&dyn LeaseStore> {
+        (self.runs().processes == 0).then_some(self)
+    }
+}
+
+#[async_trait]
+impl SessionStore for MemoryStore {
+    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
+        Ok(self.runs().session(session))
+    }
+
+    async fn list_sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
+        let runs = self.runs();
+        Ok(filter.select(runs.sessions.keys().filter_map(|session| runs.session(session))))
+    }
+
+    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
+        let mut runs = self.runs();
+        let of = runs.sessions.get(session).ok_or_else(|| StoreError::no_session(session))?;
+        if let Some(unfinished) = of.unfinished.and_then(|number| of.runs.get(&number)) {
+            return Err(StoreError::session_busy(session, unfinished));
+        }
+        let of = runs.sessions.remove(session).unwrap_or_default();
+        of.runs.values().for_each(|run| runs.remove(run));
+        Ok(of.runs.len() as u64)
+    }
+}
+
+#[async_trait]
+impl ArtifactStore for MemoryStore {
+    async fn put_artifact(
+        &self,
+        run: &RunId,
+        epoch: Epoch,
+        sha256: &str,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), StoreError> {
+        self.runs().writable(run, epoch)?.artifacts.entry(sha256.to_owned()).or_insert(bytes);
+        Ok(())
+    }
+
+    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
+        Ok(self.runs().runs.get(run).and_then(|entry| entry.artifacts.get(sha256).cloned()))
+    }
+}
+
+#[async_trait]
+impl StateStore for MemoryStore {
+    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
+        self.runs().change_state(writes);
+        Ok(())
+    }
+
+    async fn read_state(
+        &self,
+        user: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<Vec<(String, Encoded)>, StoreError> {
+        let runs = self.runs();
+        let values = runs.state.get(&user.map(Arc::from)).into_iter().flatten();
+        let asked = values.filter(|(of, _)| key.is_none_or(|key| ***of == *key));
+        Ok(asked.map(|(key, value)| (key.to_string(), value.clone())).collect())
+    }
+}
+
+#[async_trait]
+impl MessageStore for MemoryStore {
     async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
         let mut runs = self.runs();
         let id = MessageId(runs.messages + 1);
@@ -430,6 +449,18 @@ impl Store for MemoryStore {
         let mut runs = self.runs();
         runs.runs.values_mut().for_each(|entry| drop(entry.messages.remove(&message)));
         Ok(runs.outcomes.remove(&message))
+    }
+
+    /// `None`: the runtimes of one process pass requests on without messages.
+    fn message_sent(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+}
+
+#[async_trait]
+impl LeaseStore for MemoryStore {
+    async fn holder(&self, _: &RunId) -> Result<Option<String>, StoreError> {
+        Ok(None)
     }
 }
 

@@ -168,16 +168,3 @@ impl SessionFilter {
         selected
     }
 }
-
-/// Computes the sessions of these runs.
-pub(super) fn group_by_session(
-    runs: impl IntoIterator<Item = RunRecord>,
-) -> impl Iterator<Item = SessionRecord> {
-    let mut sessions: BTreeMap<Arc<str>, Vec<RunRecord>> = BTreeMap::new();
-    for run in runs {
-        if let Some(place) = &run.session {
-            sessions.entry(Arc::clone(&place.session)).or_default().push(run);
-        }
-    }
-    sessions.into_values().filter_map(SessionRecord::of)
-}

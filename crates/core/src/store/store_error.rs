@@ -247,7 +247,7 @@ impl StoreError {
     }
 
     /// Creates the error of a store without support for sessions.
-    pub(crate) fn sessions_unsupported() -> Self {
+    pub(super) fn sessions_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
             "this store keeps no sessions; give the runtime one that does, such as `SqliteStore` or `MemoryStore`",
@@ -272,7 +272,7 @@ impl StoreError {
     }
 
     /// Creates the error of a store without support for values that outlive runs.
-    pub(crate) fn state_unsupported() -> Self {
+    pub(super) fn state_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
             "this store keeps no values that outlive runs; give the runtime one that does, such as `SqliteStore` or \
@@ -280,10 +280,17 @@ impl StoreError {
         )
     }
 
-    pub(crate) fn artifacts_unsupported() -> Self {
+    pub(super) fn artifacts_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
             "this store keeps no artifacts; give the runtime one that does, such as `SqliteStore` or `MemoryStore`",
+        )
+    }
+
+    pub(super) fn leases_unsupported() -> Self {
+        Self::new(
+            StoreErrorKind::Unsupported,
+            "this store does not record which process executes a run; give the runtime one that does, such as `SqliteStore`",
         )
     }
 

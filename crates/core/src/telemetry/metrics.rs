@@ -58,7 +58,7 @@ const TOKENS: [f64; 14] = [
 /// use agentflow::{Runtime, opentelemetry};
 /// use agentflow::telemetry::MetricsSink;
 ///
-/// Without an installed provider, nothing is measured.
+/// // Without an installed provider, nothing is measured.
 /// let meter = opentelemetry::global::meter("agentflow");
 /// let runtime = Runtime::builder().sink(MetricsSink::new(&meter)).build();
 /// # let _ = runtime;

@@ -1,12 +1,17 @@
 //! The sets of arms that a router can take, derived from its conditions when a workflow is built.
-//! `arm_questions.rs` enumerates the answers.
+//!
+//! Conditions are compared with each other only in simple forms: equal conditions hold together,
+//! and conditions that require different values of one part exclude each other. All others are
+//! taken to be independent.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::arm_questions::{Asks, Questions, word_of_condition};
+use serde_json::Value;
+
 use super::bit_set::BitSet;
 use super::condition::Condition;
 use super::graph_body::GraphBody;
+use super::mapping::Mapping;
 use super::spec::{Body, PlanNode};
 
 /// A set of arm indexes of a router.
@@ -33,15 +38,8 @@ impl ArmSets {
 
     fn of_routes(routes: &[Option<&Condition>], several: bool) -> Self {
         let count = routes.len();
-        let sets = combined(routes, several).unwrap_or_else(|| one_by_one(routes, several));
-        let sets: Vec<Arms> = sets.into_iter().collect();
-        let mut most = without(&sets, |one, larger| one.is_within(larger), true);
-        // An arm without a condition counts as possible even if the conditions before it cover all
-        // cases.
-        let last = routes.iter().position(|when| constant(*when) == Some(true)).unwrap_or(count);
-        most.extend(
-            routes[..last].iter().position(Option::is_none).map(|at| Arms::of(count, [at])),
-        );
+        let sets: Vec<Arms> = possible_sets(routes, several).into_iter().collect();
+        let most = without(&sets, |one, larger| one.is_within(larger), true);
         // Arms that are in all sets would be poor names.
         let mut in_all = Arms::all(count);
         sets.iter().for_each(|set| in_all.keep(set.words()));
@@ -102,72 +100,36 @@ fn constant(when: Option<&Condition>) -> Option<bool> {
     when.and_then(Condition::constant)
 }
 
-/// Computes the sets by enumerating all combinations of answers. Returns `None` if there are too
-/// many.
-fn combined(routes: &[Option<&Condition>], several: bool) -> Option<BTreeSet<Arms>> {
-    let mut questions = Questions::default();
-    let mut asks: Vec<Option<Asks>> = Vec::with_capacity(routes.len());
-    for when in routes {
-        asks.push(match when {
-            Some(when) => Some(questions.asked(when)?),
-            None => None,
-        });
-    }
-    let combinations = questions.combinations()?;
-    let sets = combinations.into_iter().map(|held| {
-        let answers = held.into_iter().collect();
-        let holds =
-            (0..).zip(&asks).map(|(at, asks)| (at, asks.as_ref().map(|asks| asks.holds(&answers))));
-        taken(routes.len(), several, holds)
-    });
-    Some(sets.filter(|set| !set.is_empty()).collect())
-}
-
-/// Returns the arms that are taken in a run, given the result of each condition. An arm without a
-/// condition has `None`.
-fn taken(count: usize, several: bool, holds: impl Iterator<Item = (usize, Option<bool>)>) -> Arms {
-    let mut taken = Arms::none(count);
-    let mut is_taken = false;
-    for (at, holds) in holds {
-        if holds.unwrap_or(!is_taken) {
-            taken.insert(at);
-            is_taken = true;
-            if !several {
-                break;
-            }
-        }
-    }
-    taken
-}
-
-/// Approximates the sets: none of the conditions holds, each holds alone, or all hold.
-fn one_by_one(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms> {
+/// Returns the sets that are considered: none of the conditions holds, each holds alone, or all
+/// hold. Conditions that exclude each other do not hold together.
+fn possible_sets(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms> {
     let count = routes.len();
     let constants: Vec<Option<bool>> = routes.iter().map(|when| constant(*when)).collect();
     let otherwise = routes.iter().position(Option::is_none);
     let always = Arms::of(count, (0..count).filter(|at| constants[*at] == Some(true)));
     let first_always = always.iter().next();
-    let with = |taken: Vec<usize>| {
+    let with = |taken: &[usize]| {
         let first = taken.iter().copied().chain(first_always).min().unwrap_or(count);
         let otherwise = otherwise.filter(|at| *at < first);
         if !several {
             return Arms::of(count, otherwise.or(Some(first).filter(|at| *at < count)));
         }
         let mut set = always.clone();
-        taken.into_iter().chain(otherwise).for_each(|at| set.insert(at));
+        taken.iter().copied().chain(otherwise).for_each(|at| set.insert(at));
         set
     };
-    let all: Vec<Vec<usize>> = same_conditions(routes, &constants);
-    let mut sets: BTreeSet<Arms> = all.iter().map(|same| with(same.clone())).collect();
-    sets.insert(with(Vec::new()));
-    if several {
-        sets.insert(with(all.concat()));
+    let groups = same_conditions(routes, &constants);
+    let mut sets: BTreeSet<Arms> = groups.iter().map(|group| with(group)).collect();
+    sets.insert(with(&[]));
+    let first_of_each: Vec<&Condition> =
+        groups.iter().filter_map(|group| routes[group[0]]).collect();
+    if several && !exclude_each_other(&first_of_each) {
+        sets.insert(with(&groups.concat()));
         // The arm without a condition is taken if no earlier condition holds. All later conditions
         // may hold then.
         if let Some(otherwise) = otherwise {
-            sets.insert(with(
-                all.iter().filter(|same| same[0] > otherwise).flatten().copied().collect(),
-            ));
+            let later = groups.iter().filter(|group| group[0] > otherwise);
+            sets.insert(with(&later.flatten().copied().collect::<Vec<_>>()));
         }
     }
     sets.retain(|set| !set.is_empty());
@@ -176,30 +138,80 @@ fn one_by_one(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms> {
 
 /// Groups the arms whose conditions depend on outputs by equal conditions.
 fn same_conditions(routes: &[Option<&Condition>], constants: &[Option<bool>]) -> Vec<Vec<usize>> {
-    let mut all: Vec<Vec<usize>> = Vec::new();
-    let mut by_word: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut by_text: HashMap<String, usize> = HashMap::new();
     for (at, when) in routes.iter().enumerate() {
         let Some(when) = when.filter(|_| constants[at].is_none()) else { continue };
-        let similar = by_word.entry(word_of_condition(when)).or_default();
-        match similar.iter().find(|of| routes[all[**of][0]] == Some(when)) {
-            Some(same) => all[*same].push(at),
-            None => {
-                similar.push(all.len());
-                all.push(vec![at]);
-            }
+        let text = serde_json::to_string(when).unwrap_or_default();
+        let group = *by_text.entry(text).or_insert(groups.len());
+        if group == groups.len() {
+            groups.push(Vec::new());
         }
+        groups[group].push(at);
     }
-    all
+    groups
+}
+
+/// Returns `true` if at most one of the conditions can hold: they require different values of the
+/// same part, or one of two is the negation of the other.
+fn exclude_each_other(conditions: &[&Condition]) -> bool {
+    match conditions {
+        [one, Condition::Not(other)] | [Condition::Not(other), one] if *one == &**other => {
+            return true;
+        }
+        _ => {}
+    }
+    let mut seen = HashSet::new();
+    let mut part = None;
+    conditions.iter().all(|condition| {
+        let Some((of, values)) = required_values(condition) else { return false };
+        *part.get_or_insert(of) == of && values.into_iter().all(|value| seen.insert(value))
+    })
+}
+
+/// Returns the only values of a part for which a condition can hold, as JSON, or `None` if there
+/// is no such list.
+fn required_values(condition: &Condition) -> Option<(&Mapping, BTreeSet<String>)> {
+    let only = |value: &Value| Some(BTreeSet::from([value.to_string()]));
+    match condition {
+        Condition::Is(part) => Some((part, only(&Value::Bool(true))?)),
+        Condition::Not(other) => match &**other {
+            // A value that is not a boolean is a failure.
+            Condition::Is(part) => Some((part, only(&Value::Bool(false))?)),
+            _ => None,
+        },
+        Condition::Equals(part, Mapping::Value(value))
+        | Condition::Equals(Mapping::Value(value), part) => match value {
+            Value::Null | Value::Bool(_) | Value::String(_) => Some((part, only(value)?)),
+            Value::Number(number) if !number.is_f64() => Some((part, only(value)?)),
+            // Equal values of these types can have different texts.
+            Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+        },
+        Condition::All(all) => all.iter().find_map(required_values),
+        Condition::Any(any) => {
+            let mut each = any.iter().map(required_values);
+            let (part, mut values) = each.next()??;
+            for one in each {
+                let (of, more) = one?;
+                if of != part {
+                    return None;
+                }
+                values.extend(more);
+            }
+            Some((part, values))
+        }
+        Condition::Cel(_) | Condition::Exists(_) | Condition::Equals(..) => None,
+    }
 }
 
 #[cfg(all(test, feature = "dynamic"))]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::value::Encoded;
-    use crate::workflow::mapping::{Mapping, Scope};
+    use crate::workflow::mapping::Scope;
     use crate::workflow::outputs::CopiedOutputs;
 
     /// The constants in the conditions, and one further value.
@@ -248,33 +260,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sets_are_those_that_some_value_leads_to(
+        fn the_sets_bound_each_choice_that_some_value_leads_to(
             conditions in prop::collection::vec(prop::option::weighted(0.9, conditions()), 1..6),
             several in any::<bool>(),
         ) {
             let routes: Vec<Option<&Condition>> = conditions.iter().map(Option::as_ref).collect();
-            let expected = by_values(&routes, several);
             let list = |set: &Arms| (0..routes.len()).map(|arm| set.contains(arm)).collect::<Vec<bool>>();
-            let is_within = |one: &Vec<bool>, other: &Vec<bool>| {
-                one != other && one.iter().zip(other).all(|(one, other)| one <= other)
-            };
+            let is_within = |one: &[bool], other: &[bool]| one.iter().zip(other).all(|(one, other)| one <= other);
             let sets = ArmSets::of_routes(&routes, several);
             let least: Vec<Vec<bool>> = sets.least.iter().map(|(_, set)| list(set)).collect();
-            let smallest = expected.iter().filter(|one| !expected.iter().any(|other| is_within(other, one)));
-            prop_assert_eq!(&least, &smallest.cloned().collect::<Vec<_>>());
+            let most: Vec<Vec<bool>> = sets.most.iter().map(list).collect();
+            for taken in by_values(&routes, several) {
+                prop_assert!(least.iter().any(|set| is_within(set, &taken)), "{taken:?} {least:?}");
+                prop_assert!(most.iter().any(|set| is_within(&taken, set)), "{taken:?} {most:?}");
+            }
             prop_assert!(sets.least.iter().all(|(arm, set)| set.contains(*arm)));
-            let most: BTreeSet<Vec<bool>> = sets.most.iter().map(list).collect();
-            let largest = expected.iter().filter(|one| !expected.iter().any(|other| is_within(one, other)));
-            // An arm without a condition counts as possible even if it is not.
-            let otherwise = (0..routes.len()).find(|at| routes[*at].is_none()).map(|arm| list(&Arms::of(routes.len(), [arm])));
-            let is_new = |set: &&Vec<bool>| Some(*set) != otherwise.as_ref();
-            prop_assert_eq!(
-                most.iter().filter(is_new).collect::<Vec<_>>(),
-                largest.filter(is_new).collect::<Vec<_>>()
-            );
-            // The approximation may contain more and larger sets.
-            let more = one_by_one(&routes, several);
-            prop_assert!(expected.iter().all(|set| several || more.iter().any(|more| list(more) == *set)));
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Edges between nodes that a [`Builder`] adds, and routers that take a set of arms. Resolves names
 //! and handles to node indexes, and adds the nodes that must end before an edge can be evaluated.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text::nearest;
 
 use super::bodies::load;
 use super::builder::{Builder, Router};
 use super::condition::BoundCondition;
 use super::entry::{Begins, Entry, When};
+use super::graph_codes;
 use super::node::Node;
 use super::node_edge::{EdgeWhen, NodeEdge};
 use super::node_handle::{RawHandle, Reads};
@@ -94,15 +96,18 @@ impl Builder {
             bound.entries.extend(self.entry(name, edge));
         }
         if node.edges.iter().any(|edge| edge.from.builder != self.id) {
-            self.problems.push(format!(
-                "an edge to the node `{name}` comes from a handle of another workflow"
-            ));
+            self.problems
+                .push(Diagnostic::new(graph_codes::EDGE_OF_ANOTHER_WORKFLOW).name("node", name));
         }
         let edges = bound.entries.len();
         let needed = node.begins.needed(edges);
         if node.begins != Begins::All && (needed == 0 || needed > edges) {
-            self.problems
-                .push(format!("the node `{name}` begins when {needed} of its edges are taken, and {edges} lead to it"));
+            self.problems.push(
+                Diagnostic::new(graph_codes::IMPOSSIBLE_START)
+                    .name("node", name)
+                    .text("needed", needed)
+                    .text("edges", edges),
+            );
         }
         let takes_part = |read: &RawHandle| match kind {
             // The first read is the list or the initial value.
@@ -121,16 +126,19 @@ impl Builder {
                 self.nodes.get(at as usize).map(|node| node.path.to_string()).unwrap_or_default()
             };
             if read.optional && takes_part(read) {
-                let problem = format!(
-                    "the node `{name}` cannot do without `{}`; read it without `optional`",
-                    of(read.node)
+                self.problems.push(
+                    Diagnostic::new(graph_codes::REQUIRED_READ_IS_OPTIONAL)
+                        .name("node", name)
+                        .name("read", of(read.node)),
                 );
-                self.problems.push(problem);
             }
             if !read.optional && late(read.node) {
                 let of = of(read.node);
-                self.problems
-                    .push(format!("the node `{name}` may begin before `{of}` has an output; read `{of}.optional()`"));
+                self.problems.push(
+                    Diagnostic::new(graph_codes::READ_IS_NOT_OPTIONAL)
+                        .name("node", name)
+                        .name("read", of),
+                );
             }
         }
         // Conditions read outputs, so the node waits for the nodes that they read.
@@ -181,10 +189,12 @@ impl Builder {
                         When::Arm(u32::try_from(*arm).unwrap_or(u32::MAX))
                     }
                     _ => {
-                        self.problems.push(format!(
-                            "the router `{}` has no arm {arm}, which leads to `{name}`",
-                            of.path
-                        ));
+                        self.problems.push(
+                            Diagnostic::new(graph_codes::UNKNOWN_ARM_NUMBER_OF_EDGE)
+                                .name("router", &of.path)
+                                .text("arm", arm)
+                                .name("node", name),
+                        );
                         return None;
                     }
                 }
@@ -200,19 +210,18 @@ impl Builder {
                         None => {
                             let near =
                                 nearest(read, self.nodes.iter().map(|node| node.path.names()));
-                            problems.push(format!(
-                                "the condition of an edge to `{name}` looks at `{read}`, and no such node stands above \
-                                 it{}",
-                                did_you_mean(near)
-                            ));
+                            let found = Diagnostic::new(graph_codes::CONDITION_READS_UNKNOWN_NODE);
+                            let found = found.name("node", name).name("read", read);
+                            problems.push(found.suggest(Suggestion::similar(near)));
                         }
                     }
                 }
                 let keys = condition.state_keys(&is_node);
                 let wrong = keys.into_iter().filter_map(|(key, _)| problem_in_edge(key));
-                problems.extend(
-                    wrong.map(|problem| format!("the condition of an edge to `{name}`: {problem}")),
-                );
+                problems.extend(wrong.map(|problem| {
+                    let found = Diagnostic::new(graph_codes::CONDITION_OF_EDGE).name("node", name);
+                    found.nested("problem", &problem)
+                }));
                 self.problems.append(&mut problems);
                 When::Holds(BoundCondition::new(condition, Arc::new(names)))
             }

@@ -4,6 +4,7 @@
 //! The builder reports errors that the type system cannot find: invalid names and handles of other
 //! builders.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::bodies::{encode, item_step_of, load, step_of, until_of};
 use super::called_tools::CalledTools;
 use super::decision_step::Ask;
 use super::entry::{Begins, Entry};
+use super::graph_codes;
 use super::names;
 use super::node::{Branch, Node};
 use super::node_handle::{Handle, RawHandle, Reads};
@@ -71,7 +73,7 @@ pub struct Builder {
     pub(super) concurrency: usize,
     pub(super) limits: RunLimits,
     pub(super) stop: StopPolicy,
-    pub(super) problems: Vec<String>,
+    pub(super) problems: Vec<Diagnostic>,
     /// Node that asks for the approval of the whole workflow. All other nodes wait for it.
     pub(super) first: Option<NodeIndex>,
     /// Decider for the steps that are added.
@@ -191,8 +193,11 @@ impl Builder {
     ) -> Router {
         let mut seen = HashSet::new();
         for arm in arms.iter().filter(|arm| !seen.insert(Arc::clone(arm))) {
-            self.problems
-                .push(format!("the router `{}` has two arms `{arm}`; name them apart", node.name));
+            self.problems.push(
+                Diagnostic::new(graph_codes::DUPLICATE_ARM)
+                    .name("router", &node.name)
+                    .name("arm", arm),
+            );
         }
         let handle =
             self.push::<Value>(node, NodeKind::Router, reads, Body::Router { pick, arms, several });
@@ -216,7 +221,11 @@ impl Builder {
         let name = match arms.get(arm) {
             Some(name) => Arc::clone(name),
             None => {
-                self.problems.push(format!("the router `{}` has no arm {arm}", of.path));
+                self.problems.push(
+                    Diagnostic::new(graph_codes::UNKNOWN_ARM_NUMBER)
+                        .name("router", &of.path)
+                        .text("arm", arm),
+                );
                 "?".into()
             }
         };
@@ -294,7 +303,11 @@ impl Builder {
         let Body::Router { arms, .. } = &of.body else { return 0 };
         let found = arms.iter().position(|arm| **arm == *name);
         found.unwrap_or_else(|| {
-            self.problems.push(format!("the router `{}` has no arm `{name}`", of.path));
+            self.problems.push(
+                Diagnostic::new(graph_codes::UNKNOWN_ARM_NAME)
+                    .name("router", &of.path)
+                    .name("arm", name),
+            );
             0
         })
     }
@@ -303,8 +316,7 @@ impl Builder {
     fn is_foreign(&mut self, router: Router) -> bool {
         let foreign = router.builder != self.id;
         if foreign {
-            let problem = "a router of another workflow is given arms; call `route` of the same builder first";
-            self.problems.push(problem.to_owned());
+            self.problems.push(Diagnostic::new(graph_codes::ROUTER_OF_ANOTHER_WORKFLOW));
         }
         foreign
     }
@@ -433,8 +445,7 @@ impl Builder {
             of_spec.push(SpecBranch { name: name.into(), step: branch.step, inner: branch.inner });
         }
         if of_spec.is_empty() {
-            self.problems
-                .push(format!("the node `{}` has no branches; give it at least one", node.name));
+            self.problems.push(Diagnostic::new(graph_codes::NO_BRANCHES).name("node", &node.name));
         }
         self.push::<O>(node.calling(callees), kind, reads, body(of_spec))
     }
@@ -473,10 +484,7 @@ impl Builder {
         step: ItemStep,
     ) -> Handle<T> {
         if max == 0 {
-            self.problems.push(format!(
-                "the node `{}` is repeated at most 0 times; give it at least 1",
-                node.name
-            ));
+            self.problems.push(Diagnostic::new(graph_codes::NO_ROUNDS).name("node", &node.name));
         }
         let all = std::iter::once(first.raw()).chain(reads).collect();
         let body = Body::Repeat { first: first.node, step, until: Some(until), max };
@@ -515,18 +523,17 @@ impl Builder {
         self.problems.extend(names::check_node_path(&name));
         self.problems.extend(names::check_output_type(&name, &type_name));
         if !self.names.insert(name.clone()) {
-            self.problems.push(format!("two nodes are named `{name}`; rename one"));
+            self.problems.push(Diagnostic::new(graph_codes::DUPLICATE_NODE).name("node", &name));
         }
         if reads.iter().chain(&node.after).any(|handle| handle.builder != self.id) {
-            self.problems.push(format!("the node `{name}` reads a handle of another workflow"));
+            self.problems
+                .push(Diagnostic::new(graph_codes::READ_OF_ANOTHER_WORKFLOW).name("node", &name));
         }
         let mut bound = self.bind(&name, kind, &node, &reads);
         if let Some((router, arm)) = self.guard {
             if !bound.entries.is_empty() || node.begins != Begins::All {
-                let problem = format!(
-                    "the node `{name}` is in an arm of a router and has edges of its own; put it outside"
-                );
-                self.problems.push(problem);
+                self.problems
+                    .push(Diagnostic::new(graph_codes::EDGES_IN_AN_ARM).name("node", &name));
             }
             bound.entries = vec![Entry::of_arm(router, arm)];
         }
@@ -629,24 +636,24 @@ impl Builder {
     }
 
     /// Checks the nodes and creates the plan.
-    pub(super) fn finish(mut self, name: Arc<str>, output: RawHandle) -> Result<Spec, String> {
+    pub(super) fn finish(
+        mut self,
+        name: Arc<str>,
+        output: RawHandle,
+    ) -> Result<Spec, Vec<Diagnostic>> {
         if output.builder != self.id {
-            self.problems.push("the output is a handle of another workflow".to_owned());
+            self.problems.push(Diagnostic::new(graph_codes::OUTPUT_OF_ANOTHER_WORKFLOW));
         }
         if output.optional {
-            self.problems.push(
-                "the output is an optional one, which only bodies read; give the node's own"
-                    .to_owned(),
-            );
+            self.problems.push(Diagnostic::new(graph_codes::OPTIONAL_OUTPUT));
         }
         let type_of = |node: &PlanNode| node.type_name.clone();
         if let Some(of_output) = self.nodes.get(output.node as usize).map(type_of) {
             let others = self.nodes.iter().filter(|node| node.ends && node.type_name != of_output);
             let problem = |node: &PlanNode| {
                 let (path, of) = (&node.path, &node.type_name);
-                format!(
-                    "the node `{path}` ends the workflow with a `{of}`, and the workflow gives a `{of_output}`"
-                )
+                let found = Diagnostic::new(graph_codes::END_OF_ANOTHER_TYPE).name("node", path);
+                found.name("found", of).name("expected", &of_output)
             };
             self.problems.extend(others.map(problem));
         }
@@ -667,7 +674,7 @@ impl Builder {
                     self.order.is_some(),
                 ))
             }
-            false => Err(self.problems.join("; ")),
+            false => Err(self.problems),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The tools that a node calls, and the effect of their policies on the node.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::any::TypeId;
 use std::sync::Arc;
 
 use super::callee;
+use super::graph_codes;
 use super::node::Node;
 use super::policy::{NodePolicy, question_of_call, take_over};
 use super::spec::NodeKind;
@@ -49,7 +51,7 @@ impl CalledTools {
         name: &str,
         callees: &[TypeId],
         policy: &NodePolicy,
-    ) -> Option<String> {
+    ) -> Option<Diagnostic> {
         let asking: Vec<&TypeId> =
             callees.iter().filter(|callee| callee::asks_and_is_sync(**callee)).collect();
         if self.policies.is_empty() {
@@ -61,17 +63,15 @@ impl CalledTools {
                 let tool = callee::tool_definition(**one)
                     .map(|tool| tool.name.clone())
                     .unwrap_or_default();
-                Some(format!(
-                    "the node `{name}` calls `{tool}`, which needs a person's approval and is not `async`, so it cannot ask \
-                     about its arguments; make the tool `async`"
-                ))
+                let found = Diagnostic::new(graph_codes::APPROVAL_OF_SYNC_TOOL).name("node", name);
+                Some(found.name("tool", tool))
             }
             [_] => None,
-            several => Some(format!(
-                "the node `{name}` makes {} calls to each of which a person must agree, and a tool that is not `async` \
-                 cannot wait in the middle of it; make the tool `async`",
-                several.len()
-            )),
+            several => {
+                let found =
+                    Diagnostic::new(graph_codes::APPROVALS_OF_SYNC_TOOLS).name("node", name);
+                Some(found.number("calls", several.len()))
+            }
         }
     }
 

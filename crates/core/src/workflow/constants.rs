@@ -2,16 +2,19 @@
 //! known when the graph is loaded, so the full schema is applied.
 
 use std::borrow::Cow;
+use std::fmt;
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject};
 use agentflow_schema::schema::{accepts, part_at};
-use agentflow_schema::schema_check::SchemaCheck;
+use agentflow_schema::schema_check::{SchemaCheck, ValueMismatch};
 use serde_json::Value;
 
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
+use super::graph_codes;
 use super::mapping::Mapping;
 use super::of_graph::GraphLoader;
-use super::reference_steps::Callee;
+use super::reference_steps::{Callee, argument_misfit};
 
 /// A constant and its JSON Pointer in the value that a mapping creates.
 type Constant<'m> = (String, Cow<'m, Value>);
@@ -58,33 +61,37 @@ fn constants<'m>(mapping: &'m Mapping, at: String, found: &mut Vec<Constant<'m>>
 
 /// A constant that does not match a schema.
 pub(super) struct ConstantMisfit {
-    /// First words of the message: the value that the constant is part of.
-    lead: String,
-    /// Position in that value, such as `` `lines[0].cents` ``. Empty for the whole value.
+    /// Position in the value that the constant is part of, such as `lines[0].cents`. Empty for the
+    /// whole value.
     path: String,
-    /// The expected and the actual value.
-    problem: String,
+    problem: Diagnostic,
 }
 
 impl ConstantMisfit {
-    /// Adds the message to the problems of a node, unless a problem at the same position is known
+    /// Adds the problem to the problems of a node, unless a problem at the same position is known
     /// already.
-    pub(super) fn add_to(self, problems: &mut Vec<String>) {
-        let Self { lead, path, problem } = self;
-        let begins = if path.is_empty() { lead } else { format!("{lead}{path}: ") };
-        if !problems.iter().any(|known| known.starts_with(&begins)) {
-            problems.push(format!("{begins}{problem}"));
+    pub(super) fn add_to(self, problems: &mut Vec<Diagnostic>) {
+        let Self { path, problem } = self;
+        let is_known = |known: &Diagnostic| {
+            let is_same = |name: &str| known.argument(name) == problem.argument(name);
+            known.code() == problem.code()
+                && is_same("callee")
+                && is_same("value")
+                && (path.is_empty() || is_same("path"))
+                && known.subject() == problem.subject()
+        };
+        if !problems.iter().any(is_known) {
+            problems.push(problem);
         }
     }
 }
 
-/// Returns the constants of a mapping that do not match a schema. Messages start with `part` and a
-/// position, or with `whole`. Invalid schemas are ignored here and reported elsewhere.
+/// Returns the constants of a mapping that do not match a schema. `problem` creates the problem of a
+/// mismatch. Invalid schemas are ignored here and reported elsewhere.
 fn misfits(
     mapping: &Mapping,
     schema: impl FnOnce() -> Value,
-    part: &str,
-    whole: &str,
+    problem: impl Fn(&ValueMismatch) -> Diagnostic,
 ) -> Vec<ConstantMisfit> {
     let mut found = Vec::new();
     constants(mapping, String::new(), &mut found);
@@ -99,25 +106,12 @@ fn misfits(
         if accepts(&of_place, constant) == Some(true) {
             continue;
         }
-        let Some(Err(complaints)) =
-            SchemaCheck::new(&of_place).ok().map(|check| check.check_at(constant, at))
-        else {
-            continue;
-        };
-        misfits.extend(complaints.lines().map(|line| {
-            match line.split_once("`: ").filter(|_| line.starts_with('`')) {
-                Some((path, problem)) => ConstantMisfit {
-                    lead: part.to_owned(),
-                    path: format!("{path}`"),
-                    problem: problem.to_owned(),
-                },
-                None => ConstantMisfit {
-                    lead: whole.to_owned(),
-                    path: String::new(),
-                    problem: line.to_owned(),
-                },
-            }
-        }));
+        let Ok(check) = SchemaCheck::new(&of_place) else { continue };
+        let Err(mismatches) = check.check_at(constant, at) else { continue };
+        for mismatch in mismatches {
+            let problem = problem(&mismatch);
+            misfits.push(ConstantMisfit { path: mismatch.path, problem });
+        }
     }
     misfits
 }
@@ -127,12 +121,7 @@ impl Callee {
     pub(super) fn constant_misfits(&self, with: &Mapping) -> Vec<ConstantMisfit> {
         let Some(what) = self.in_words() else { return Vec::new() };
         let takes = || self.takes().map_or(Value::Bool(true), |(_, takes)| takes);
-        misfits(
-            with,
-            takes,
-            &format!("an argument of {what}, "),
-            &format!("the arguments of {what}: "),
-        )
+        misfits(with, takes, |mismatch| argument_misfit(&what, &mismatch.path, mismatch))
     }
 }
 
@@ -145,10 +134,22 @@ impl GraphLoader<'_> {
             Some(GraphBody::Map { .. }) | None => Vec::new(),
             Some(does) => does.calls().iter().filter_map(|call| call.gives.as_ref()).collect(),
         };
-        let lead = format!("the node `{}`: {what} does not fit: ", node.name);
         for mapping in made {
-            let found = misfits(mapping, || declared.clone(), &lead, &lead);
+            let problem =
+                |mismatch: &ValueMismatch| value_misfit(&node.name, what, &mismatch.path, mismatch);
+            let found = misfits(mapping, || declared.clone(), problem);
             found.into_iter().for_each(|misfit| misfit.add_to(&mut self.problems));
         }
     }
+}
+
+/// Creates the problem of a value of a node that does not fit a schema at a path.
+pub(super) fn value_misfit(
+    node: &str,
+    value: &str,
+    path: &str,
+    problem: &dyn fmt::Display,
+) -> Diagnostic {
+    let found = Diagnostic::new(graph_codes::VALUE_MISFIT).text("value", value).name("path", path);
+    found.text("problem", problem).of(DiagnosticSubject::node(node)).at_pointer("/schema")
 }

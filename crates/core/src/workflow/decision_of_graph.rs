@@ -1,6 +1,7 @@
 //! Deciders in graphs that are data: adds a question node before each node with calls, and creates
 //! its step.
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::decision_step::{
 use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::GraphBody;
+use super::graph_codes;
 use super::mapping::IsNode;
 use super::node_schema::NodeSchema;
 use super::of_graph::GraphLoader;
@@ -55,14 +57,16 @@ impl Graph {
 
     /// Returns the nodes that decide on others, by the name of the other node. Reports nodes with
     /// two deciders.
-    pub(super) fn deciders(&self, problems: &mut Vec<String>) -> HashMap<&str, &GraphNode> {
+    pub(super) fn deciders(&self, problems: &mut Vec<Diagnostic>) -> HashMap<&str, &GraphNode> {
         let mut deciders: HashMap<&str, &GraphNode> = HashMap::new();
         for (node, about) in self.nodes.iter().filter_map(|node| Some((node, decides(node)?))) {
             match deciders.get(about) {
-                Some(first) => problems.push(format!(
-                    "two nodes decide on `{about}`, `{}` and `{}`; keep one",
-                    first.name, node.name
-                )),
+                Some(first) => problems.push(
+                    Diagnostic::new(graph_codes::TWO_DECIDERS)
+                        .name("node", about)
+                        .name("first", &first.name)
+                        .name("second", &node.name),
+                ),
                 None => drop(deciders.insert(about, node)),
             }
         }
@@ -120,7 +124,7 @@ impl<'a> GraphLoader<'a> {
         if node.decides.is_some() && decides(node).is_none() && is_data {
             let name = &node.name;
             self.problems
-                .push(format!("the node `{name}` has `decides` and asks no decider; give it `decide`, or remove it"));
+                .push(Diagnostic::new(graph_codes::DECIDES_WITHOUT_DECIDER).name("node", name));
         }
     }
 
@@ -129,9 +133,11 @@ impl<'a> GraphLoader<'a> {
         let by = *self.deciders.get(node.name.as_str())?;
         if !node.after.contains(&by.name) {
             let (name, by) = (&node.name, &by.name);
-            self.problems.push(format!(
-                "the node `{name}` does not wait for `{by}`, which decides on it; add it to `after`"
-            ));
+            self.problems.push(
+                Diagnostic::new(graph_codes::DECISION_NOT_AWAITED)
+                    .name("node", name)
+                    .name("decider", by),
+            );
         }
         let (needed, reads) = self.asked.remove(node.name.as_str())?;
         Some(Decided { by: self.names.get(&by.name).copied()?, reads, needed })
@@ -149,9 +155,7 @@ impl<'a> GraphLoader<'a> {
             .filter(|(_, does)| can_be_decided(does))
         else {
             let name = &node.name;
-            self.problems.push(format!(
-                "the node `{name}` asks a decider, and its `decides` names no node that calls something; name one"
-            ));
+            self.problems.push(Diagnostic::new(graph_codes::DECIDES_NOTHING).name("node", name));
             return None;
         };
         let callee = self.decider(decider)?;
@@ -236,21 +240,21 @@ impl<'a> GraphLoader<'a> {
     }
 
     fn decider(&mut self, decider: &Decider) -> Option<Callee> {
+        let of_decider = || DiagnosticSubject::new(SubjectKind::Decider, &*decider.name);
         match (self.resolve)(decider.kind, &decider.name) {
             // The parameters of the tool are unknown.
             Ok(Callee::Unfetched(toolset, _)) => {
                 let toolset = toolset.name();
-                self.note_once(format!(
-                    "the `decider` `{}`: the tools of `{toolset}` could not be fetched",
-                    decider.name
-                ));
+                let found =
+                    Diagnostic::new(graph_codes::UNFETCHED_DECIDER).absent("toolset", toolset);
+                self.note_once(found.of(of_decider()));
                 None
             }
             Ok(callee) => Some(callee),
             Err(problem) => {
-                match problem.is_empty() {
-                    true => self.is_whole = false,
-                    false => self.note_once(format!("the `decider` `{}`: {problem}", decider.name)),
+                match problem {
+                    None => self.is_whole = false,
+                    Some(problem) => self.note_once(problem.of(of_decider())),
                 }
                 None
             }
@@ -258,7 +262,7 @@ impl<'a> GraphLoader<'a> {
     }
 
     /// Reports a problem with a decider once, since many nodes share it.
-    fn note_once(&mut self, problem: String) {
+    fn note_once(&mut self, problem: Diagnostic) {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
@@ -267,16 +271,13 @@ impl<'a> GraphLoader<'a> {
 
 /// Returns the name of the decider's only parameter. Returns `None` for an agent that accepts any
 /// value.
-fn parameter_of(callee: &Callee) -> Result<Option<Arc<str>>, String> {
+fn parameter_of(callee: &Callee) -> Result<Option<Arc<str>>, Diagnostic> {
     let Some((what, takes)) = callee.takes() else { return Ok(None) };
     let names: Vec<&String> =
         takes["properties"].as_object().into_iter().flat_map(|all| all.keys()).collect();
     match names.as_slice() {
         [one] => Ok(Some(one.as_str().into())),
-        all => Err(format!(
-            "{what} decides about nodes, so it has one parameter, which is given the node; it has {}",
-            all.len()
-        )),
+        all => Err(what.problem(graph_codes::DECIDER_PARAMETERS).number("count", all.len())),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The step that asks a decider about another step, and checks the answer. `decided.rs` applies the
 //! answer to the step.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use super::decided::{Decided, NeededBy};
 use super::decider::{NextNode, NodeDecision};
 #[cfg(feature = "dynamic")]
 use super::graph_body::ReferenceKind;
+use super::graph_codes;
 use super::node::Node;
 use super::node_handle::RawHandle;
 use super::node_schema::NodeSchema;
@@ -61,8 +63,7 @@ impl Builder {
         F: Future<Output = Result<NodeDecision, E>> + Send + 'static,
     {
         if self.nodes.iter().any(|node| node.kind != NodeKind::Input) {
-            self.problems
-                .push("`decider` is called after a node was added; call it first".to_owned());
+            self.problems.push(Diagnostic::new(graph_codes::LATE_DECIDER));
         }
         self.decider = Some(Ask(Arc::new(move |cx, next| {
             let answer = ask(cx, next);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use agentflow_schema::schema::{Fact, NarrowedSchema};
 use serde_json::Value;
 
-use super::arm_questions::value_key;
 use super::bit_set::BitSet;
 use super::condition::Condition;
 use super::graph::GraphNode;
@@ -190,7 +189,7 @@ impl<'g> Facts<'g> {
     fn place(&mut self, known: Known) -> usize {
         let word = match &known.fact {
             Fact::Present => format!("{} {}", known.node, known.at),
-            Fact::Is(value) => format!("{} {} = {}", known.node, known.at, value_key(value)),
+            Fact::Is(value) => format!("{} {} = {value}", known.node, known.at),
         };
         let same = self.by_word.entry(word).or_default();
         if let Some(at) = same.iter().find(|at| self.all[**at] == known) {

@@ -1,7 +1,10 @@
 //! Approval of a whole workflow: its first node, which all others wait for.
 
+use agentflow_schema::diagnostic::Diagnostic;
+
 use super::bodies::step_of;
 use super::builder::Builder;
+use super::graph_codes;
 use super::node::Node;
 use super::node_handle::RawHandle;
 use super::spec::{Body, NodeKind};
@@ -17,8 +20,7 @@ impl Builder {
     pub fn approve(&mut self, node: impl Into<Node>) {
         let inputs = |spec: &super::spec::PlanNode| matches!(spec.body, Body::Input { .. });
         if !self.nodes.iter().all(inputs) {
-            self.problems
-                .push("`approve` is called after a node was added; call it first".to_owned());
+            self.problems.push(Diagnostic::new(graph_codes::LATE_APPROVAL));
         }
         let id = self.id;
         let reads = (0..)

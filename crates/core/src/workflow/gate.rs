@@ -1,9 +1,11 @@
 //! Builds the approval request of a node that needs an approval, and checks that an answer has the
 //! type that the node expects.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::any::type_name;
 use std::collections::HashSet;
 
+use super::graph_codes;
 use super::spec::{Body, Outputs, PlanNode, Spec};
 use super::step_error::StepError;
 use crate::error::{ControlError, ControlErrorKind};
@@ -35,11 +37,11 @@ pub(crate) fn approval_of(
 
 /// Reports mistakes in questions: an `approve` or a time-out that has no effect, an `on_timeout`
 /// without a time-out, or an `on_timeout` answer of the wrong type.
-pub(super) fn check_questions(nodes: &[PlanNode]) -> Vec<String> {
+pub(super) fn check_questions(nodes: &[PlanNode]) -> Vec<Diagnostic> {
     nodes.iter().filter_map(problem_of_question).collect()
 }
 
-fn problem_of_question(node: &PlanNode) -> Option<String> {
+fn problem_of_question(node: &PlanNode) -> Option<Diagnostic> {
     let (path, policy) = (&node.path, &node.policy);
     let is_gate = matches!(node.body, Body::Gate { .. });
     if policy.approve.is_some() {
@@ -56,21 +58,27 @@ fn problem_of_question(node: &PlanNode) -> Option<String> {
             _ => None,
         };
         if let Some(instead) = instead {
-            return Some(format!("the node `{path}` asks nobody by its `approve`: {instead}"));
+            return Some(
+                Diagnostic::new(graph_codes::APPROVAL_WITHOUT_EFFECT)
+                    .name("node", path)
+                    .text("problem", instead),
+            );
         }
     }
     if policy.approve_timeout_ms.is_some() && policy.approve.is_none() {
         let instead =
             if is_gate { "a gate's time is `timeout`" } else { "add `approve`, or remove it" };
-        return Some(format!(
-            "the node `{path}` has an `approve_timeout` and asks nobody before it begins; {instead}"
-        ));
+        let found =
+            Diagnostic::new(graph_codes::APPROVAL_TIMEOUT_WITHOUT_EFFECT).name("node", path);
+        return Some(found.suggest(Suggestion::advice(instead)));
     }
     let limit = if is_gate { policy.timeout_ms } else { policy.approve_timeout_ms };
     let Some(limit) = limit else {
         let missing = if is_gate { "timeout" } else { "approve_timeout" };
         return (policy.on_timeout != OnTimeout::Fail).then(|| {
-            format!("the node `{path}` has an `on_timeout` and waits for its answer for ever; give it a `{missing}`")
+            Diagnostic::new(graph_codes::MISSING_TIMEOUT)
+                .name("node", path)
+                .absent("missing", missing)
         });
     };
     // Check the answer that a time-out gives as if a person had given it. Otherwise the run would
@@ -78,7 +86,7 @@ fn problem_of_question(node: &PlanNode) -> Option<String> {
     let question = ApprovalRequest::new(String::new(), Encoded::null(), Encoded::null());
     let answer = timeout_answer(&question.within(Some(limit), &policy.on_timeout)).ok()?;
     let problem = check_answer(node, &answer).err()?;
-    Some(format!("the `on_timeout` of `{path}`: {problem}"))
+    Some(Diagnostic::new(graph_codes::TIMEOUT_ANSWER).name("node", path).text("problem", problem))
 }
 
 /// Returns the values that a node reads, as an object with the names of the nodes that it reads

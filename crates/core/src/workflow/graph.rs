@@ -592,3 +592,16 @@ impl Fnv {
         self.bytes(&number.to_le_bytes());
     }
 }
+
+impl GraphNode {
+    /// Returns the names of its callees, for display.
+    pub(super) fn called(&self) -> String {
+        let calls = self.does.as_ref().map(GraphBody::calls).unwrap_or_default();
+        match (self.calls.is_empty(), calls) {
+            (true, calls) => {
+                calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", ")
+            }
+            (false, _) => self.calls.clone(),
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Compiles the parts of a graph that need no call: values, router choices, questions and the end
 //! of repetitions. The results are closures, which the plan contains and a run evaluates.
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use super::chosen_arms::pick;
 use super::condition::{BoundCondition, Condition, NoOutputs};
 use super::graph::GraphNode;
 use super::graph_body::{GraphBody, Question};
+use super::graph_codes;
 use super::mapping::{Mapping, Names, Scope};
 use super::node_schema::ValueCheck;
 use super::of_graph::GraphLoader;
@@ -30,20 +32,18 @@ impl GraphLoader<'_> {
         let mut seen = BTreeSet::new();
         for route in &routes.arms {
             if !seen.insert(&route.arm) {
-                self.problems.push(format!(
-                    "the router `{name}` has two arms `{}`; name them apart",
-                    route.arm
-                ));
+                self.problems.push(
+                    Diagnostic::new(graph_codes::DUPLICATE_ARM)
+                        .name("router", name)
+                        .name("arm", &route.arm),
+                );
             }
         }
         if routes.arms.iter().filter(|route| route.when.is_none()).count() > 1 {
-            self.problems.push(format!(
-                "the router `{name}` has several arms without a condition, and only one can be taken when no other is; \
-                 give all but one a `when`"
-            ));
+            self.problems.push(Diagnostic::new(graph_codes::TWO_DEFAULT_ARMS).name("router", name));
         }
         if routes.arms.is_empty() {
-            self.problems.push(format!("the router `{name}` has no arms; give it at least one"));
+            self.problems.push(Diagnostic::new(graph_codes::NO_ARMS).name("router", name));
         }
         // Later checks need to know which arms can be taken, so they are omitted for a wrong
         // router.
@@ -109,7 +109,7 @@ impl GraphLoader<'_> {
         match question_text(node.question()?, &self.names) {
             Ok(text) => text,
             Err(problem) => {
-                self.problems.push(format!("the node `{}`: {problem}", node.name));
+                self.problems.push(problem.of(DiagnosticSubject::node(&*node.name)));
                 None
             }
         }
@@ -119,10 +119,11 @@ impl GraphLoader<'_> {
         // No name is known to the condition: it is evaluated with the last output alone.
         let reads = until.reads(&|_| false).into_iter().chain(until.state_keys(&|_| false));
         if let Some((read, _)) = reads.into_iter().next() {
-            self.problems.push(format!(
-                "`until` of the node `{node}` reads `{read}`, and it sees the last output alone: `item` in a line of CEL, \
-                 `{{\"item\": \"\"}}` elsewhere"
-            ));
+            self.problems.push(
+                Diagnostic::new(graph_codes::UNTIL_READS_NODE)
+                    .name("node", node)
+                    .name("read", read),
+            );
         }
         let until = until.clone();
         Arc::new(move |last| {

@@ -86,7 +86,7 @@ pub(super) fn bodies<'de, D: Deserializer<'de>>(
 
 /// Rewrites an error of serde in the terms of JSON. If a name is unknown, suggests the nearest
 /// known name.
-pub(crate) fn in_words(problem: &str) -> String {
+fn in_words(problem: &str) -> String {
     // A reader of text appends the position to the sentence.
     let (problem, place) = problem.split_at(problem.rfind(" at line ").unwrap_or(problem.len()));
     let is_name =

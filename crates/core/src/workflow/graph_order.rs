@@ -1,15 +1,17 @@
 //! Sorts the nodes of a graph by dependency, and finds cycles. Uses names only, and visits each
 //! edge a fixed number of times.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
 use super::graph::{Graph, GraphNode};
+use super::graph_codes;
 use super::mapping::IsNode;
 
 #[cfg(feature = "documents")]
 impl Graph {
     /// Reports nodes with the same name.
-    pub(crate) fn problems_of_names(&self) -> Vec<String> {
+    pub(crate) fn problems_of_names(&self) -> Vec<Diagnostic> {
         let mut problems = Vec::new();
         places(self, &mut problems);
         problems
@@ -17,7 +19,7 @@ impl Graph {
 
     /// Reports nodes with the same name, and cycles. Other mistakes in the nodes do not matter
     /// here.
-    pub(crate) fn problems_of_order(&self) -> Vec<String> {
+    pub(crate) fn problems_of_order(&self) -> Vec<Diagnostic> {
         let mut problems = Vec::new();
         ordered(self, &mut problems);
         problems
@@ -26,7 +28,7 @@ impl Graph {
 
 /// Returns the nodes so that each comes after its dependencies, and otherwise as written. Nodes
 /// that wait for a cycle come last, and the cycle is reported.
-pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&'g GraphNode> {
+pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<Diagnostic>) -> Vec<&'g GraphNode> {
     let by_name = places(graph, problems);
     let mut ways: Vec<(usize, usize)> = Vec::new();
     for (at, node) in graph.nodes.iter().enumerate() {
@@ -50,11 +52,15 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&
         // Nodes that only follow a cycle are not part of it.
         let is_in_cycle = in_cycles(graph.nodes.len(), &ways);
         let cycle = waiting.iter().filter(|at| is_in_cycle[**at]);
-        let names: Vec<String> = cycle.map(|at| format!("`{}`", graph.nodes[*at].name)).collect();
-        problems.push(format!(
-            "these nodes wait for each other: {}; a workflow has no cycle, and what is repeated is a node with `repeat`",
-            names.join(", ")
-        ));
+        let names: Vec<&str> = cycle.map(|at| graph.nodes[*at].name.as_str()).collect();
+        let first = names.first().copied().unwrap_or_default();
+        let last = names.last().copied().unwrap_or_default();
+        problems.push(
+            Diagnostic::new(graph_codes::CYCLE)
+                .names("nodes", &names)
+                .in_node(first)
+                .name("last", last),
+        );
         order.extend(waiting.into_iter().map(|at| &graph.nodes[at]));
     }
     order
@@ -62,11 +68,11 @@ pub(super) fn ordered<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> Vec<&
 
 /// Maps names to positions. If several nodes have the same name, the first one counts and the
 /// others are reported.
-fn places<'g>(graph: &'g Graph, problems: &mut Vec<String>) -> HashMap<&'g str, usize> {
+fn places<'g>(graph: &'g Graph, problems: &mut Vec<Diagnostic>) -> HashMap<&'g str, usize> {
     let mut by_name: HashMap<&str, usize> = HashMap::new();
     for (at, node) in graph.nodes.iter().enumerate() {
         if by_name.contains_key(node.name.as_str()) {
-            problems.push(format!("two nodes are named `{}`; rename one", node.name));
+            problems.push(Diagnostic::new(graph_codes::DUPLICATE_NODE).name("node", &node.name));
         }
         by_name.entry(&node.name).or_insert(at);
     }

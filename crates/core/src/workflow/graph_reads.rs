@@ -1,9 +1,10 @@
 //! Checks the reads of a graph against the schemas of the outputs: parts must exist, and conditions
 //! must be booleans. A schema that leaves this open is accepted.
 
+use agentflow_schema::diagnostic::{Code, Diagnostic, DiagnosticSubject};
 use std::sync::Arc;
 
-use agentflow_schema::expression::{KnownKind, KnownKinds, Path};
+use agentflow_schema::expression::{Expression, ExpressionError, KnownKind, KnownKinds, Path};
 use agentflow_schema::schema::{Assignable, Lack, is_assignable_as_stated, lacks, part_at};
 use agentflow_schema::template::Template;
 use serde_json::{Value, json};
@@ -13,14 +14,15 @@ use super::condition::Condition;
 use super::facts::{NarrowedSchemas, collect_facts, narrow_schemas};
 use super::graph::GraphNode;
 use super::graph_body::{GraphBody, Question, Routes};
+use super::graph_codes;
 use super::mapping::{Mapping, PlaceholderRoot};
 use super::mapping_schema::{Schemas, pointer_of, schema_of};
 use super::of_graph::GraphLoader;
 
 /// Schemas against which the reads of a node are checked.
 pub(super) struct Reading<'a> {
-    /// Subject of messages, such as ``the node `page` ``.
-    pub(super) place: String,
+    /// The node that reads.
+    pub(super) node: &'a str,
     pub(super) outputs: Schemas<'a>,
     /// Schema of `{"item": ""}`. Accepts any value if there is no item.
     pub(super) item: &'a Value,
@@ -31,11 +33,7 @@ impl GraphLoader<'_> {
     /// in `GraphLoader::callee`.
     pub(super) fn check_reads(&mut self, node: &GraphNode) {
         let any = Value::Bool(true);
-        let reading = Reading {
-            place: format!("the node `{}`", node.name),
-            outputs: self.outputs(),
-            item: &any,
-        };
+        let reading = Reading { node: &node.name, outputs: self.outputs(), item: &any };
         let mut problems = Vec::new();
         match &node.does {
             Some(GraphBody::Value(value) | GraphBody::Ask(Question { about: Some(value), .. })) => {
@@ -62,36 +60,41 @@ impl GraphLoader<'_> {
                 when.reads(&|name| names.contains_key(name)).into_iter().map(|(read, _)| read);
             let narrow = self.facts.narrow(&edge.from, reads, |of| self.schemas.get(of));
             let outputs = Schemas { all: &self.schemas, narrow: &narrow };
-            Reading { place: format!("the node `{}`", node.name), outputs, item: &any }
+            Reading { node: &node.name, outputs, item: &any }
                 .check_condition(when, &mut self.problems);
         }
     }
 
     pub(super) fn check_no_item(&mut self, node: &str, mapping: &Mapping) {
         if mapping.has_item() {
-            self.problems.push(format!(
-                "the node `{node}` uses `item`, and there is one only in `map` and `repeat`; use `from`"
-            ));
+            self.problems
+                .push(Diagnostic::new(graph_codes::ITEM_OUTSIDE_OF_LOOP).name("node", node));
         }
     }
 }
 
 impl Reading<'_> {
+    fn problem(&self, code: Code) -> Diagnostic {
+        Diagnostic::new(code).of(DiagnosticSubject::node(self.node))
+    }
+
+    fn of_expression(&self, expression: &Expression, problem: &ExpressionError) -> Diagnostic {
+        let found = self.problem(graph_codes::EXPRESSION).source("expression", expression.shown());
+        found.text("problem", problem)
+    }
+
     /// Reports the parts that a mapping reads and that do not exist, or may not exist.
-    pub(super) fn check_mapping(&self, mapping: &Mapping, problems: &mut Vec<String>) {
+    pub(super) fn check_mapping(&self, mapping: &Mapping, problems: &mut Vec<Diagnostic>) {
         self.parts(mapping, false, problems);
     }
 
     /// Checks the parts that a condition reads, and that its values are booleans.
-    pub(super) fn check_condition(&self, condition: &Condition, problems: &mut Vec<String>) {
+    pub(super) fn check_condition(&self, condition: &Condition, problems: &mut Vec<Diagnostic>) {
         match condition {
             Condition::Cel(expression) => {
-                let found = expression.problems_of_condition(self);
-                problems.extend(
-                    found.iter().map(|problem| {
-                        format!("{}: `{}`: {problem}", self.place, expression.shown())
-                    }),
-                );
+                for problem in expression.problems_of_condition(self) {
+                    problems.push(self.of_expression(expression, &problem));
+                }
             }
             Condition::Is(value) => {
                 // A missing part already has a problem, so its type is not reported again.
@@ -103,11 +106,10 @@ impl Reading<'_> {
                         is_assignable_as_stated(&given, &json!({"type": "boolean"}))
                     && let Some(place) = places.first()
                 {
-                    problems.push(format!(
-                        "{}: the value of `is` in a condition is `true` or `false`, and {} is given; compare it with \
-                         `equals`, or ask with `exists` whether it is there",
-                        self.place, place.given
-                    ));
+                    problems.push(
+                        self.problem(graph_codes::CONDITION_NOT_A_BOOLEAN)
+                            .text("found", &place.given),
+                    );
                 }
             }
             Condition::Equals(one, other) => {
@@ -129,7 +131,7 @@ impl Reading<'_> {
     }
 
     /// Checks the conditions of a router's arms.
-    pub(super) fn of_routes(&self, routes: &Routes, problems: &mut Vec<String>) {
+    pub(super) fn of_routes(&self, routes: &Routes, problems: &mut Vec<Diagnostic>) {
         let mut narrow = self.outputs.narrow.clone();
         for when in routes.arms.iter().filter_map(|arm| arm.when.as_ref()) {
             self.with_facts(&narrow).check_condition(when, problems);
@@ -143,7 +145,7 @@ impl Reading<'_> {
     /// Returns the same reading with more facts.
     fn with_facts<'r>(&'r self, narrow: &'r NarrowedSchemas) -> Reading<'r> {
         let outputs = Schemas { all: self.outputs.all, narrow };
-        Reading { place: self.place.clone(), outputs, item: self.item }
+        Reading { node: self.node, outputs, item: self.item }
     }
 
     /// Adds the facts that follow if a condition holds, or if it does not hold.
@@ -154,22 +156,19 @@ impl Reading<'_> {
     }
 
     /// Reports missing parts. With `may_miss`, reports only parts that can never exist.
-    fn parts(&self, mapping: &Mapping, may_miss: bool, problems: &mut Vec<String>) {
+    fn parts(&self, mapping: &Mapping, may_miss: bool, problems: &mut Vec<Diagnostic>) {
         let (of, whole, at, may_miss) = match mapping {
             Mapping::From { node, at, or } => match self.outputs.get(node) {
-                Some(whole) => {
-                    (format!("the output of `{node}`"), whole, at, may_miss || or.is_some())
-                }
+                Some(whole) => (Some(node), whole, at, may_miss || or.is_some()),
                 None => return,
             },
             // A mapping of an item has no default, so a part that may be missing is accepted.
-            Mapping::Item(at) => ("the item".to_owned(), self.item, at, true),
+            Mapping::Item(at) => (None, self.item, at, true),
             Mapping::Object(fields) => {
                 return fields.values().for_each(|of| self.parts(of, may_miss, problems));
             }
             Mapping::First(all) if all.is_empty() => {
-                problems
-                    .push(format!("{}: `first` has no values; give it at least one", self.place));
+                problems.push(self.problem(graph_codes::FIRST_OF_NOTHING));
                 return;
             }
             Mapping::First(all) => return all.iter().for_each(|of| self.parts(of, true, problems)),
@@ -178,12 +177,9 @@ impl Reading<'_> {
             }
             Mapping::Template(template) => return self.placeholders(template, problems),
             Mapping::Cel(expression) => {
-                let found = expression.problems_of_value(self);
-                problems.extend(
-                    found.iter().map(|problem| {
-                        format!("{}: `{}`: {problem}", self.place, expression.shown())
-                    }),
-                );
+                for problem in expression.problems_of_value(self) {
+                    problems.push(self.of_expression(expression, &problem));
+                }
                 return;
             }
             Mapping::ErrorOf(_) | Mapping::Value(_) | Mapping::State { .. } => return,
@@ -191,11 +187,15 @@ impl Reading<'_> {
         if let Some(lack) = lacks(whole, at, may_miss) {
             let lack =
                 in_words(lack, "say what is read then with `or`, or ask first with `exists`");
-            problems.push(format!("{}: {of} has nothing at `{at}`: {lack}", self.place));
+            let found = match of {
+                Some(of) => self.problem(graph_codes::OUTPUT_HAS_NO_PART).name("read", of),
+                None => self.problem(graph_codes::ITEM_HAS_NO_PART),
+            };
+            problems.push(found.source("pointer", at).text("problem", lack));
         }
     }
     /// Checks the placeholders of a string.
-    fn placeholders(&self, template: &Template, problems: &mut Vec<String>) {
+    fn placeholders(&self, template: &Template, problems: &mut Vec<Diagnostic>) {
         for placeholder in template.placeholders() {
             let (PlaceholderRoot::Node(node), parts) =
                 PlaceholderRoot::resolve(placeholder, &|name| self.outputs.get(name).is_some())
@@ -204,12 +204,10 @@ impl Reading<'_> {
             };
             let Some(whole) = self.outputs.get(node) else { continue };
             if let Some(lack) = lacks(whole, &pointer_of(parts), placeholder.is_optional()) {
-                let (path, lack) =
-                    (placeholder.path(), in_words(lack, "write `?` before the closing brace"));
-                problems.push(format!(
-                    "{}: the placeholder `{{{path}}}`: the output of `{node}` has nothing there: {lack}",
-                    self.place
-                ));
+                let lack = in_words(lack, "write `?` before the closing brace");
+                let found = self.problem(graph_codes::PLACEHOLDER_OF_NO_PART);
+                let found = found.source("placeholder", format!("{{{}}}", placeholder.path()));
+                problems.push(found.name("read", node).text("problem", lack));
             }
         }
     }

@@ -1,11 +1,13 @@
 //! Checks the state keys that a graph reads and saves, when the graph is loaded.
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, Suggestion};
 use agentflow_schema::schema::{Lack, lacks, part_at};
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text::nearest;
 use serde_json::{Value, json};
 
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
+use super::graph_codes;
 use super::mapping::IsNode;
 use super::mapping_form::pointer;
 use super::of_graph::GraphLoader;
@@ -14,6 +16,9 @@ use super::saved_outputs::FIELDS;
 use super::spec::NodeKind;
 use super::state_reads::{problem_in_edge, problem_in_place, problem_in_step, problem_of_key};
 use crate::state::StateOwner;
+
+/// Checks whether a state key can be read at a place.
+type KeyCheck = fn(&str) -> Option<Diagnostic>;
 
 impl<'a> GraphLoader<'a> {
     /// Checks the state keys that are read by a node, by its question and by the conditions of its
@@ -27,29 +32,28 @@ impl<'a> GraphLoader<'a> {
         };
         self.check_needed(node);
         let own = node.does.iter().flat_map(|does| does.state_keys(is_node));
-        let own = own.map(|key| (key, check as fn(&str) -> Option<String>, "the node"));
+        let own = own.map(|key| (key, check as KeyCheck, "the node"));
         let asked = node
             .question()
             .map(|text| state_keys_of_text(text, is_node))
             .unwrap_or_default()
             .into_iter();
         let own =
-            own.chain(asked.map(|key| {
-                (key, problem_in_place as fn(&str) -> Option<String>, "the question of")
-            }));
+            own.chain(asked.map(|key| (key, problem_in_place as KeyCheck, "the question of")));
         let of_edges = node
             .edges
             .iter()
             .filter_map(|edge| edge.when.as_ref())
             .flat_map(|when| when.state_keys(is_node));
-        let of_edges = of_edges
-            .map(|key| (key, problem_in_edge as fn(&str) -> Option<String>, "an edge to the node"));
+        let of_edges =
+            of_edges.map(|key| (key, problem_in_edge as KeyCheck, "an edge to the node"));
         for ((key, bare), check, place) in own.chain(of_edges) {
             // The keys that are saved are known only after all nodes were checked.
             if bare {
                 self.bare_keys.push((&node.name, key.to_owned()));
             } else if let Some(problem) = check(key) {
-                self.problems.push(format!("{place} `{}` reads the state: {problem}", node.name));
+                let found = Diagnostic::new(graph_codes::STATE_READ).text("place", place);
+                self.problems.push(found.name("node", &node.name).nested("problem", &problem));
             }
         }
     }
@@ -75,13 +79,10 @@ impl<'a> GraphLoader<'a> {
         needed.retain(|key| StateOwner::split(key).0 == StateOwner::Temp);
         needed.sort_unstable();
         needed.dedup();
-        self.problems.extend(needed.into_iter().map(|key| {
-            format!(
-                "the node `{}` needs `{key}`, which is gone after a crash; save it under a key without `temp:`, or let it be \
-                 missing: `{{{key}?}}` in a text, else with `or`",
-                node.name
-            )
-        }));
+        for key in needed {
+            let found = Diagnostic::new(graph_codes::NEEDS_TEMPORARY_KEY).name("node", &node.name);
+            self.problems.push(found.name("key", key).text("word", key));
+        }
     }
 
     /// Checks the values that a node saves.
@@ -90,25 +91,33 @@ impl<'a> GraphLoader<'a> {
         self.check_transforms(node);
         let is_value = !matches!(node.does, None | Some(GraphBody::Route(_) | GraphBody::Ask(_)));
         if !node.saves.is_empty() && (!is_value || node.kind == NodeKind::Input) {
-            self.problems.push(format!(
-                "the node `{name}` saves nothing, since it is an input, a choice or a question; save it in a node of `value` \
-                 that reads this one"
-            ));
+            self.problems.push(Diagnostic::new(graph_codes::SAVES_NOTHING).name("node", name));
         }
         let output = self.schemas.get(name.as_str()).cloned().unwrap_or(Value::Bool(true));
         for (key, at) in &node.saves {
             let fields = key == FIELDS;
             if let Some(problem) = (!fields).then(|| problem_of_key(key)).flatten() {
-                self.problems.push(format!(
-                    "the node `{name}` saves to the state: {problem}; `*` saves field by field"
-                ));
+                self.problems.push(
+                    Diagnostic::new(graph_codes::INVALID_SAVED_KEY)
+                        .name("node", name)
+                        .text("problem", problem),
+                );
             }
             if let Err(problem) = pointer(at.clone()) {
-                self.problems.push(format!("the node `{name}` saves `{key}`: {problem}"));
+                self.problems.push(
+                    Diagnostic::new(graph_codes::INVALID_SAVED_POINTER)
+                        .name("node", name)
+                        .name("key", key)
+                        .text("problem", problem),
+                );
             } else if let Some(Lack::Never(lack)) = lacks(&output, at, true) {
-                self.problems.push(format!(
-                    "the node `{name}` saves `{key}`, and its output has nothing at `{at}`: {lack}"
-                ));
+                self.problems.push(
+                    Diagnostic::new(graph_codes::SAVED_PART_MISSING)
+                        .name("node", name)
+                        .name("key", key)
+                        .name("pointer", at)
+                        .text("problem", lack),
+                );
             } else if fields {
                 // The schema names the fields, unless it allows others.
                 let part = part_at(&output, at);
@@ -133,24 +142,20 @@ impl<'a> GraphLoader<'a> {
         if let Some(GraphBody::Transform(_)) = &node.does
             && transforms.is_empty()
         {
-            self.problems.push(format!(
-                "the node `{}` changes nothing; name a change, such as `{{\"drop\": [\"draft\"]}}`",
-                node.name
-            ));
+            self.problems
+                .push(Diagnostic::new(graph_codes::CHANGES_NOTHING).name("node", &node.name));
         }
         for transform in transforms {
             let problems = transform.problems();
-            self.problems.extend(
-                problems.into_iter().map(|problem| format!("the node `{}`: {problem}", node.name)),
-            );
+            for problem in problems {
+                self.problems.push(problem.of(DiagnosticSubject::node(&*node.name)));
+            }
             for (key, placeholder) in transform.placeholders() {
                 if self.names.contains_key(key) && !self.known_keys.contains(key) {
-                    self.problems.push(format!(
-                        "the node `{}` has the placeholder `{{{}}}`, and a change of the state sees the state alone; save the \
-                         output of `{key}` with `saves`, or make the text in a node of `value`",
-                        node.name,
-                        placeholder.path()
-                    ));
+                    let found =
+                        Diagnostic::new(graph_codes::CHANGE_READS_NODE).name("node", &node.name);
+                    let found = found.source("placeholder", format!("{{{}}}", placeholder.path()));
+                    self.problems.push(found.text("word", key));
                 } else if StateOwner::split(key).0 != StateOwner::Temp
                     && !placeholder.is_optional()
                     && placeholder.parts().first().is_some_and(|first| first == key)
@@ -174,17 +179,9 @@ impl<'a> GraphLoader<'a> {
             }
             let known = self.graph.nodes.iter().map(|node| node.name.as_str());
             let near = nearest(&key, known.chain(self.known_keys.iter().map(String::as_str)));
-            let hint = match near {
-                Some(_) => did_you_mean(near),
-                None => format!(
-                    "; write `{{state.{key}}}` for a key of the state that a tool or an earlier run sets, or `{{{key}?}}` \
-                     where it may be missing"
-                ),
-            };
-            self.problems.push(format!(
-                "the node `{node}` has the placeholder `{{{key}}}`, and no node, no input and no key that is saved is named \
-                 so{hint}"
-            ));
+            let found = Diagnostic::new(graph_codes::UNKNOWN_PLACEHOLDER).name("node", node);
+            let found = found.source("placeholder", format!("{{{key}}}")).text("word", key);
+            self.problems.push(found.suggest(Suggestion::similar(near)));
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Builds the nested workflow of a node: the steps of its items, rounds or branches, if there is
 //! more than one. It runs like any other workflow that is a step.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::builder::{Builder, TypeOf};
+use super::graph_codes;
 use super::node::Node;
 use super::node_handle::{Handle, RawHandle, Reads};
 use super::node_schema::{NodeSchema, ValueCheck};
@@ -44,8 +46,10 @@ impl Builder {
         inner.rename_inputs();
         match inner.finish(name, output.raw()) {
             Ok(spec) => Some(Arc::new(spec)),
-            Err(problem) => {
-                self.problems.push(format!("within `{}{node}`: {problem}", self.prefix));
+            Err(problems) => {
+                let path = format!("{}{node}", self.prefix);
+                let found = Diagnostic::new(graph_codes::WITHIN).name("node", path);
+                self.problems.push(found.text("problem", super::joined(&problems)));
                 None
             }
         }

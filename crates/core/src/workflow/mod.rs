@@ -12,7 +12,6 @@
 //! 4. `driver` executes the commands, records the outcomes as events and passes them to the
 //!    machine.
 
-mod arm_questions;
 mod arm_sets;
 mod bit_set;
 mod bodies;
@@ -63,6 +62,8 @@ mod graph;
 mod graph_body;
 #[cfg(feature = "dynamic")]
 mod graph_choices;
+#[doc(hidden)]
+pub mod graph_codes;
 #[cfg(feature = "documents")]
 mod graph_draft;
 mod graph_form;
@@ -125,6 +126,7 @@ mod transform_step;
 mod workflow_parts;
 mod workflow_tool;
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
@@ -143,8 +145,6 @@ pub use self::graph::{Graph, GraphNode, Guard, OrderEdge};
 pub use self::graph_body::{
     GraphBody, GraphEdge, Question, Reference, ReferenceKind, Route, Routes,
 };
-#[cfg(feature = "documents")]
-pub(crate) use self::graph_form::in_words;
 #[cfg(feature = "documents")]
 pub(crate) use self::graph_order::in_cycles;
 use self::input_object::from_object;
@@ -224,7 +224,10 @@ impl<In: Inputs, Out: NodeValue> Workflow<In, Out> {
         let output = nodes(&mut builder, handles);
         match builder.finish(Arc::clone(&name), output.raw()) {
             Ok(spec) => Ok(Self { spec: Arc::new(spec), types: PhantomData }),
-            Err(problem) => Err(Error::Build { what: "workflow", name, problem }),
+            Err(problems) => {
+                let problem = joined(&problems);
+                Err(Error::Build { what: "workflow", name, problem })
+            }
         }
     }
 
@@ -458,4 +461,13 @@ impl<In, Out> fmt::Debug for Workflow<In, Out> {
             .field("nodes", &self.spec.nodes.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Renders the problems of a workflow that is built in code in one line.
+fn joined(problems: &[Diagnostic]) -> String {
+    let mut texts = Vec::new();
+    for problem in problems {
+        texts.push(problem.message());
+    }
+    texts.join("; ")
 }

@@ -5,8 +5,10 @@
 //! steps of a node are recorded below its path, so no other node may have a path there. A router is
 //! the exception: it runs nothing itself, and the nodes of its arms have paths below it.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::HashMap;
 
+use super::graph_codes;
 use super::spec::{NodeKind, PlanNode};
 use crate::path::StepPath;
 
@@ -24,15 +26,15 @@ fn is_wrong(part: &str) -> bool {
 }
 
 /// Checks the path of a node on its own.
-pub(super) fn check_node_path(path: &str) -> Option<String> {
+pub(super) fn check_node_path(path: &str) -> Option<Diagnostic> {
     path.split('/').any(is_wrong).then(|| {
-        format!("`{path}` cannot be the name of a node: no part between slashes may {RULE}")
+        Diagnostic::new(graph_codes::INVALID_NODE_NAME).name("node", path).text("rule", RULE)
     })
 }
 
 /// Checks the type of a node's output. A value that can be changed through a shared reference could
 /// differ after a restart, and between readers.
-pub(super) fn check_output_type(node: &str, type_name: &str) -> Option<String> {
+pub(super) fn check_output_type(node: &str, type_name: &str) -> Option<Diagnostic> {
     const SHARED: [&str; 9] = [
         "Cell",
         "RefCell",
@@ -53,26 +55,28 @@ pub(super) fn check_output_type(node: &str, type_name: &str) -> Option<String> {
         let of_std = matches!(first, "core" | "std" | "alloc");
         (of_std && (SHARED.contains(&last) || last.starts_with("Atomic"))).then_some(last)
     })?;
-    Some(format!(
-        "the node `{node}` gives a `{shared}`, which can be changed after it was recorded; give the value in it, and \
-         make the `{shared}` in the step that needs one"
-    ))
+    Some(Diagnostic::new(graph_codes::SHARED_OUTPUT).name("node", node).name("type_name", shared))
 }
 
 /// Checks the name of a branch.
-pub(super) fn check_branch_name(node: &str, branch: &str) -> Option<String> {
+pub(super) fn check_branch_name(node: &str, branch: &str) -> Option<Diagnostic> {
     if branch.contains('/') {
-        return Some(format!(
-            "`{branch}` cannot be the name of a branch of `{node}`: it must not contain `/`"
-        ));
+        return Some(
+            Diagnostic::new(graph_codes::BRANCH_NAME_WITH_SLASH)
+                .name("branch", branch)
+                .name("node", node),
+        );
     }
     is_wrong(branch).then(|| {
-        format!("`{branch}` cannot be the name of a branch of `{node}`: it must not {RULE}")
+        Diagnostic::new(graph_codes::INVALID_BRANCH_NAME)
+            .name("branch", branch)
+            .name("node", node)
+            .text("rule", RULE)
     })
 }
 
 /// Reports each node whose path is below the path of a node that may record steps there.
-pub(super) fn check_path_overlaps(nodes: &[PlanNode]) -> Vec<String> {
+pub(super) fn check_path_overlaps(nodes: &[PlanNode]) -> Vec<Diagnostic> {
     let places: HashMap<&StepPath, &PlanNode> =
         nodes.iter().map(|node| (&node.path, node)).collect();
     let mut problems = Vec::new();
@@ -81,11 +85,11 @@ pub(super) fn check_path_overlaps(nodes: &[PlanNode]) -> Vec<String> {
             node.path.parents().filter_map(|above| places.get(&above).copied()).collect();
         above.reverse();
         for above in above.into_iter().filter(|above| !holds(nodes, above, node)) {
-            problems.push(format!(
-                "the node `{}` is named like a step within the node `{}`, so after a restart one would take the other's \
-                 output; rename one of them, without `/`",
-                node.path, above.path
-            ));
+            problems.push(
+                Diagnostic::new(graph_codes::OVERLAPPING_PATHS)
+                    .name("node", &node.path)
+                    .name("above", &above.path),
+            );
         }
     }
     problems

@@ -1,15 +1,17 @@
 //! Builds the plan of a [`Graph`] whose nodes are data. Checks the whole graph and collects every
 //! problem. The runtime resolves names, and `reference_steps.rs` makes the calls.
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, Suggestion};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use agentflow_schema::schema::{Assignable, SchemaMismatch, is_assignable_as_stated, part_at};
+use agentflow_schema::schema::{Assignable, is_assignable_as_stated, part_at};
 use agentflow_schema::schema_check::SchemaCheck;
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::text::nearest;
 use serde_json::{Value, json};
 
 use super::condition::{BoundCondition, Condition};
+use super::constants::value_misfit;
 use super::decision_of_graph::Asked;
 use super::decision_step::decision_schema;
 use super::entry::{Begins, Entry, When};
@@ -18,6 +20,7 @@ use super::given_value::Given;
 use super::graph::{Graph, GraphNode};
 use super::graph_body::{GraphBody, GraphEdge, Reference, ReferenceKind};
 use super::graph_choices::pure;
+use super::graph_codes;
 use super::graph_order::ordered;
 use super::graph_reads::Reading;
 use super::mapping::{IsNode, Mapping, Names};
@@ -39,21 +42,29 @@ use crate::tool::CallSite;
 use crate::tool::answer_schema::closed;
 use crate::value::NodeValue;
 
+/// A callee that cannot be resolved: the problem, or `None` if it is not reported, because names are
+/// not checked or the problem is reported elsewhere.
+pub(crate) type Unresolved = Option<Diagnostic>;
+
 /// Resolves the callee of a reference from its kind and name.
-pub(crate) type Resolve<'a> = &'a dyn Fn(ReferenceKind, &str) -> Result<Callee, String>;
+pub(crate) type Resolve<'a> = &'a dyn Fn(ReferenceKind, &str) -> Result<Callee, Unresolved>;
 
 impl Graph {
     /// Builds the plan of the graph.
     ///
     /// # Errors
-    /// All problems, one per line.
-    pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
+    /// All problems.
+    pub(crate) fn to_spec(&self, resolve: Resolve<'_>) -> Result<Spec, Vec<Diagnostic>> {
         self.checked(resolve, false)
     }
 
     /// Checks the graph and builds its plan. A draft lacks the nodes that could not be read, so its
     /// nodes are not checked together.
-    pub(super) fn checked(&self, resolve: Resolve<'_>, is_draft: bool) -> Result<Spec, String> {
+    pub(super) fn checked(
+        &self,
+        resolve: Resolve<'_>,
+        is_draft: bool,
+    ) -> Result<Spec, Vec<Diagnostic>> {
         // Consultations of the graph's decider become nodes, so that the checks below see them.
         let (graph, added) = self.with_decisions();
         let graph = &*graph;
@@ -75,27 +86,27 @@ impl Graph {
         let derived: Vec<CalleeFacts> = derived.collect();
         let mut problems = loading.problems;
         if graph.version > Self::VERSION {
-            problems.push(format!(
-                "the graph is of version {}, and this release reads up to {}; use a newer release",
-                graph.version,
-                Self::VERSION
-            ));
+            problems.push(
+                Diagnostic::new(graph_codes::NEWER_VERSION)
+                    .text("version", &graph.version)
+                    .text("supported", Self::VERSION),
+            );
         }
         if graph.concurrency == 0 {
-            problems
-                .push("`concurrency` is how many nodes run at once; it is 1 or more".to_owned());
+            problems.push(Diagnostic::new(graph_codes::NO_CONCURRENCY).at_pointer("/concurrency"));
         }
         problems.extend(problems_of_nodes(&nodes));
         let output = nodes.iter().position(|node| *node.path.names() == *graph.output);
         if output.is_none() {
-            let near = did_you_mean(nearest(
+            let near = Suggestion::similar(nearest(
                 &graph.output,
                 graph.nodes.iter().map(|node| node.name.as_str()),
             ));
-            problems.push(format!(
-                "the output is that of `{}`, and there is no such node{near}",
-                graph.output
-            ));
+            problems.push(
+                Diagnostic::new(graph_codes::UNKNOWN_OUTPUT)
+                    .name("output", &graph.output)
+                    .suggest(near),
+            );
         }
         // An unknown callee does not change when nodes begin, so the graph need not be whole for
         // this check.
@@ -112,7 +123,7 @@ impl Graph {
                 spec.derived = derived;
                 Ok(spec)
             }
-            _ => Err(problems.join("\n")),
+            _ => Err(problems),
         }
     }
 }
@@ -133,8 +144,8 @@ pub(super) struct GraphLoader<'a> {
     calls: HashMap<&'a str, Vec<DryCall>>,
     /// Argument problems by callee and schema of the arguments. Cached because many nodes make the
     /// same call.
-    misfits: HashMap<(ReferenceKind, String, String), Vec<String>>,
-    pub(super) problems: Vec<String>,
+    misfits: HashMap<(ReferenceKind, String, String), Vec<Diagnostic>>,
+    pub(super) problems: Vec<Diagnostic>,
     /// State keys that nodes are known to save.
     pub(super) known_keys: BTreeSet<String>,
     /// `true` if nodes save fields with unknown names.
@@ -198,7 +209,7 @@ impl<'a> GraphLoader<'a> {
         self.problems.extend(names::check_node_path(name));
         if node.all_before(&|name| self.names.contains_key(name)).contains(&name.as_str()) {
             self.is_connected = false;
-            self.problems.push(format!("the node `{name}` waits for itself"));
+            self.problems.push(Diagnostic::new(graph_codes::WAITS_FOR_ITSELF).name("node", name));
         }
         self.check_decides(node);
         let known = self.problems.len();
@@ -207,10 +218,12 @@ impl<'a> GraphLoader<'a> {
         let needed = node.begins.needed(entries.len());
         if node.begins != Begins::All && (needed == 0 || needed > entries.len()) {
             self.is_connected = false;
-            self.problems.push(format!(
-                "the node `{name}` begins when {needed} of its edges are taken, and {} lead to it",
-                entries.len()
-            ));
+            self.problems.push(
+                Diagnostic::new(graph_codes::IMPOSSIBLE_START)
+                    .name("node", name)
+                    .text("needed", needed)
+                    .text("edges", entries.len()),
+            );
         }
         let names = Arc::clone(&self.names);
         let is_node: IsNode<'_> = &|name| names.contains_key(name);
@@ -354,16 +367,21 @@ impl<'a> GraphLoader<'a> {
             {
                 Some((of, part)) => {
                     let part = part.replace('.', "/");
-                    format!(
-                        "; a part of an output is read as `{{\"from\": \"{of}\", \"at\": \"/{part}\"}}`"
-                    )
+                    Some(Suggestion::advice(format!(
+                        "a part of an output is read as `{{\"from\": \"{of}\", \"at\": \"/{part}\"}}`"
+                    )))
                 }
-                None if is_key => format!("; the key of the state is `state.{name}`"),
-                None => did_you_mean(nearest(name, names())),
+                None if is_key => {
+                    Some(Suggestion::advice(format!("the key of the state is `state.{name}`")))
+                }
+                None => Suggestion::similar(nearest(name, names())),
             };
-            self.problems.push(format!(
-                "the node `{node}` reads or follows `{name}`, and there is no such node{near}"
-            ));
+            self.problems.push(
+                Diagnostic::new(graph_codes::UNKNOWN_NODE)
+                    .name("node", node)
+                    .name("name", name)
+                    .suggest(near),
+            );
         }
         found
     }
@@ -383,10 +401,11 @@ impl<'a> GraphLoader<'a> {
         let ways = [edge.arm.is_some(), edge.failed, edge.when.is_some()];
         if ways.into_iter().filter(|way| *way).count() > 1 {
             self.is_connected = false;
-            self.problems.push(format!(
-                "the edge from `{}` to `{node}` has more than one of `arm`, `failed` and `when`; keep one",
-                edge.from
-            ));
+            self.problems.push(
+                Diagnostic::new(graph_codes::EDGE_WITH_TWO_WAYS)
+                    .name("from", &edge.from)
+                    .name("node", node),
+            );
         }
         let when = match edge {
             GraphEdge { arm: Some(arm), .. } => When::Arm(self.arm(node, &edge.from, arm)?),
@@ -401,18 +420,25 @@ impl<'a> GraphLoader<'a> {
         let of = self.by_name(router)?;
         let Some(GraphBody::Route(routes)) = &of.does else {
             self.is_connected = false;
-            self.problems.push(format!(
-                "the edge from `{router}` to `{node}` has an arm, and `{router}` is not a router"
-            ));
+            self.problems.push(
+                Diagnostic::new(graph_codes::ARM_OF_NO_ROUTER)
+                    .name("router", router)
+                    .name("node", node),
+            );
             return None;
         };
         let found = routes.arms.iter().position(|of| of.arm == arm);
         if found.is_none() {
             self.is_connected = false;
-            let near = did_you_mean(nearest(arm, routes.arms.iter().map(|of| of.arm.as_str())));
-            self.problems.push(format!(
-                "the router `{router}` has no arm `{arm}`, which leads to `{node}`{near}"
-            ));
+            let near =
+                Suggestion::similar(nearest(arm, routes.arms.iter().map(|of| of.arm.as_str())));
+            self.problems.push(
+                Diagnostic::new(graph_codes::UNKNOWN_ARM)
+                    .name("router", router)
+                    .name("arm", arm)
+                    .name("node", node)
+                    .suggest(near),
+            );
         }
         found.map(index)
     }
@@ -438,10 +464,7 @@ impl<'a> GraphLoader<'a> {
                 ),
                 NodeKind::Join => (NodeKind::Join, Body::Join, Vec::new()),
                 _ => {
-                    self.problems.push(format!(
-                        "the node `{name}` is code, which a graph does not have; give it a `does` that calls a tool, an \
-                         agent or a workflow by its name, or `\"kind\": \"input\"`"
-                    ));
+                    self.problems.push(Diagnostic::new(graph_codes::CODE).name("node", name));
                     unusable
                 }
             };
@@ -483,11 +506,11 @@ impl<'a> GraphLoader<'a> {
             .iter()
             .filter(|call| call.gives.as_ref().is_some_and(|of| !of.uses_item_only()))
         {
-            self.problems.push(format!(
-                "the node `{name}`: what `gives` makes of the answer of `{}` reads `item` alone; read other outputs in a \
-                 node of `value` behind it",
-                call.name
-            ));
+            self.problems.push(
+                Diagnostic::new(graph_codes::ANSWER_READS_NODE)
+                    .name("node", name)
+                    .name("callee", &call.name),
+            );
         }
         let bound: Arc<[_]> = node.dependencies.clone().into();
         let bodies = || {
@@ -495,7 +518,7 @@ impl<'a> GraphLoader<'a> {
             calls.map(|(call, callee)| (call, Called::new(callee.clone(), call, &bound)))
         };
         let one = |call: &Reference| Given::new(call.with.clone(), Arc::clone(&names));
-        let branches = |problems: &mut Vec<String>| {
+        let branches = |problems: &mut Vec<Diagnostic>| {
             let mut taken = BTreeSet::new();
             let mut all = Vec::new();
             for (call, called) in bodies() {
@@ -512,7 +535,7 @@ impl<'a> GraphLoader<'a> {
                 });
             }
             if all.is_empty() {
-                problems.push(format!("the node `{name}` has no branches; give it at least one"));
+                problems.push(Diagnostic::new(graph_codes::NO_BRANCHES).name("node", name));
             }
             all
         };
@@ -553,9 +576,7 @@ impl<'a> GraphLoader<'a> {
                 let Some(first) = self.named(name, first) else { return unusable };
                 let Some((call, called)) = bodies().next() else { return unusable };
                 if *max == 0 {
-                    self.problems.push(format!(
-                        "the node `{name}` is repeated at most 0 times; give it at least 1"
-                    ));
+                    self.problems.push(Diagnostic::new(graph_codes::NO_ROUNDS).name("node", name));
                 }
                 let until = until.as_ref().map(|until| self.until(name, until));
                 (
@@ -613,9 +634,9 @@ impl<'a> GraphLoader<'a> {
     /// Reports a value of schema `given` that does not fit `expected`, if the schemas show this.
     pub(super) fn fits_schema(&mut self, node: &str, what: &str, given: &Value, expected: &Value) {
         if let Assignable::No(places) = is_assignable_as_stated(given, expected) {
-            let problem =
-                |place: &SchemaMismatch| format!("the node `{node}`: {what} does not fit: {place}");
-            self.problems.extend(places.iter().map(problem));
+            for place in &places {
+                self.problems.push(value_misfit(node, what, &place.path, place));
+            }
         }
     }
 
@@ -629,8 +650,7 @@ impl<'a> GraphLoader<'a> {
         let item = item.unwrap_or(&any);
         let outputs = Schemas { all: &self.schemas, narrow: &self.narrow };
         let given = schema_of(&call.with, outputs, item);
-        let place = format!("the node `{node}`");
-        Reading { place, outputs, item }.check_mapping(&call.with, &mut self.problems);
+        Reading { node, outputs, item }.check_mapping(&call.with, &mut self.problems);
         match (self.resolve)(call.kind, &call.name) {
             Ok(callee) => {
                 let mut problems = callee.problems_of(&call.with);
@@ -642,16 +662,15 @@ impl<'a> GraphLoader<'a> {
                 }
                 let constants = callee.constant_misfits(&call.with);
                 constants.into_iter().for_each(|constant| constant.add_to(&mut problems));
-                self.problems.extend(
-                    problems.into_iter().map(|problem| format!("the node `{node}`: {problem}")),
-                );
+                for problem in problems {
+                    self.problems.push(problem.of(DiagnosticSubject::node(node)));
+                }
                 Some(callee)
             }
             Err(problem) => {
-                // Without a message, the callee is unknown, which a check without names accepts.
-                match problem.is_empty() {
-                    true => self.is_whole = false,
-                    false => self.problems.push(format!("the node `{node}`: {problem}")),
+                match problem {
+                    None => self.is_whole = false,
+                    Some(problem) => self.problems.push(problem.of(DiagnosticSubject::node(node))),
                 }
                 None
             }
@@ -662,7 +681,8 @@ impl<'a> GraphLoader<'a> {
         match SchemaCheck::new(&schema.to_value()) {
             Ok(check) => ValueCheck::Schema(check),
             Err(problem) => {
-                self.problems.push(format!("the schema of `{node}`: {problem}"));
+                let found = Diagnostic::new(graph_codes::INVALID_SCHEMA).name("node", node);
+                self.problems.push(found.text("problem", problem));
                 ValueCheck::Type(|_| Ok(()))
             }
         }
@@ -678,19 +698,6 @@ fn waits_for(entries: &[Entry], begins: Begins, node: NodeIndex) -> bool {
 fn branch_name(call: &str, number: u32) -> String {
     let name = call.replace('/', ".");
     if number == 1 { name } else { format!("{name}-{number}") }
-}
-
-impl GraphNode {
-    /// Returns the names of its callees, for display.
-    pub(super) fn called(&self) -> String {
-        let calls = self.does.as_ref().map(GraphBody::calls).unwrap_or_default();
-        match (self.calls.is_empty(), calls) {
-            (true, calls) => {
-                calls.iter().map(|call| call.name.as_str()).collect::<Vec<_>>().join(", ")
-            }
-            (false, _) => self.calls.clone(),
-        }
-    }
 }
 
 fn index(at: usize) -> NodeIndex {

@@ -2,12 +2,14 @@
 //! question is asked.
 
 #[cfg(feature = "dynamic")]
+use agentflow_schema::diagnostic::Diagnostic;
 use std::sync::Arc;
 
 use agentflow_schema::template::Template;
 
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
+use super::graph_codes;
 use super::mapping::{IsNode, PlaceholderRoot};
 #[cfg(feature = "dynamic")]
 use super::mapping::{Names, Scope};
@@ -117,12 +119,16 @@ pub(super) fn needed_keys_of_text<'t>(text: &'t str, is_node: IsNode<'_>) -> Vec
 /// # Errors
 /// A message about the mistake in a placeholder.
 #[cfg(feature = "dynamic")]
-pub(super) fn question_text(text: &str, names: &Names) -> Result<Option<QuestionTextFn>, String> {
+pub(super) fn question_text(
+    text: &str,
+    names: &Names,
+) -> Result<Option<QuestionTextFn>, Diagnostic> {
     if !text.contains(['{', '}']) {
         return Ok(None);
     }
-    let template: Template =
-        text.parse().map_err(|error| format!("the question `{text}`: {error}"))?;
+    let template: Template = text.parse().map_err(|error| {
+        Diagnostic::new(graph_codes::QUESTION).source("question", text).text("problem", error)
+    })?;
     let names = Arc::clone(names);
     Ok(Some(Arc::new(move |outputs| {
         let filled = Scope { names: &names, outputs, item: None }.filled(&template, LARGEST);

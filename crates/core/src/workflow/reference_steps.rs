@@ -1,7 +1,9 @@
 //! Steps of nodes that are data: calls to a tool, an agent or a workflow that was found by its
 //! name. Approvals and retries are left to the node, as for the call to a function.
 
+use agentflow_schema::diagnostic::{Code, Diagnostic, Suggestion};
 use std::any::TypeId;
+use std::fmt;
 use std::sync::Arc;
 
 use agentflow_schema::schema::{Assignable, is_assignable_as_stated};
@@ -10,7 +12,8 @@ use serde_json::Value;
 
 use super::chosen_tool::ChoosingAgent;
 use super::given_value::Given;
-use super::graph_body::Reference;
+use super::graph_body::{Reference, ReferenceKind};
+use super::graph_codes;
 use super::mapping::Mapping;
 use super::node_dependency::ResolvedDependency;
 use super::policy::NodePolicy;
@@ -163,7 +166,7 @@ impl Callee {
 
     /// Returns a description of the callee and the JSON Schema of its input object. Returns `None`
     /// for a registered agent, which takes any value, and for a tool that is not fetched.
-    pub(super) fn takes(&self) -> Option<(String, Value)> {
+    pub(super) fn takes(&self) -> Option<(CalleeName, Value)> {
         let takes = match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => tool.definition().parameters.clone(),
             Self::Workflow(spec) => super::Graph::from_plan(spec).input_schema(),
@@ -175,36 +178,32 @@ impl Callee {
     }
 
     /// Returns a description of the callee, or `None` for a registered agent.
-    pub(super) fn in_words(&self) -> Option<String> {
+    pub(super) fn in_words(&self) -> Option<CalleeName> {
         Some(match self {
             Self::Tool(tool) | Self::Fetched(_, tool) => {
-                format!("the tool `{}`", tool.catalogue_name())
+                CalleeName::new(ReferenceKind::Tool, tool.catalogue_name())
             }
-            Self::Unfetched(_, tool) => format!("the tool `{}`", tool.catalogue_name()),
-            Self::Workflow(spec) => format!("the workflow `{}`", spec.name),
-            Self::LinkedAgent(agent) => format!("the agent `{}`", agent.name()),
+            Self::Unfetched(_, tool) => CalleeName::new(ReferenceKind::Tool, tool.catalogue_name()),
+            Self::Workflow(spec) => CalleeName::new(ReferenceKind::Workflow, &spec.name),
+            Self::LinkedAgent(agent) => CalleeName::new(ReferenceKind::Agent, agent.name()),
             Self::Agent(_) => return None,
         })
     }
 
     /// Reports each place where a value of schema `given` has the wrong type for the callee, if the
     /// schemas show this.
-    pub(super) fn misfits(&self, given: &Value) -> Vec<String> {
+    pub(super) fn misfits(&self, given: &Value) -> Vec<Diagnostic> {
         let Some((what, takes)) = self.takes() else { return Vec::new() };
         match is_assignable_as_stated(given, &takes) {
-            Assignable::No(places) => places
-                .iter()
-                .map(|place| match place.path.is_empty() {
-                    true => format!("the arguments of {what}: {place}"),
-                    false => format!("an argument of {what}, {place}"),
-                })
-                .collect(),
+            Assignable::No(places) => {
+                places.iter().map(|place| argument_misfit(&what, &place.path, place)).collect()
+            }
             _ => Vec::new(),
         }
     }
 
     /// Reports unknown and missing arguments of a call, if they can be seen before it runs.
-    pub(super) fn problems_of(&self, with: &Mapping) -> Vec<String> {
+    pub(super) fn problems_of(&self, with: &Mapping) -> Vec<Diagnostic> {
         let Some((what, schema)) = self.takes() else { return Vec::new() };
         let Mapping::Object(fields) = with else {
             // The value of any other mapping is unknown before the call runs.
@@ -215,7 +214,7 @@ impl Callee {
                 | Mapping::Item(_)
                 | Mapping::State { .. } => Vec::new(),
                 Mapping::Template(text) if text.only().is_some() => Vec::new(),
-                _ => vec![format!("{what} is given an object")],
+                _ => vec![what.problem(graph_codes::ARGUMENTS_NOT_AN_OBJECT)],
             };
         };
         let empty = serde_json::Map::new();
@@ -224,17 +223,48 @@ impl Callee {
         // Without this setting, the schema accepts unknown arguments.
         if schema["additionalProperties"] == false {
             for name in fields.keys().filter(|name| !properties.contains_key(*name)) {
-                let near = did_you_mean(nearest(name, properties.keys().map(String::as_str)));
-                problems.push(format!("{what} has no argument `{name}`{near}"));
+                let near = nearest(name, properties.keys().map(String::as_str));
+                let found = what.problem(graph_codes::UNKNOWN_ARGUMENT).name("argument", name);
+                problems.push(found.suggest(Suggestion::similar(near)));
             }
         }
         let required =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         for name in required.filter(|name| !fields.contains_key(*name)) {
-            problems.push(format!("{what} needs `{name}`, which is not given"));
+            problems.push(what.problem(graph_codes::MISSING_ARGUMENT).absent("argument", name));
         }
         problems
     }
+}
+
+/// Kind and name of a callee, for messages.
+pub(super) struct CalleeName {
+    kind: ReferenceKind,
+    name: String,
+}
+
+impl CalleeName {
+    fn new(kind: ReferenceKind, name: &str) -> Self {
+        Self { kind, name: name.to_owned() }
+    }
+
+    /// Creates a problem of the callee.
+    pub(super) fn problem(&self, code: Code) -> Diagnostic {
+        Diagnostic::new(code).text("kind", self.kind.as_str()).name("callee", &self.name)
+    }
+}
+
+/// Creates the problem of arguments that a callee does not accept, at a path in them.
+pub(super) fn argument_misfit(
+    callee: &CalleeName,
+    path: &str,
+    problem: &dyn fmt::Display,
+) -> Diagnostic {
+    let code = match path.is_empty() {
+        true => graph_codes::ARGUMENTS_MISFIT,
+        false => graph_codes::ARGUMENT_MISFIT,
+    };
+    callee.problem(code).name("path", path).text("problem", problem)
 }
 
 /// A call, with the mapping of its answer.

@@ -45,7 +45,10 @@ pub(super) fn replaced(spec: &Spec, stand_in: StandIn) -> Result<Arc<Spec>> {
         builder.add(Node::new(name), NodeKind::Step, reads, Body::Step(step(inputs, stand_in)), of);
     let name = Arc::clone(&spec.name);
     let built = builder.finish(Arc::clone(&name), node).map(Arc::new);
-    built.map_err(|problem| Error::Build { what: "workflow", name, problem })
+    built.map_err(|problems| {
+        let problem = super::joined(&problems);
+        Error::Build { what: "workflow", name, problem }
+    })
 }
 
 fn step(inputs: Vec<(String, RawHandle)>, stand_in: StandIn) -> Step {

@@ -6,12 +6,14 @@
 //! state. Keys that a tool sets through its context, and fields that are saved with `*`, are
 //! unknown before the run.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::arm_sets::ArmSets;
 use super::bit_set::{BitRows, BitSet};
 use super::callee;
+use super::graph_codes;
 use super::outputs::NodeIndex;
 use super::spec::{NodeKind, PlanNode};
 use super::taken_arms::ExclusiveNodes;
@@ -21,7 +23,7 @@ use super::taken_arms::ExclusiveNodes;
 pub(super) fn check_save_conflicts(
     nodes: &[PlanNode],
     sets: &BTreeMap<NodeIndex, ArmSets>,
-) -> Vec<String> {
+) -> Vec<Diagnostic> {
     let mut of_key: BTreeMap<Arc<str>, Vec<NodeIndex>> = BTreeMap::new();
     let mut problems = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
@@ -33,10 +35,9 @@ pub(super) fn check_save_conflicts(
                         "return the answers and save their list, or let one item follow the other, in a `for` loop"
                     }
                 };
-                problems.push(format!(
-                    "the items of `{}` run at the same time, and each of them saves `{key}` in the state; {remedy}",
-                    node.path
-                ));
+                let found =
+                    Diagnostic::new(graph_codes::ITEMS_SAVE_ONE_KEY).name("node", &node.path);
+                problems.push(found.name("key", &key).suggest(Suggestion::advice(remedy)));
             }
             of_key.entry(key).or_default().push(NodeIndex::try_from(at).unwrap_or(NodeIndex::MAX));
         }
@@ -61,11 +62,10 @@ pub(super) fn check_save_conflicts(
                 Some(_) => "let an edge lead from the first to the second",
                 None => "let the second wait for the first, by `#[after(..)]`",
             };
-            problems.push(format!(
-                "`{}` and `{}` may run at the same time, and each of them saves `{key}` in the state; {wait}, or give one of \
-                 them a key of its own",
-                first.path, second.path
-            ));
+            let found = Diagnostic::new(graph_codes::CONCURRENT_SAVE).name("first", &first.path);
+            let remedy = format!("{wait}, or give one of them a key of its own");
+            let found = found.name("second", &second.path).name("key", key);
+            problems.push(found.suggest(Suggestion::advice(remedy)));
         }
     }
     problems

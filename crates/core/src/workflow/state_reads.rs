@@ -1,43 +1,40 @@
 //! Checks of the state keys that a graph names: which keys can be read at which place, and which
 //! can be saved.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use serde_json::Value;
+
+use super::graph_codes;
 
 use crate::state::{StateKey, StateOwner};
 
 /// Checks the name of a key.
-pub(super) fn problem_of_key(key: &str) -> Option<String> {
-    key.parse::<StateKey<Value>>().err().map(|error| error.to_string())
+pub(super) fn problem_of_key(key: &str) -> Option<Diagnostic> {
+    let error = key.parse::<StateKey<Value>>().err()?;
+    Some(Diagnostic::new(crate::state::state_codes::INVALID_KEY).text("problem", error))
 }
 
 /// Checks a key that is read. The empty name represents all values.
-fn problem_of_read(key: &str) -> Option<String> {
+fn problem_of_read(key: &str) -> Option<Diagnostic> {
     (!key.is_empty()).then(|| problem_of_key(key)).flatten()
 }
 
 /// Checks a key that is read where a run cannot wait for the store: in the choice of an arm, or in
 /// a question.
-pub(super) fn problem_in_place(key: &str) -> Option<String> {
+pub(super) fn problem_in_place(key: &str) -> Option<Diagnostic> {
     problem_of_read(key).or_else(|| {
-        StateOwner::split(key).0.outlives_runs().then(|| {
-            format!(
-                "`{key}` cannot be read here, since it is in the store; read it before, in a node or a part that makes a value, \
-                 and name that one here"
-            )
-        })
+        StateOwner::split(key)
+            .0
+            .outlives_runs()
+            .then(|| Diagnostic::new(graph_codes::STORED_KEY).name("key", key))
     })
 }
 
 /// Checks a key in the condition of an edge. Such a condition is evaluated again after a crash.
-pub(super) fn problem_in_edge(key: &str) -> Option<String> {
+pub(super) fn problem_in_edge(key: &str) -> Option<Diagnostic> {
     problem_in_place(key).or_else(|| {
         let is_temporary = StateOwner::split(key).0 == StateOwner::Temp;
-        is_temporary.then(|| {
-            format!(
-                "`{key}` is gone after a crash, and whether the edge is taken must not change; read it in a node of `value`, \
-                 and that node here"
-            )
-        })
+        is_temporary.then(|| Diagnostic::new(graph_codes::TEMPORARY_KEY).name("key", key))
     })
 }
 
@@ -46,6 +43,6 @@ pub(super) fn problem_in_edge(key: &str) -> Option<String> {
     not(feature = "dynamic"),
     allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
 )]
-pub(super) fn problem_in_step(key: &str) -> Option<String> {
+pub(super) fn problem_in_step(key: &str) -> Option<Diagnostic> {
     problem_of_read(key)
 }

@@ -5,13 +5,16 @@
 //! as each node needs it. A node that cannot begin under this assumption never begins in a run with
 //! these arms.
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::arm_sets::ArmSets;
 use super::bit_set::{BitRows, BitSet, Counts, has, numbers};
 use super::entry::{Begins, Entry, When};
+use super::graph_codes;
 use super::outputs::NodeIndex;
 use super::spec::{Body, PlanNode};
+use crate::path::StepPath;
 
 /// Returns the sets of arms that each router can take.
 pub(super) fn arm_sets(nodes: &[PlanNode]) -> BTreeMap<NodeIndex, ArmSets> {
@@ -25,7 +28,7 @@ pub(super) fn check_reachability(
     nodes: &[PlanNode],
     output: NodeIndex,
     all_sets: &BTreeMap<NodeIndex, ArmSets>,
-) -> Vec<String> {
+) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     for (router, sets) in all_sets {
         let node = &nodes[*router as usize];
@@ -72,11 +75,11 @@ pub(super) fn check_reachability(
                     && matches!(entry.when, When::Arm(arm) if !ever_taken.contains(arm as usize))
             };
             problems.push(match of.entries.iter().find(is_never_taken) {
-                Some(Entry { when: When::Arm(arm), .. }) => format!(
-                    "the node `{}` can never begin: `{}` never takes its arm `{}`, whose condition cannot hold when it is \
-                     asked; correct the condition, or remove the arm",
-                    of.path, node.path, arms[*arm as usize]
-                ),
+                Some(Entry { when: When::Arm(arm), .. }) => {
+                    let found =
+                        Diagnostic::new(graph_codes::ARM_NEVER_TAKEN).name("node", &of.path);
+                    found.name("router", &node.path).name("arm", &arms[*arm as usize])
+                }
                 _ => never_begins(nodes, at, *router, &needs),
             });
         }
@@ -90,15 +93,10 @@ pub(super) fn check_reachability(
         let ends = (0..nodes.len()).filter(|at| nodes[*at].ends);
         ends.for_each(|at| lost.remove(begins.row(at)));
         if let Some(first) = lost.iter().next() {
-            let name = |case: usize| format!("`{}`", arms[least[case - most.end].0]);
+            let name = |case: usize| arms[least[case - most.end].0].to_string();
             let names: Vec<String> = lost.iter().map(name).collect();
             let begins = |at: NodeIndex| has(begins.row(at as usize), first);
-            problems.push(no_output(
-                nodes,
-                output,
-                begins,
-                &format!("`{}` takes {}", node.path, names.join(" or ")),
-            ));
+            problems.push(no_output(nodes, output, begins, (&node.path, &names)));
         }
     }
     problems
@@ -299,7 +297,12 @@ fn begins(nodes: &[PlanNode], mut cases: ArmAssumptions) -> BitRows {
     begins
 }
 
-fn never_begins(nodes: &[PlanNode], at: usize, router: NodeIndex, needs: &[NodeIndex]) -> String {
+fn never_begins(
+    nodes: &[PlanNode],
+    at: usize,
+    router: NodeIndex,
+    needs: &[NodeIndex],
+) -> Diagnostic {
     let node = &nodes[at];
     let names: Vec<String> =
         needs.iter().map(|need| format!("`{}`", nodes[*need as usize].path)).collect();
@@ -317,37 +320,32 @@ fn never_begins(nodes: &[PlanNode], at: usize, router: NodeIndex, needs: &[NodeI
         }
     };
     let router = &nodes[router as usize].path;
-    format!(
-        "the node `{}` can never begin: no arm of `{router}` leads to all that it needs{needs}; {remedy}",
-        node.path
-    )
+    let found = Diagnostic::new(graph_codes::NEVER_BEGINS).name("node", &node.path);
+    found.name("router", router).text("needs", needs).suggest(Suggestion::advice(remedy))
 }
 
 fn no_output(
     nodes: &[PlanNode],
     output: NodeIndex,
     begins: impl Fn(NodeIndex) -> bool,
-    when: &str,
-) -> String {
+    (router, arms): (&StepPath, &[String]),
+) -> Diagnostic {
     let node = &nodes[output as usize];
     let (path, is_data) = (&node.path, node.does.is_some());
     let missing =
         node.reads.iter().find(|read| !begins(**read)).filter(|_| !matches!(node.body, Body::Join));
-    let (why, remedy) = match (missing, &node.body) {
-        (Some(read), _) => (
-            format!("`{path}` reads `{}`, which is skipped then", nodes[*read as usize].path),
+    let (code, remedy) = match (missing, &node.body) {
+        (Some(_), _) => (
+            graph_codes::OUTPUT_READS_SKIPPED,
             if is_data {
                 "read it with `or`"
             } else {
                 "put the arms together with `join`, or read it with `optional()`"
             },
         ),
-        (None, Body::Join) => (
-            format!("no arm that `{path}` puts together is taken then"),
-            "give `join` the end of each arm",
-        ),
+        (None, Body::Join) => (graph_codes::OUTPUT_JOINS_NO_ARM, "give `join` the end of each arm"),
         (None, _) if node.entries.len() < 2 => (
-            format!("`{path}` is skipped then"),
+            graph_codes::OUTPUT_SKIPPED,
             if is_data {
                 "let the output be a node that every arm leads to"
             } else {
@@ -355,7 +353,7 @@ fn no_output(
             },
         ),
         (None, _) => (
-            format!("`{path}` needs more edges than are taken then"),
+            graph_codes::OUTPUT_NEEDS_MORE_EDGES,
             if is_data {
                 "let it begin with `\"begins\": \"any\"`"
             } else {
@@ -364,7 +362,16 @@ fn no_output(
         ),
     };
     let ends = if is_data { "`\"ends\": true`" } else { "`Node::ends`" };
-    format!(
-        "when {when}, the workflow has no output: {why}; {remedy}, or mark the node that gives the output then with {ends}"
-    )
+    let remedy = format!("{remedy}, or mark the node that gives the output then with {ends}");
+    let found = Diagnostic::new(code)
+        .name("router", router)
+        .text("arms", format!("`{}`", arms.join("` or `")))
+        .name("node", path);
+    let found = match missing {
+        Some(read) => found.name("read", &nodes[*read as usize].path),
+        None => found,
+    };
+    // The arm is where the output gets lost, so it is marked.
+    let found = found.name("arm", arms.first().map_or("", String::as_str));
+    found.suggest(Suggestion::advice(remedy))
 }

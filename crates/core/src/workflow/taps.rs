@@ -1,14 +1,16 @@
 //! Checks nodes that only observe (`tap`): they must be steps, and must not save to the state.
 
 use super::callee;
+use super::graph_codes;
 use super::spec::{NodeKind, PlanNode};
+use agentflow_schema::diagnostic::Diagnostic;
 
 /// Reports the problems of nodes that only observe.
-pub(super) fn problems_of_taps(nodes: &[PlanNode]) -> Vec<String> {
+pub(super) fn problems_of_taps(nodes: &[PlanNode]) -> Vec<Diagnostic> {
     nodes.iter().filter(|node| node.policy.tap).filter_map(problem_of).collect()
 }
 
-fn problem_of(node: &PlanNode) -> Option<String> {
+fn problem_of(node: &PlanNode) -> Option<Diagnostic> {
     let path = &node.path;
     if matches!(
         node.kind,
@@ -19,20 +21,13 @@ fn problem_of(node: &PlanNode) -> Option<String> {
             | NodeKind::Gate
             | NodeKind::Check
     ) {
-        return Some(format!(
-            "`{path}` is a tap, and it is not a step: a value, a choice or a question saves nothing in any case; remove `tap`"
-        ));
+        return Some(Diagnostic::new(graph_codes::TAP_IS_NO_STEP).name("node", path));
     }
     if !node.saves.is_empty() || is_transform(node) {
-        return Some(format!(
-            "`{path}` is a tap, and it changes the state itself; remove `tap`, or what it saves"
-        ));
+        return Some(Diagnostic::new(graph_codes::TAP_CHANGES_STATE).name("node", path));
     }
     let key = callee::saved_keys(node).into_iter().next()?;
-    Some(format!(
-        "`{path}` is a tap, and a step in it saves `{key}` to the state; remove `tap`, or what the step saves, such as the \
-         `output_key` of an agent"
-    ))
+    Some(Diagnostic::new(graph_codes::TAP_SAVES).name("node", path).name("key", key))
 }
 
 fn is_transform(node: &PlanNode) -> bool {

@@ -172,6 +172,7 @@ pub(super) async fn continued(
         .attach()
         .await
         .map_err(|error| unreadable(shared, &error))?;
-    let events = before.or_else(|| given.events.take()).unwrap_or_else(|| run.events());
+    // If an answer resumed the run here, `before` belongs to an earlier execution that has stopped.
+    let events = given.events.take().or(before).unwrap_or_else(|| run.events());
     Ok(CalledRun { run, events, given })
 }

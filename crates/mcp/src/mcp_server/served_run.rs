@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::pin::pin;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ErrorCode, InputRequest, InputRequiredResult, InputResponses,
     ServerRequest,
@@ -292,7 +292,17 @@ impl Followed<'_, '_> {
                     asked = &mut asked => break asked,
                 }
             };
-            let Ok(Some(question)) = asked else { break };
+            // The run may have worked on another thread between the polls of the two futures.
+            while let Some(Some(event)) = events.next().now_or_never() {
+                shown.show(&event.kind).await;
+            }
+            let Ok(Some(question)) = asked else {
+                // The events end with the run.
+                while let Some(event) = events.next().await {
+                    shown.show(&event.kind).await;
+                }
+                break;
+            };
             // Only the host can approve. The call ends, and the run waits.
             if is_approval(&question) && !may_approve(self.shared, self.context) {
                 return Ok(self.left(&question).into());

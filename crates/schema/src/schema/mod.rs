@@ -47,8 +47,9 @@ pub enum Assignable {
     Yes,
     /// Some values do not conform. Contains at most ten places.
     No(Vec<SchemaMismatch>),
-    /// The question could not be decided. The schemas use keywords whose effect is not computed,
-    /// such as `pattern`, or no counterexample was found.
+    /// The question could not be decided: no counterexample was found, and the schemas use keywords
+    /// whose effect is not computed, such as `pattern` or `oneOf`, or different limits, such as
+    /// `minimum: 0` and `minimum: 1`.
     Unknown,
 }
 

@@ -2,20 +2,37 @@
 //!
 //! The facts about a value are a list of schemas that all apply to it. The proof splits the
 //! alternatives in these schemas into cases, until each case has a single type. Then each keyword
-//! of the other schema must follow from the facts.
+//! of the other schema must follow from the facts. Types, fields, items, values, references and
+//! alternatives are compared. A limit, such as `minimum`, follows only from the same limit.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::accepts::Validator;
-use super::schema_at::{ANY, At, Type, compare, equal, is_checked_format};
+use super::schema_at::{ANY, At, Type, is_checked_format};
 
 /// Maximum number of comparisons of one proof.
 const STEPS: u32 = 20_000;
 /// Maximum nesting of comparisons, because they use the stack.
 const NESTED: u32 = 200;
+
+/// Keywords that limit a number.
+const NUMBER_LIMITS: [&str; 5] =
+    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
+/// Keywords that limit a string.
+const TEXT_LIMITS: [&str; 4] = ["minLength", "maxLength", "pattern", "format"];
+/// Keywords that limit a list, besides the schemas of its items.
+const LIST_LIMITS: [&str; 3] = ["minItems", "maxItems", "uniqueItems"];
+/// Keywords that limit an object, besides the schemas of its fields.
+const OBJECT_LIMITS: [&str; 6] = [
+    "minProperties",
+    "maxProperties",
+    "patternProperties",
+    "propertyNames",
+    "dependentRequired",
+    "dependentSchemas",
+];
 
 /// A schema that applies to the value. The alternatives of its keywords in `done` are already
 /// chosen.
@@ -225,25 +242,15 @@ impl AssignabilityProof {
             "anyOf" => {
                 to.list(keyword).is_some_and(|mut all| all.any(|to| self.of_type(facts, of, to)))
             }
-            "oneOf" => to.list(keyword).is_some_and(|all| {
-                all.clone().enumerate().any(|(at, one)| {
-                    self.of_type(facts, of, one)
-                        && all
-                            .clone()
-                            .enumerate()
-                            .all(|(other, to)| other == at || self.is_apart(facts, of, to))
-                })
-            }),
-            "not" => self.is_apart(facts, of, to.of(value)),
             "then" | "else" => to.get("if").is_none(),
-            "if" => to.get("then").is_none() && to.get("else").is_none(),
-            "unevaluatedItems" => of != Type::Array || *value == Value::Bool(true),
-            "unevaluatedProperties" => of != Type::Object || *value == Value::Bool(true),
+            // The effect of these keywords is not computed.
+            "oneOf" | "not" | "if" | "unevaluatedItems" | "unevaluatedProperties" => false,
             _ => match of {
-                Type::Integer | Type::Number => number(facts, of, keyword, value),
-                Type::String => text(facts, to, keyword, value),
                 Type::Array => self.list(facts, to, keyword, value),
                 Type::Object => self.object(facts, to, keyword, value),
+                Type::Integer | Type::Number => is_stated(facts, keyword, value, &NUMBER_LIMITS),
+                Type::String if keyword == "format" && !is_checked_format(value) => true,
+                Type::String => is_stated(facts, keyword, value, &TEXT_LIMITS),
                 Type::Null | Type::Boolean => true,
             },
         }
@@ -258,33 +265,20 @@ impl AssignabilityProof {
     }
 
     fn list<'s>(&mut self, facts: &Facts<'s>, to: At<'s>, keyword: &str, value: &'s Value) -> bool {
-        let most = most(facts, "maxItems").into_iter().chain(closed_lists(facts)).min();
-        let can_have = |at: usize| most.is_none_or(|most| (at as u64) < most);
         match keyword {
-            "minItems" => {
-                to.count(keyword).is_some_and(|least_of| least(facts, keyword) >= least_of)
+            "prefixItems" => {
+                let mut prefix = to.prefix().iter().enumerate();
+                prefix.all(|(at, of)| self.within(items(facts, at), to.of(of)))
             }
-            "maxItems" => to.count(keyword).is_some_and(|of| most.is_some_and(|most| most <= of)),
-            "uniqueItems" => {
-                *value != Value::Bool(true)
-                    || most.is_some_and(|most| most <= 1)
-                    || facts.iter().any(|known| known.at.get(keyword) == Some(&Value::Bool(true)))
-            }
-            "prefixItems" => to
-                .prefix()
-                .iter()
-                .enumerate()
-                .all(|(at, of)| !can_have(at) || self.within(items(facts, at), to.of(of))),
             "items" => {
                 let own = facts.iter().map(|known| known.at.prefix().len()).max().unwrap_or(0);
                 let first = to.prefix().len();
                 // One comparison for each position with a separate schema, and one for all other
                 // positions.
-                (first..own.max(first) + 1)
-                    .all(|at| !can_have(at) || self.within(items(facts, at), to.of(value)))
+                (first..own.max(first) + 1).all(|at| self.within(items(facts, at), to.of(value)))
             }
             "contains" | "minContains" | "maxContains" | "additionalItems" => false,
-            _ => true,
+            _ => is_stated(facts, keyword, value, &LIST_LIMITS),
         }
     }
 
@@ -295,23 +289,8 @@ impl AssignabilityProof {
         keyword: &str,
         value: &'s Value,
     ) -> bool {
-        let identical = || {
-            facts.iter().any(|known| known.at.get(keyword) == Some(value) && !has_reference(value))
-        };
         match keyword {
             "required" => to.required().all(|name| is_required(facts, name)),
-            "minProperties" => {
-                // Each required field counts as a property.
-                let mut names: Vec<&str> =
-                    facts.iter().flat_map(|known| known.at.required()).collect();
-                names.sort_unstable();
-                names.dedup();
-                to.count(keyword)
-                    .is_some_and(|of| least(facts, keyword).max(names.len() as u64) >= of)
-            }
-            "maxProperties" => to
-                .count(keyword)
-                .is_some_and(|of| most(facts, keyword).is_some_and(|most| most <= of)),
             "properties" => to.properties().all(|(name, to)| self.within(field(facts, name), to)),
             "additionalProperties" => {
                 // The keyword applies to fields that `to` does not name: fields that the facts
@@ -324,73 +303,16 @@ impl AssignabilityProof {
                     .all(|name| self.within(field(facts, name), to_others))
                     && self.within(other_fields(facts), to_others)
             }
-            "patternProperties" => {
-                identical()
-                    || value.as_object().is_some_and(|patterns| {
-                        patterns.values().all(|of| {
-                            let named = facts
-                                .iter()
-                                .flat_map(|known| known.at.properties())
-                                .map(|(name, _)| name);
-                            named.into_iter().all(|name| self.within(field(facts, name), to.of(of)))
-                                && self.within(other_fields(facts), to.of(of))
-                        })
-                    })
-            }
-            "propertyNames" => *value == Value::Bool(true) || identical(),
-            "dependentRequired" | "dependentSchemas" => identical(),
-            _ => true,
+            _ => is_stated(facts, keyword, value, &OBJECT_LIMITS),
         }
     }
+}
 
-    /// Returns true if no value with these facts is a value of `to`.
-    fn is_apart<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
-        to.is_supported() && self.nested(|proof| proof.is_disjoint_from_schema(facts, of, to))
-    }
-
-    fn is_disjoint_from_schema<'s>(&mut self, facts: &Facts<'s>, of: Type, to: At<'s>) -> bool {
-        if *to.schema == Value::Bool(false) {
-            return true;
-        }
-        to.referred().is_some_and(|to| self.is_apart(facts, of, to))
-            || Type::declared_by(to).is_some_and(|types| !types.into_iter().any(|to| of.meets(to)))
-            || to.get("const").is_some_and(|value| self.is_refused(facts, of, value))
-            || to
-                .get("enum")
-                .and_then(Value::as_array)
-                .is_some_and(|values| values.iter().all(|value| self.is_refused(facts, of, value)))
-            || to.list("allOf").is_some_and(|mut all| all.any(|to| self.is_apart(facts, of, to)))
-            || to.list("anyOf").is_some_and(|mut all| all.all(|to| self.is_apart(facts, of, to)))
-            || to.list("oneOf").is_some_and(|mut all| all.all(|to| self.is_apart(facts, of, to)))
-            || (of == Type::Object && self.is_apart_by_a_field(facts, to))
-    }
-
-    /// Returns true if a value certainly contradicts the facts.
-    fn is_refused(&self, facts: &Facts<'_>, of: Type, value: &Value) -> bool {
-        facts.iter().any(|known| self.validator.accepts(known.at, value) == Some(false))
-            || !of.has(value)
-    }
-
-    /// Returns true if `to` excludes a field that these values always have, or the value of such a
-    /// field.
-    fn is_apart_by_a_field<'s>(&mut self, facts: &Facts<'s>, to: At<'s>) -> bool {
-        let missing = to.required().any(|name| is_impossible(&field(facts, name)));
-        missing
-            || to.properties().any(|(name, to)| {
-                is_required(facts, name) && {
-                    let facts = field(facts, name);
-                    match finite(&facts) {
-                        Some(values) => values
-                            .iter()
-                            .all(|value| self.validator.accepts(to, value) == Some(false)),
-                        None => {
-                            let types = types(&facts);
-                            types.into_iter().all(|of| self.is_apart(&facts, of, to))
-                        }
-                    }
-                }
-            })
-    }
+/// Returns true if a keyword does not limit values, or if one of the facts states the same limit.
+/// Different limits are not compared.
+fn is_stated(facts: &Facts<'_>, keyword: &str, value: &Value, limits: &[&str]) -> bool {
+    let is_same = |known: &Known<'_>| known.at.get(keyword) == Some(value);
+    !limits.contains(&keyword) || (facts.iter().any(is_same) && !has_reference(value))
 }
 
 /// Returns all possible values, if the facts list them.
@@ -417,24 +339,6 @@ fn types(facts: &Facts<'_>) -> Vec<Type> {
             .collect();
     }
     left
-}
-
-fn counts<'f>(facts: &'f Facts<'_>, keyword: &'f str) -> impl Iterator<Item = u64> + 'f {
-    facts.iter().filter_map(move |known| known.at.count(keyword))
-}
-
-fn least(facts: &Facts<'_>, keyword: &str) -> u64 {
-    counts(facts, keyword).max().unwrap_or(0)
-}
-
-fn most(facts: &Facts<'_>, keyword: &str) -> Option<u64> {
-    counts(facts, keyword).min()
-}
-
-/// Returns the lengths of lists that do not allow further items.
-fn closed_lists<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = u64> + 'f {
-    let closed = facts.iter().filter(|known| known.at.get("items") == Some(&Value::Bool(false)));
-    closed.map(|known| known.at.prefix().len() as u64)
 }
 
 fn is_required(facts: &Facts<'_>, name: &str) -> bool {
@@ -469,52 +373,4 @@ fn other_fields<'s>(facts: &Facts<'s>) -> Facts<'s> {
     let named = |fact: &&Known<'s>| !fact.at.has_patterns();
     let of = |fact: &Known<'s>| known(fact.at.of(fact.at.get("additionalProperties")?));
     or_any(facts.iter().filter(named).filter_map(of).collect())
-}
-
-fn is_impossible(facts: &Facts<'_>) -> bool {
-    facts.iter().any(|known| *known.at.schema == Value::Bool(false))
-}
-
-fn number(facts: &Facts<'_>, of: Type, keyword: &str, value: &Value) -> bool {
-    let limits = |keyword: &'static str| {
-        facts.iter().filter_map(move |known| known.at.get(keyword)?.as_number())
-    };
-    let any = |keyword: &'static str, within: &dyn Fn(Ordering) -> bool| {
-        let Some(limit) = value.as_number() else { return false };
-        limits(keyword).any(|own: &Number| compare(own, limit).is_some_and(within))
-    };
-    match keyword {
-        "minimum" => any("minimum", &Ordering::is_ge) || any("exclusiveMinimum", &Ordering::is_ge),
-        "maximum" => any("maximum", &Ordering::is_le) || any("exclusiveMaximum", &Ordering::is_le),
-        "exclusiveMinimum" => {
-            any("minimum", &Ordering::is_gt) || any("exclusiveMinimum", &Ordering::is_ge)
-        }
-        "exclusiveMaximum" => {
-            any("maximum", &Ordering::is_lt) || any("exclusiveMaximum", &Ordering::is_le)
-        }
-        "multipleOf" => {
-            let Some(to) = value.as_i64().filter(|to| *to > 0) else {
-                return facts
-                    .iter()
-                    .any(|known| known.at.get(keyword).is_some_and(|own| equal(own, value)));
-            };
-            let is_multiple = |own: &Number| own.as_i64().is_some_and(|own| own % to == 0);
-            (to == 1 && of == Type::Integer) || limits("multipleOf").any(is_multiple)
-        }
-        _ => true,
-    }
-}
-
-fn text(facts: &Facts<'_>, to: At<'_>, keyword: &str, value: &Value) -> bool {
-    match keyword {
-        "minLength" => to.count(keyword).is_some_and(|of| least(facts, keyword) >= of),
-        "maxLength" => {
-            to.count(keyword).is_some_and(|of| most(facts, keyword).is_some_and(|most| most <= of))
-        }
-        "pattern" => facts.iter().any(|known| known.at.get(keyword) == Some(value)),
-        "format" if is_checked_format(value) => {
-            facts.iter().any(|known| known.at.get(keyword) == Some(value))
-        }
-        _ => true,
-    }
 }

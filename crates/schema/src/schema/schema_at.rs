@@ -201,11 +201,6 @@ impl Type {
     pub(super) fn is_within(self, other: Self) -> bool {
         self == other || (self == Self::Integer && other == Self::Number)
     }
-
-    /// Returns true if the two types have common values.
-    pub(super) fn meets(self, other: Self) -> bool {
-        self.is_within(other) || other.is_within(self)
-    }
 }
 
 pub(super) fn is_integer(number: &Number) -> bool {

@@ -1,10 +1,11 @@
 //! Parses YAML 1.2 and JSON documents into a tree of values with their positions in the text. The
 //! parser does not depend on the structure of the document.
 //!
-//! [`Tree::read`] creates a [`Tree`], whose [`Datum`] is the value. Errors are [`Misread`]s, which
-//! have a byte range too. `yaml_numbers.rs` parses numbers, `not_yaml.rs` explains syntax errors,
+//! [`Tree::read`] creates a [`Tree`], whose [`Datum`] is the value. Errors are [`Diagnostic`]s with
+//! a byte range and a code of [`codes`]. `yaml_numbers.rs` parses numbers, `not_yaml.rs` explains syntax errors,
 //! and `size.rs` limits the size of documents.
 
+pub mod codes;
 mod not_yaml;
 mod size;
 mod yaml_numbers;
@@ -17,6 +18,7 @@ use serde_json::{Map, Number, Value};
 
 use self::size::{AnchorValue, Size};
 use self::yaml_numbers::{is_decimal, large_whole};
+use crate::diagnostic::Diagnostic;
 use crate::text::word_in;
 
 /// Maximum size of a document in bytes.
@@ -61,36 +63,13 @@ pub struct Field {
     pub value: Tree,
 }
 
-/// An error in a YAML or JSON document.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Misread {
-    /// Byte range of the error.
-    pub at: Range<usize>,
-    /// Description of the error.
-    pub message: String,
-}
-
-impl Misread {
-    /// Creates an error from its byte range and its message.
-    pub fn new(at: Range<usize>, message: impl Into<String>) -> Self {
-        Self { at, message: message.into() }
-    }
-
-    /// Returns the message with the number of the line in `text`.
-    pub fn in_line(self, text: &str) -> String {
-        let line =
-            text.as_bytes().iter().take(self.at.start).filter(|byte| **byte == b'\n').count() + 1;
-        format!("line {line}: {}", self.message)
-    }
-}
-
 impl Tree {
     /// Parses a string.
     ///
     /// # Errors
     /// Returns all errors in the values, or the first place where the text is neither YAML nor
     /// JSON.
-    pub fn read(text: &str) -> Result<Self, Vec<Misread>> {
+    pub fn read(text: &str) -> Result<Self, Vec<Diagnostic>> {
         let (tree, repeated) = Self::read_with_repeated(text)?;
         if repeated.is_empty() { Ok(tree) } else { Err(repeated) }
     }
@@ -100,14 +79,10 @@ impl Tree {
     ///
     /// # Errors
     /// Same as [`read`](Self::read), except for duplicate fields.
-    pub fn read_with_repeated(text: &str) -> Result<(Self, Vec<Misread>), Vec<Misread>> {
-        let one = |at: Range<usize>, message: String| Err(vec![Misread { at, message }]);
+    pub fn read_with_repeated(text: &str) -> Result<(Self, Vec<Diagnostic>), Vec<Diagnostic>> {
         if text.len() > MOST_BYTES {
-            let size = text.len();
-            return one(
-                0..0,
-                format!("the document has {size} bytes, and at most {MOST_BYTES} are read"),
-            );
+            let found = Diagnostic::new(codes::TOO_LARGE).number("size", text.len());
+            return Err(vec![found.number("most", MOST_BYTES).at(0..0)]);
         }
         // The YAML parser refuses surrogate pairs, which are valid in JSON.
         let json = surrogates_as_yaml(text);
@@ -192,6 +167,19 @@ impl Tree {
             open.extend(tree.within().into_iter().rev().map(|(_, value)| value));
         }
         places
+    }
+
+    /// Returns the position of the value at a JSON Pointer.
+    pub fn at_pointer(&self, pointer: &str) -> Option<Range<usize>> {
+        let mut here = self;
+        for part in pointer.split('/').skip(1) {
+            let name = part.replace("~1", "/").replace("~0", "~");
+            here = match &here.datum {
+                Datum::List(items) => items.get(name.parse::<usize>().ok()?)?,
+                _ => &here.field(&name)?.value,
+            };
+        }
+        Some(here.at.clone())
     }
 
     fn find(&self, is: &dyn Fn(&str) -> bool) -> Option<Range<usize>> {
@@ -299,12 +287,12 @@ struct Reader<'t> {
     size: Size,
     /// Total size of the values that are stored for anchors.
     anchored: Size,
-    problems: Vec<Misread>,
-    repeated: Vec<Misread>,
+    problems: Vec<Diagnostic>,
+    repeated: Vec<Diagnostic>,
 }
 
 impl<'t> Reader<'t> {
-    fn next(&mut self) -> Result<(Event<'t>, Span), Misread> {
+    fn next(&mut self) -> Result<(Event<'t>, Span), Diagnostic> {
         match self.events.next() {
             Some(Ok(event)) => Ok(event),
             Some(Err(error)) => Err(self.not_yaml(&error)),
@@ -312,17 +300,15 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn not_yaml(&self, error: &ScanError) -> Misread {
-        let (at, problem) =
-            not_yaml::sentence(self.text, self.places.byte(error.marker().index()), error.info());
-        Misread::new(at, problem)
+    fn not_yaml(&self, error: &ScanError) -> Diagnostic {
+        not_yaml::explain(self.text, self.places.byte(error.marker().index()), error.info())
     }
 
-    fn document(&mut self) -> Result<Tree, Misread> {
+    fn document(&mut self) -> Result<Tree, Diagnostic> {
         loop {
             match self.next()? {
                 (Event::StreamStart | Event::DocumentStart(_) | Event::Nothing, _) => {}
-                (Event::StreamEnd, _) => return Err(Misread::new(0..0, "the document is empty")),
+                (Event::StreamEnd, _) => return Err(Diagnostic::new(codes::EMPTY).at(0..0)),
                 (event, span) => {
                     let tree = self.value(event, span, 0)?;
                     return self.end().map(|()| tree);
@@ -332,27 +318,23 @@ impl<'t> Reader<'t> {
     }
 
     /// Checks that the document is the only one in the text.
-    fn end(&mut self) -> Result<(), Misread> {
+    fn end(&mut self) -> Result<(), Diagnostic> {
         loop {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(()),
                 (Event::DocumentStart(_), span) => {
-                    let problem =
-                        "a second document begins here; give each document a file of its own";
-                    return Err(Misread::new(self.places.range(span), problem));
+                    let found = Diagnostic::new(codes::SECOND_DOCUMENT);
+                    return Err(found.at(self.places.range(span)));
                 }
                 _ => {}
             }
         }
     }
 
-    fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Tree, Misread> {
+    fn value(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Tree, Diagnostic> {
         let at = self.places.range(span);
         if depth > MOST_DEPTH {
-            return Err(Misread::new(
-                at,
-                format!("values stand in each other more than {MOST_DEPTH} deep here"),
-            ));
+            return Err(Diagnostic::new(codes::TOO_DEEP).number("most", MOST_DEPTH).at(at));
         }
         let before = self.size;
         let text = if let Event::Scalar(text, ..) = &event { text.len() } else { 0 };
@@ -365,10 +347,7 @@ impl<'t> Reader<'t> {
             _ => (0, false),
         };
         if tag {
-            self.problems.push(Misread::new(
-                at.clone(),
-                "tags such as `!!str` are not read; write the value alone",
-            ));
+            self.problems.push(Diagnostic::new(codes::TAG).at(at.clone()));
         }
         let tree = match event {
             Event::Scalar(text, ScalarStyle::Plain, ..) => {
@@ -383,14 +362,9 @@ impl<'t> Reader<'t> {
                     // Errors in a repeated value are already reported at the anchor.
                     return Ok(anchored.tree.clone());
                 }
-                None => {
-                    return Err(Misread::new(
-                        at,
-                        "this stands for a value that is not complete here",
-                    ));
-                }
+                None => return Err(Diagnostic::new(codes::ALIAS_OF_ITSELF).at(at)),
             },
-            _ => return Err(Misread::new(at, "a value is expected here")),
+            _ => return Err(Diagnostic::new(codes::MISSING_VALUE).at(at)),
         };
         // The copy for aliases counts too, because many anchors could store large values.
         if anchor != 0 {
@@ -401,7 +375,7 @@ impl<'t> Reader<'t> {
         Ok(tree)
     }
 
-    fn list(&mut self, at: Range<usize>, depth: usize) -> Result<Tree, Misread> {
+    fn list(&mut self, at: Range<usize>, depth: usize) -> Result<Tree, Diagnostic> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
@@ -414,7 +388,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn object(&mut self, at: Range<usize>, depth: usize) -> Result<Tree, Misread> {
+    fn object(&mut self, at: Range<usize>, depth: usize) -> Result<Tree, Diagnostic> {
         let mut fields: Vec<Field> = Vec::new();
         let mut names: HashMap<String, ()> = HashMap::new();
         loop {
@@ -428,8 +402,7 @@ impl<'t> Reader<'t> {
             let value = self.value(event, span, depth + 1)?;
             let name = match key.datum {
                 Datum::Text(text) if text == "<<" => {
-                    let problem = "merge keys are of YAML 1.1 and are not read; write the fields, or use an alias for a whole value";
-                    self.problems.push(Misread::new(key.at, problem));
+                    self.problems.push(Diagnostic::new(codes::MERGE_KEY).at(key.at));
                     continue;
                 }
                 Datum::Text(text) => text,
@@ -437,15 +410,14 @@ impl<'t> Reader<'t> {
                 Datum::Number(number) => number.to_string(),
                 Datum::Bool(value) => value.to_string(),
                 Datum::Null | Datum::List(_) | Datum::Object(_) => {
-                    let problem =
-                        format!("the name of a field is a text, and this is {}", key.what());
-                    self.problems.push(Misread::new(key.at, problem));
+                    let found = Diagnostic::new(codes::FIELD_NAME_NOT_A_TEXT);
+                    self.problems.push(found.text("found", key.what()).at(key.at));
                     continue;
                 }
             };
             if names.insert(name.clone(), ()).is_some() {
-                let problem = format!("the field `{name}` is here a second time; remove one");
-                self.repeated.push(Misread::new(key.at, problem));
+                let found = Diagnostic::new(codes::DUPLICATE_FIELD).name("field", name);
+                self.repeated.push(found.at(key.at));
                 continue;
             }
             fields.push(Field { name, at: key.at, value });
@@ -496,8 +468,8 @@ impl<'t> Reader<'t> {
     }
 
     fn report_invalid_number(&mut self, text: &str, at: &Range<usize>) -> Datum {
-        let problem = format!("JSON has no number for `{text}`; put it in quotes if it is a text");
-        self.problems.push(Misread::new(at.clone(), problem));
+        let found = Diagnostic::new(codes::INVALID_NUMBER).source("number", text);
+        self.problems.push(found.at(at.clone()));
         Datum::Null
     }
 }

@@ -1,11 +1,11 @@
 //! Explains why a string is neither YAML nor JSON: a tab, the indentation, a colon, a bracket. This
 //! module parses no values.
 
-use std::ops::Range;
-
 use serde::de::IgnoredAny;
 
-use crate::text::{did_you_mean, head, nearest};
+use super::codes;
+use crate::diagnostic::{Diagnostic, Suggestion};
+use crate::text::{head, nearest};
 
 /// Characters that may follow a backslash in double quotes.
 const ESCAPES: &str = "0abtnvfre \"/\\N_LPxuU\t\n\r";
@@ -13,23 +13,21 @@ const ESCAPES: &str = "0abtnvfre \"/\\N_LPxuU\t\n\r";
 /// Maximum number of bytes of a line in an error message.
 const MOST_SHOWN: usize = 60;
 
-/// Returns the position of the error, and a message with the fix. `at` is the byte where the parser
-/// stopped, and `said` is the parser's message.
-pub(super) fn sentence(text: &str, at: usize, said: &str) -> (Range<usize>, String) {
+/// Returns the error with its position and the fix. `at` is the byte where the parser stopped, and
+/// `said` is the parser's message: the parser has no codes, so its message is the only data.
+pub(super) fn explain(text: &str, at: usize, said: &str) -> Diagnostic {
     let at = at.min(text.len());
     let at = (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     if said.contains("recursion") || said.contains("deep") {
-        return (at..at, format!("this is not read: {said}"));
+        return Diagnostic::new(codes::PARSER_LIMIT).text("problem", said).at(at..at);
     }
-    json_error(text).or_else(|| yaml_error(text, at, said)).unwrap_or_else(|| {
-        let problem =
-            format!("this is neither YAML nor JSON: {said}; put a text with signs such as `@`, `%` and `*` in quotes");
-        (at..at, problem)
-    })
+    json_error(text)
+        .or_else(|| yaml_error(text, at, said))
+        .unwrap_or_else(|| Diagnostic::new(codes::NOT_YAML).text("problem", said).at(at..at))
 }
 
 /// Returns the error of a string that is probably meant as JSON.
-fn json_error(text: &str) -> Option<(Range<usize>, String)> {
+fn json_error(text: &str) -> Option<Diagnostic> {
     let within = text.trim_start().strip_prefix(['{', '['])?.trim_start();
     let error = serde_json::from_str::<IgnoredAny>(text)
         .err()
@@ -39,7 +37,7 @@ fn json_error(text: &str) -> Option<(Range<usize>, String)> {
     let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let problem = error.to_string();
     let problem = problem.split(" at line ").next().unwrap_or_default();
-    Some((at..at, format!("this is not JSON: {problem}")))
+    Some(Diagnostic::new(codes::NOT_JSON).text("problem", problem).at(at..at))
 }
 
 /// Returns the name of an anchor or an alias at the start of a string.
@@ -52,19 +50,19 @@ fn anchor(text: &str) -> &str {
 }
 
 /// Finds a field name without a `:` on the line before a position.
-fn name_without_colon(text: &str, at: usize) -> Option<(Range<usize>, String)> {
+fn name_without_colon(text: &str, at: usize) -> Option<Diagnostic> {
     let before = text[..at].trim_end();
     let begin = before.rfind('\n').map_or(0, |line| line + 1);
     let name = before[begin..].trim_start_matches([' ', '-']);
     let is_name =
         !name.is_empty() && !name.contains([':', '#', '"', '\'', '{', '}', '[', ']', '|', '>']);
     let start = before.len() - name.len();
-    is_name
-        .then(|| (start..before.len(), format!("expected `:` after `{}`", head(name, MOST_SHOWN))))
+    let found = || Diagnostic::new(codes::MISSING_COLON).source("name", head(name, MOST_SHOWN));
+    is_name.then(|| found().at(start..before.len()))
 }
 
 /// Finds an escape that YAML does not know, in the double-quoted text at a position.
-fn unknown_escape(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> {
+fn unknown_escape(text: &str, at: usize, said: &str) -> Option<Diagnostic> {
     let is_unknown = said.contains("unknown escape");
     if !is_unknown && !said.contains("hexadecimal") {
         return None;
@@ -82,9 +80,8 @@ fn unknown_escape(text: &str, at: usize, said: &str) -> Option<(Range<usize>, St
             'u' => 4,
             'U' => 8,
             _ if is_unknown && !ESCAPES.contains(escaped) => {
-                let problem = "in double quotes; use single quotes or";
-                let problem = format!("unknown escape `\\{escaped}` {problem} `\\\\{escaped}`");
-                return Some((begin..begin + 1 + escaped.len_utf8(), problem));
+                let found = Diagnostic::new(codes::UNKNOWN_ESCAPE).text("letter", escaped);
+                return Some(found.at(begin..begin + 1 + escaped.len_utf8()));
             }
             _ => continue,
         };
@@ -92,17 +89,15 @@ fn unknown_escape(text: &str, at: usize, said: &str) -> Option<(Range<usize>, St
             text[begin + 2..].chars().take(digits).filter(char::is_ascii_hexdigit).count()
                 == digits;
         if !is_unknown && !is_number {
-            let problem = format!(
-                "`\\{escaped}` needs {digits} hexadecimal digits in double quotes; use single quotes or `\\\\{escaped}`"
-            );
-            return Some((begin..begin + 2, problem));
+            let found = Diagnostic::new(codes::INCOMPLETE_ESCAPE).text("letter", escaped);
+            return Some(found.number("digits", digits).at(begin..begin + 2));
         }
     }
     None
 }
 
 /// Finds a string that starts with a bracket and is therefore parsed as a list or an object.
-fn text_behind_bracket(text: &str, begin: usize, at: usize) -> Option<(Range<usize>, String)> {
+fn text_behind_bracket(text: &str, begin: usize, at: usize) -> Option<Diagnostic> {
     let (before, rest) = (text[begin..at].trim_end(), text[at..].trim_start_matches(' '));
     if rest.is_empty() || rest.starts_with(['\n', '\r', ',', '}', ']', ':', '#']) {
         return None;
@@ -116,17 +111,15 @@ fn text_behind_bracket(text: &str, begin: usize, at: usize) -> Option<(Range<usi
         } else if letter == open {
             depth = depth.saturating_sub(1);
             if depth == 0 {
-                let problem = format!(
-                    "the text continues behind `{close}`; quote a text that begins with `{open}`"
-                );
-                return Some((begin + place..begin + before.len(), problem));
+                let found = Diagnostic::new(codes::TEXT_BEHIND_BRACKET).source("close", close);
+                return Some(found.source("open", open).at(begin + place..begin + before.len()));
             }
         }
     }
     None
 }
 
-fn yaml_error(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String)> {
+fn yaml_error(text: &str, at: usize, said: &str) -> Option<Diagnostic> {
     let begin = text[..at].rfind('\n').map_or(0, |line| line + 1);
     let line = text[begin..].lines().next().unwrap_or_default();
     let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
@@ -140,9 +133,7 @@ fn yaml_error(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String
             .then_some(tab)
     });
     if let Some(tab) = tab {
-        let problem =
-            "this line is indented with a tab, and YAML is indented with spaces; write spaces";
-        return Some((tab..tab + 1, problem.to_owned()));
+        return Some(Diagnostic::new(codes::TAB_INDENTATION).at(tab..tab + 1));
     }
     let (before, rest) = (&text[begin..at], &text[at..]);
     let written = said.contains("simple key").then(|| name_without_colon(text, at)).flatten();
@@ -162,12 +153,8 @@ fn yaml_error(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String
             alias,
             text[..at].split('&').skip(1).map(anchor).filter(|name| !name.is_empty()),
         );
-        let hint =
-            if near.is_some() { did_you_mean(near) } else { "; put a text in quotes".to_owned() };
-        return Some((
-            at..at + 1 + alias.len(),
-            format!("no value above has the anchor `&{alias}`{hint}"),
-        ));
+        let found = Diagnostic::new(codes::UNKNOWN_ANCHOR).text("anchor", alias);
+        return Some(found.suggest(Suggestion::similar(near)).at(at..at + 1 + alias.len()));
     }
     let tab = if before.ends_with('\t') {
         Some(at - 1)
@@ -175,30 +162,17 @@ fn yaml_error(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String
         rest.starts_with(":\t").then_some(at + 1)
     };
     if let Some(tab) = tab {
-        return Some((
-            tab..tab + 1,
-            "a tab stands here, where YAML has a space; write a space".to_owned(),
-        ));
+        return Some(Diagnostic::new(codes::TAB).at(tab..tab + 1));
     }
     if rest.starts_with(':') {
-        let problem = match before.contains(": ") {
-            true => {
-                "a second `:` in one value; put the text in quotes, as in `question: \"what: now\"`, or begin a new line for a \
-                 new field"
-            }
-            false => {
-                "this line is read as a part of the one above it; write a `:` after the name there, close its bracket, or indent \
-                 both lines alike"
-            }
+        let code = match before.contains(": ") {
+            true => codes::SECOND_COLON,
+            false => codes::UNEXPECTED_COLON,
         };
-        return Some((at..at + 1, problem.to_owned()));
+        return Some(Diagnostic::new(code).at(at..at + 1));
     }
     if said.contains("quoted scalar") {
-        return Some((
-            at..at,
-            "a text in quotes begins here and does not end; close it with the same quote"
-                .to_owned(),
-        ));
+        return Some(Diagnostic::new(codes::OPEN_QUOTE).at(at..at));
     }
     let is_block = said.contains("block") || said.contains("indent") || said.contains("simple key");
     if is_block
@@ -206,15 +180,8 @@ fn yaml_error(text: &str, at: usize, said: &str) -> Option<(Range<usize>, String
         && !rest.is_empty()
         && indent < line.len()
     {
-        let problem = format!(
-            "this line does not belong to the list or the object above it, since it is indented by {indent} spaces or is not \
-             of its kind; indent it like their other lines"
-        );
-        return Some((begin + indent..begin + line.len(), problem));
+        let found = Diagnostic::new(codes::INDENTATION).number("spaces", indent);
+        return Some(found.at(begin + indent..begin + line.len()));
     }
-    said.contains("flow").then(|| {
-        let problem =
-            "a list in `[..]` or an object in `{..}` is not complete here; write a `,` between its parts, and close it";
-        (at..at, problem.to_owned())
-    })
+    said.contains("flow").then(|| Diagnostic::new(codes::OPEN_BRACKET).at(at..at))
 }

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Misread, Tree};
+use super::{Tree, codes};
+use crate::diagnostic::Diagnostic;
 
 /// Maximum number of values in a document. An alias counts as all the values that it repeats.
 const MOST_VALUES: usize = 200_000;
@@ -27,19 +28,17 @@ impl Size {
     ///
     /// # Errors
     /// Returns an error if the sum exceeds a limit.
-    pub(super) fn add(&mut self, more: Self, at: &Range<usize>) -> Result<(), Misread> {
+    pub(super) fn add(&mut self, more: Self, at: &Range<usize>) -> Result<(), Diagnostic> {
         self.values = self.values.saturating_add(more.values);
         self.text = self.text.saturating_add(more.text);
-        let problem = if self.values > MOST_VALUES {
-            format!("the document has more than {MOST_VALUES} values, repeated aliases included")
+        let found = if self.values > MOST_VALUES {
+            Diagnostic::new(codes::TOO_MANY_VALUES).number("most", MOST_VALUES)
         } else if self.text > MOST_TEXT {
-            format!(
-                "the texts of the document have more than {MOST_TEXT} bytes, repeated aliases included; repeat less"
-            )
+            Diagnostic::new(codes::TOO_LONG_TEXTS).number("most", MOST_TEXT)
         } else {
             return Ok(());
         };
-        Err(Misread::new(at.clone(), problem))
+        Err(found.at(at.clone()))
     }
 }
 

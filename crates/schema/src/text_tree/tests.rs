@@ -12,7 +12,7 @@ fn json(text: &str) -> Value {
 fn problem(text: &str) -> (String, Range<usize>) {
     let mut problems = Tree::read(text).unwrap_err();
     let first = problems.swap_remove(0);
-    (first.message, first.at)
+    (first.message(), first.span())
 }
 
 #[test]
@@ -176,7 +176,7 @@ proptest! {
     fn no_yaml_like_text_makes_it_panic(text in "([a-c:\\-\\[\\]{},&*!|>'\"#\n? ]|\u{e9}|\t){0,80}") {
         if let Err(problems) = Tree::read(&text) {
             for problem in problems {
-                prop_assert!(text.get(problem.at.clone()).is_some(), "{:?}", problem);
+                prop_assert!(text.get(problem.span()).is_some(), "{:?}", problem);
             }
         }
     }

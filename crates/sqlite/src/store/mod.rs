@@ -5,7 +5,7 @@
 //! run writes and the disk is fast, the caller's thread executes the write (`pace.rs`). Reads run
 //! on a few other threads (`pool.rs`, `reader.rs`).
 //!
-//! `owner.rs` records which process has a run open, `files.rs` detects replaced files, and
+//! `parts.rs` implements the optional parts of a store. `owner.rs` records which process has a run open, `files.rs` detects replaced files, and
 //! `artifact_folder.rs` stores large artifacts.
 //!
 //! The tables are defined in `schema/`. Do not change the files there, because stores with these
@@ -17,6 +17,7 @@ mod files;
 mod listed_keys;
 mod owner;
 mod pace;
+mod parts;
 mod pool;
 mod reader;
 mod recent;
@@ -35,16 +36,13 @@ use std::time::Duration;
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    Append, Epoch, MessageId, RunFilter, RunList, RunRecord, SessionFilter, SessionRecord,
-    Snapshot, StateWrite, Store, StoreError, StoreMessage,
+    Append, ArtifactStore, Epoch, LeaseStore, MessageStore, RunFilter, RunList, RunRecord,
+    SessionStore, Snapshot, StateStore, Store, StoreError,
 };
-use agentflow_core::value::Encoded;
 use async_trait::async_trait;
 use rusqlite::Connection;
 
-use self::artifact_folder::FileHash;
 pub use self::artifact_rows::ArtifactCheck;
-use self::owner::ProcessOwner;
 use self::pool::Readers;
 use self::recent::RecentCache;
 use self::row::EventRow;
@@ -418,99 +416,6 @@ impl Store for SqliteStore {
         self.read_with(move |connection, errors| reader::list(connection, errors, &filter)).await
     }
 
-    fn keeps_state(&self) -> bool {
-        true
-    }
-
-    async fn put_state(&self, writes: Vec<StateWrite>) -> Result<(), StoreError> {
-        let size =
-            |write: &StateWrite| write.value.as_ref().map_or(0, |value| value.as_str().len());
-        let largest = writes.iter().map(size).max().unwrap_or_default();
-        row::check_size(largest, self.0.limits.event, format_args!("a value"))?;
-        self.0
-            .writer
-            .submit(None, AbandonedPolicy::Done, move |tables| Ok(tables.put_state(&writes)?))
-            .await
-    }
-
-    async fn state(
-        &self,
-        user: Option<&str>,
-        key: Option<&str>,
-    ) -> Result<Vec<(String, Encoded)>, StoreError> {
-        let (owner, key) = (tables::owner_of_state(user), key.map(ToOwned::to_owned));
-        self.read_with(move |connection, errors| {
-            reader::state(connection, errors, &owner, key.as_deref())
-        })
-        .await
-    }
-
-    fn keeps_artifacts(&self) -> bool {
-        true
-    }
-
-    async fn put_artifact(
-        &self,
-        run: &RunId,
-        epoch: Epoch,
-        sha256: &str,
-        bytes: Arc<[u8]>,
-    ) -> Result<(), StoreError> {
-        // Only a valid hash may become a part of a path. Other names are stored in the tables.
-        if let Some(hash) =
-            FileHash::parse(sha256).filter(|_| bytes.len() as u64 > self.0.limits.artifact)
-        {
-            return self.put_file(run, epoch, hash, bytes).await;
-        }
-        row::check_size(
-            bytes.len(),
-            self.0.limits.event,
-            format_args!("an artifact of the run `{run}`"),
-        )?;
-        let (id, sha256) = (run.clone(), sha256.to_owned());
-        self.write(run, move |tables| tables.put_artifact(&id, epoch, &sha256, &bytes)).await
-    }
-
-    async fn artifact(&self, run: &RunId, sha256: &str) -> Result<Option<Arc<[u8]>>, StoreError> {
-        let (run, sha256) = (run.clone(), sha256.to_owned());
-        self.read_with(move |connection, errors| {
-            artifact_rows::artifact(connection, errors, &run, &sha256)
-        })
-        .await
-    }
-
-    fn keeps_sessions(&self) -> bool {
-        true
-    }
-
-    async fn session(&self, session: &str) -> Result<Option<SessionRecord>, StoreError> {
-        let session = session.to_owned();
-        self.read_with(move |connection, errors| {
-            session_rows::session(connection, errors, &session)
-        })
-        .await
-    }
-
-    async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRecord>, StoreError> {
-        self.read_with(move |connection, errors| {
-            session_rows::sessions(connection, errors, &filter)
-        })
-        .await
-    }
-
-    async fn delete_session(&self, session: &str) -> Result<u64, StoreError> {
-        let session = session.to_owned();
-        let (runs, loose) = self
-            .0
-            .writer
-            .submit(None, AbandonedPolicy::Done, move |tables| tables.delete_session(&session))
-            .await?;
-        if loose {
-            self.collect_files().await;
-        }
-        Ok(runs)
-    }
-
     async fn put_definition(&self, hash: &str, graph: String) -> Result<(), StoreError> {
         let hash = hash.to_owned();
         if lock(&self.0.definitions).get(&hash).is_some() {
@@ -535,56 +440,28 @@ impl Store for SqliteStore {
         Some(format!("sqlite:{}", self.path().display()))
     }
 
-    async fn holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
-        let id = run.clone();
-        // Only within a write transaction does an unlocked owner file prove that its process has
-        // ended.
-        self.write(run, move |tables| tables.holder(&id)).await
-    }
-
-    fn knows_holders(&self) -> bool {
-        true
-    }
-
     fn max_event_bytes(&self) -> Option<u64> {
         Some(self.0.limits.event)
     }
 
-    fn is_shared(&self) -> bool {
-        true
+    fn sessions(&self) -> Option<&dyn SessionStore> {
+        Some(self)
     }
 
-    async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
-        row::check_size(
-            message.len(),
-            self.0.limits.event,
-            format_args!("a message for the run `{run}`"),
-        )?;
-        let id = run.clone();
-        self.write(run, move |tables| tables.send(&id, &message)).await
+    fn artifacts(&self) -> Option<&dyn ArtifactStore> {
+        Some(self)
     }
 
-    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
-        let id = run.clone();
-        self.write(run, move |tables| tables.receive(&id, epoch)).await
+    fn state(&self) -> Option<&dyn StateStore> {
+        Some(self)
     }
 
-    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
-        // A process that never opened a run receives no messages.
-        let Some(owner) = ProcessOwner::existing(self.path()) else { return Ok(Vec::new()) };
-        self.read_with(move |connection, errors| reader::inbox(connection, errors, owner.id()))
-            .await
+    fn messages(&self) -> Option<&dyn MessageStore> {
+        Some(self)
     }
 
-    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
-        self.read_with(move |connection, errors| reader::outcome(connection, errors, message)).await
-    }
-
-    async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
-        self.0
-            .writer
-            .submit(None, AbandonedPolicy::Done, move |tables| tables.withdraw(message))
-            .await
+    fn leases(&self) -> Option<&dyn LeaseStore> {
+        Some(self)
     }
 }
 

@@ -3,10 +3,13 @@
 
 use std::fmt;
 use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use agentflow::store::{Append, Epoch, MessageId, Snapshot, Store, StoreError};
+use agentflow::store::{
+    Append, Epoch, MessageId, MessageStore, Snapshot, Store, StoreError, StoreMessage,
+};
 use agentflow::{Event, RunId, async_trait};
 use tokio::sync::Notify;
 
@@ -148,11 +151,34 @@ impl agentflow::store::StoreLayer for MortalStore {
         self.other(self.0.kept.put_definition(hash, graph)).await
     }
 
+    fn messages(&self) -> Option<&dyn MessageStore> {
+        self.0.kept.messages().map(|_| self as _)
+    }
+}
+
+#[async_trait]
+impl MessageStore for MortalStore {
     async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
-        self.other(self.0.kept.send(run, message)).await
+        self.other(self.0.kept.require_messages()?.send(run, message)).await
+    }
+
+    async fn receive(&self, run: &RunId, epoch: Epoch) -> Result<Vec<StoreMessage>, StoreError> {
+        self.0.kept.require_messages()?.receive(run, epoch).await
+    }
+
+    async fn inbox(&self) -> Result<Vec<StoreMessage>, StoreError> {
+        self.0.kept.require_messages()?.inbox().await
+    }
+
+    async fn outcome(&self, message: MessageId) -> Result<Option<String>, StoreError> {
+        self.0.kept.require_messages()?.outcome(message).await
     }
 
     async fn withdraw(&self, message: MessageId) -> Result<Option<String>, StoreError> {
-        self.other(self.0.kept.withdraw(message)).await
+        self.other(self.0.kept.require_messages()?.withdraw(message)).await
+    }
+
+    fn message_sent(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        self.0.kept.messages()?.message_sent()
     }
 }

@@ -47,7 +47,8 @@ impl PushConfigStore {
 
     /// Returns the configurations of a task, ordered by id. Unreadable ones are left out.
     pub(super) async fn for_task(&self, run: &RunId) -> Result<Vec<StoredPushConfig>, StoreError> {
-        let notes = self.store.state(Some(&owner_of_notes(run)), None).await?;
+        let notes =
+            self.store.require_state()?.read_state(Some(&owner_of_notes(run)), None).await?;
         Ok(notes
             .into_iter()
             .filter(|(key, _)| key.starts_with(KEY))
@@ -61,8 +62,11 @@ impl PushConfigStore {
         run: &RunId,
         id: &str,
     ) -> Result<Option<StoredPushConfig>, StoreError> {
-        let notes =
-            self.store.state(Some(&owner_of_notes(run)), Some(&format!("{KEY}{id}"))).await?;
+        let notes = self
+            .store
+            .require_state()?
+            .read_state(Some(&owner_of_notes(run)), Some(&format!("{KEY}{id}")))
+            .await?;
         Ok(notes.into_iter().find_map(|(_, note)| note.decode().ok()))
     }
 
@@ -73,6 +77,7 @@ impl PushConfigStore {
         config: &StoredPushConfig,
     ) -> Result<(), StoreError> {
         self.store
+            .require_state()?
             .put_state(vec![
                 note(run, config)?,
                 self.listed(run, config.id(), Some(Encoded::null())),
@@ -86,11 +91,15 @@ impl PushConfigStore {
         run: &RunId,
         config: StoredPushConfig,
     ) -> Result<(), StoreError> {
-        self.store.put_state(vec![note(run, &StoredPushConfig { is_done: true, ..config })?]).await
+        self.store
+            .require_state()?
+            .put_state(vec![note(run, &StoredPushConfig { is_done: true, ..config })?])
+            .await
     }
 
     pub(super) async fn remove(&self, run: &RunId, id: &str) -> Result<(), StoreError> {
         self.store
+            .require_state()?
             .put_state(vec![StateWrite::new(
                 Some(&owner_of_notes(run)),
                 &format!("{KEY}{id}"),
@@ -101,7 +110,7 @@ impl PushConfigStore {
 
     /// Returns the active configurations: the task and the id of each.
     pub(super) async fn all(&self) -> Result<Vec<(RunId, String)>, StoreError> {
-        let listed = self.store.state(Some(&self.owner), None).await?;
+        let listed = self.store.require_state()?.read_state(Some(&self.owner), None).await?;
         let place =
             |key: &str| key.split_once(' ').map(|(run, id)| (RunId::new(run), id.to_owned()));
         Ok(listed.iter().filter_map(|(key, _)| place(key)).collect())
@@ -109,7 +118,7 @@ impl PushConfigStore {
 
     /// Removes a configuration from the active list.
     pub(super) async fn deactivate(&self, run: &RunId, id: &str) -> Result<(), StoreError> {
-        self.store.put_state(vec![self.listed(run, id, None)]).await
+        self.store.require_state()?.put_state(vec![self.listed(run, id, None)]).await
     }
 
     /// The key in the active list. Run ids of a server contain no space, so the key is unambiguous.

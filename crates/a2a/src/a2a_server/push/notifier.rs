@@ -182,7 +182,7 @@ async fn follow(shared: Arc<Shared>, place: Place) {
     let task = place.0.as_str();
     tracing::error!(
         task,
-        "nobody is notified of a task that cannot be read, until the server is started again"
+        "a task cannot be read, so no client is notified of it until the server is started again"
     );
     push.followed.lock().await.remove(&place);
 }

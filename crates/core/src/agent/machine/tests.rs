@@ -154,7 +154,7 @@ impl Simulation<'_> {
                 }
                 Command::Transfer { .. } => unreachable!("it is not in a team"),
                 Command::Deliver { .. } | Command::AwaitMessage => {
-                    unreachable!("nobody sends it a message")
+                    unreachable!("no message is sent to it")
                 }
                 Command::EndStep { step } => {
                     self.record(StepPath::root(), EventKind::RunStep { step })?;

@@ -2,10 +2,14 @@
 //! runtime. A graph is resolved when its workflow is first used, and again when the tools of a
 //! toolset that it names have changed.
 
+use agentflow_schema::diagnostic::{Argument, ArgumentKind, Diagnostic, Suggestion, sentences};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agentflow_schema::text::{did_you_mean, nearest};
+#[cfg(feature = "documents")]
+use agentflow_schema::text::OneLine;
+use agentflow_schema::text::nearest;
 use futures_util::future::join_all;
 use serde_json::Value;
 
@@ -22,8 +26,9 @@ use crate::runtime::catalogue::registered_items::given_now;
 use crate::runtime::catalogue::registered_items::is_unknown;
 #[cfg(feature = "documents")]
 use crate::runtime::documents::registered::{add_written, in_short};
+use crate::runtime::reference_codes;
 use crate::tool::{ToolDefinition, ToolRef, ToolsetRef, linked_tools, problem_of};
-use crate::workflow::of_graph::Resolve;
+use crate::workflow::of_graph::{Resolve, Unresolved};
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
@@ -87,7 +92,7 @@ impl RegisteredGraph {
     }
 
     /// Resolves the graph to the form that is executed.
-    fn read(&self, resolve: Resolve<'_>) -> Result<Spec, String> {
+    fn read(&self, resolve: Resolve<'_>) -> std::result::Result<Spec, String> {
         if let Some(problem) = &self.problem {
             return Err(problem.to_string());
         }
@@ -101,10 +106,9 @@ impl RegisteredGraph {
         if let Some(document) =
             self.document.as_ref().filter(|document| spec.is_err() || !document.is_whole())
         {
-            let sentences = spec.err().unwrap_or_default();
-            return Err(document.error(&sentences));
+            return Err(document.error(spec.err().unwrap_or_default()));
         }
-        spec
+        spec.map_err(|problems| sentences(&problems))
     }
 
     /// Returns the resolved workflow. `moment` is the snapshot of registered items from which this
@@ -300,8 +304,9 @@ fn cycle_message(way: &[&str]) -> String {
 
 /// Returns the error of a workflow that calls itself, for the report of its caller.
 #[cfg(feature = "documents")]
-pub(crate) fn calls_itself(name: &str) -> String {
-    format!("the workflow `{name}` cannot be built: {}", cycle_message(&[name, name]))
+pub(crate) fn calls_itself(name: &str) -> Diagnostic {
+    let way = cycle_message(&[name, name]);
+    Diagnostic::new(reference_codes::CALLS_ITSELF).name("workflow", name).text("way", way)
 }
 
 /// Resolves a name in a graph.
@@ -310,21 +315,33 @@ pub(crate) fn found(
     kind: ReferenceKind,
     name: &str,
     within: &[&str],
-) -> Result<Callee, String> {
+) -> std::result::Result<Callee, Unresolved> {
     let found = match kind {
         ReferenceKind::Tool => tool(host, name),
         ReferenceKind::Agent => agent(host, name),
         ReferenceKind::Workflow => {
             let found = workflow_spec_in(host, name, within).map(Callee::Workflow);
-            found.map_err(|error| in_short(&error.to_string()).to_owned())
+            found.map_err(|error| {
+                let whole = error.to_string();
+                Diagnostic::new(reference_codes::UNUSABLE_WORKFLOW)
+                    .text("problem", in_short(&whole))
+            })
         }
     };
     found.map_err(|problem| match kind_with_name(host, kind, name) {
         Some(other) => {
             let (kind, other) = (kind.as_str(), other.as_str());
-            format!("this program has no {kind} `{name}`, but the {other} `{name}`; write `\"kind\": \"{other}\"`")
+            let found = Diagnostic::new(reference_codes::OTHER_KIND).text("kind", kind);
+            Some(found.name("name", name).text("other", other))
         }
-        None => problem,
+        None => {
+            let is_name = |argument: &Argument| argument.kind() == ArgumentKind::Name;
+            // The problem of another item does not name this one.
+            Some(match problem.arguments().iter().any(is_name) {
+                true => problem,
+                false => problem.name("callee", name),
+            })
+        }
     })
 }
 
@@ -333,10 +350,10 @@ pub(crate) fn could_have(toolset: &ToolsetRef, name: &str) -> bool {
     toolset.could_have(name) || of_server(name).is_some_and(|name| toolset.could_have(&name))
 }
 
-fn tool(host: &Host, name: &str) -> Result<Callee, String> {
+fn tool(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     for addresses in inventory::iter::<ToolAddresses> {
         if let Some(tool) = (addresses.tool)(RuntimeParts(host), name) {
-            return tool.map(Callee::Tool);
+            return tool.map(Callee::Tool).map_err(unusable_tool);
         }
     }
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
@@ -355,11 +372,9 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
                 unavailable = Some((toolset.clone(), whole.unwrap_or_else(|| name.to_owned())));
                 continue;
             }
-            return Err(format!(
-                "the tools of the toolset `{}` were not fetched yet, and `{name}` may be one; start the workflow, or await \
-                 `Runtime::catalogue`, which fetch them",
-                toolset.name()
-            ));
+            let found = Diagnostic::new(reference_codes::TOOLS_NOT_FETCHED)
+                .absent("toolset", toolset.name());
+            return Err(found.name("tool", name));
         };
         let origin = Origin::Toolset { name: Arc::clone(toolset.name()) };
         let of_toolset = |tool: &ToolRef| {
@@ -373,13 +388,13 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
     let name = whole.as_deref().unwrap_or(name);
     let of_name = known.iter().filter(|(_, tool, _)| **tool.catalogue_name() == *name);
     let of_name = of_name.map(|(callee, tool, origin)| ((callee, tool), origin.clone()));
-    let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other))
-        .map_err(|error| error.to_string())?;
+    let found =
+        only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(unusable_tool)?;
     let problem = |tool: &ToolRef| {
         problem_of(tool).or_else(|| crate::runtime::execution::compensation::problem_in(host, tool))
     };
     if let Some(problem) = found.and_then(|(_, tool)| problem(tool)) {
-        return Err(problem.to_string());
+        return Err(unusable_tool(problem));
     }
     // The tool may exist in an unavailable toolset. The node fetches it when it runs.
     if let (None, Some((toolset, name))) = (&found, unavailable) {
@@ -396,68 +411,71 @@ fn tool(host: &Host, name: &str) -> Result<Callee, String> {
 
 /// Returns the server in the name of a tool if the runtime has no such server, with a hint to the
 /// most similar name.
-pub(crate) fn unknown_server<'n>(given: &Given, name: &'n str) -> Option<(&'n str, String)> {
+pub(crate) fn unknown_server<'n>(
+    given: &Given,
+    name: &'n str,
+) -> Option<(&'n str, Option<Suggestion>)> {
     let tool = name.strip_prefix("mcp.")?;
     let server = tool.split_once('.').map_or(tool, |(server, _)| server);
     let servers =
         || given.toolsets.iter().filter_map(|(toolset, _)| toolset.name().strip_prefix("mcp."));
     let is_unknown = servers().all(|known| known != server);
-    is_unknown.then(|| (server, did_you_mean(nearest(server, servers()))))
+    is_unknown.then(|| (server, Suggestion::similar(nearest(server, servers()))))
 }
 
-/// Advice for an unknown server, appended to the message.
-const NO_SERVER_REMEDY: &str = "; give its runtime an `McpClient` of this name, or its configuration an entry in \
-                                `mcp_servers`";
+fn unusable_tool(error: impl fmt::Display) -> Diagnostic {
+    Diagnostic::new(reference_codes::UNUSABLE_TOOL).text("problem", error)
+}
 
-/// Returns the error for an unknown tool, with the most similar name. The prefix `a2a.` means an
+fn unusable_agent(error: impl fmt::Display) -> Diagnostic {
+    Diagnostic::new(reference_codes::UNUSABLE_AGENT).text("problem", error)
+}
+
+/// Returns the problem of an unknown tool, with the most similar name. The prefix `a2a.` means an
 /// agent.
-pub(crate) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> String {
+pub(crate) fn unknown_tool(given: &Given, name: &str, near: Option<&str>) -> Diagnostic {
     if let Some((server, hint)) = unknown_server(given, name) {
-        return format!(
-            "this program has no tool `{name}`, since it has no MCP server `{server}`{hint}{NO_SERVER_REMEDY}"
-        );
+        let found = Diagnostic::new(reference_codes::UNKNOWN_SERVER).name("tool", name);
+        return found.name("server", server).remedy_after(hint);
     }
-    let near = did_you_mean(near);
+    let near = Suggestion::similar(near);
     match name.strip_prefix("a2a.") {
         // With the feature, this name is resolved before.
         Some(endpoint) if endpoint.contains("://") => {
-            format!(
-                "the agent at `{endpoint}` needs the feature `a2a-client`, without which this program is built"
-            )
+            Diagnostic::new(reference_codes::A2A_FEATURE_MISSING).name("endpoint", endpoint)
         }
-        Some(agent) => format!(
-            "this program has no A2A agent `{agent}`{near}; give its runtime an `A2aClient` of this name, or its \
-             configuration an entry in `a2a_agents`"
-        ),
-        None if given.is_linked_alone && near.is_empty() => format!(
-            "this program has no tool `{name}`; `cli::run()` knows the tools that are linked into the program, and \
-             `cli::run_with(&runtime)` also those that a runtime was given"
-        ),
-        None => format!("this program has no tool `{name}`{near}"),
+        Some(agent) => Diagnostic::new(reference_codes::UNKNOWN_A2A_AGENT)
+            .name("agent", agent)
+            .remedy_after(near),
+        None if given.is_linked_alone && near.is_none() => {
+            Diagnostic::new(reference_codes::UNKNOWN_TOOL_OF_LINKED).name("tool", name)
+        }
+        None => Diagnostic::new(reference_codes::UNKNOWN_TOOL).name("tool", name).suggest(near),
     }
 }
 
-fn agent(host: &Host, name: &str) -> Result<Callee, String> {
+fn agent(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     let given = given(host, |given| &given.agents);
     let of_name = given.iter().filter(|(agent, _)| **agent.name() == *name).cloned();
     let same = crate::runtime::catalogue::lookup::same_agent;
-    let found = only("agent", name, of_name, same).map_err(|error| error.to_string())?;
+    let found = only("agent", name, of_name, same).map_err(unusable_agent)?;
     if let Some(agent) = found {
         return match agent.problem_of_model(host) {
-            Some(problem) => Err(problem),
+            Some(problem) => {
+                Err(Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem))
+            }
             None => Ok(Callee::Agent(agent)),
         };
     }
     let linked = linked_agents();
-    if let Some(agent) = linked.get(name).map_err(|two| two_linked_agents(two).to_string())? {
-        agent.input_schema().map_err(|error| error.to_string())?;
+    if let Some(agent) = linked.get(name).map_err(|two| unusable_agent(two_linked_agents(two)))? {
+        agent.input_schema().map_err(unusable_agent)?;
         return Ok(Callee::LinkedAgent(agent));
     }
     #[cfg(feature = "documents")]
-    if let Some(problem) =
-        crate::runtime::documents::registered::unread(host, ReferenceKind::Agent, name)
-    {
-        return Err(format!("the agent `{name}` cannot be built: {problem}"));
+    if let Some(document) = crate::runtime::documents::registered::unread(host, ReferenceKind::Agent, name) {
+        let found = Diagnostic::new(reference_codes::AGENT_OF_INVALID_DOCUMENT).name("agent", name);
+        return Err(found.text("document", OneLine(document)));
     }
     let known = || given.iter().map(|(agent, _)| &**agent.name()).chain(linked.names());
     // Agents of documents are named `WORKFLOW.NAME` if several documents have an agent of this
@@ -465,11 +483,6 @@ fn agent(host: &Host, name: &str) -> Result<Callee, String> {
     let of_document =
         |known: &&str| known.strip_suffix(name).is_some_and(|workflow| workflow.ends_with('.'));
     let near = known().find(of_document).or_else(|| nearest(name, known()));
-    let give = match near {
-        Some(_) => "",
-        None => {
-            "; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`"
-        }
-    };
-    Err(format!("this program has no agent `{name}`{}{give}", did_you_mean(near)))
+    let found = Diagnostic::new(reference_codes::UNKNOWN_AGENT).name("agent", name);
+    Err(found.suggest(Suggestion::similar(near)))
 }

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "documents")]
+use agentflow_schema::text::OneLine;
 use agentflow_schema::text::nearest;
 use serde_json::Value;
 
@@ -108,9 +110,10 @@ pub(crate) fn workflow_spec_in(host: &Host, name: &str, within: &[&str]) -> Resu
     }
     only("workflow", name, found, same_workflow)?.ok_or_else(|| {
         #[cfg(feature = "documents")]
-        if let Some(problem) =
+        if let Some(document) =
             crate::runtime::documents::registered::unread(host, ReferenceKind::Workflow, name)
         {
+            let problem = format!("its document {} has problems", OneLine(document));
             return Error::Build { what: "workflow", name: name.into(), problem };
         }
         let known = given_workflows.iter().map(|(spec, _)| &*spec.name).chain(linked.names());

@@ -4,11 +4,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind};
 use agentflow_schema::text::OneLine;
-use agentflow_schema::text_tree::Misread;
 
 use crate::agent::{AgentModels, ErasedAgent};
-use crate::document::{Document, DocumentError, GraphProblems, Problem};
+use crate::document::{Document, DocumentError};
+use crate::error::Error;
 use crate::model::{ModelRef, problem_of_provider};
 use crate::run::Host;
 use crate::runtime::Runtime;
@@ -19,10 +20,24 @@ use crate::runtime::catalogue::graphs::{
 use crate::runtime::catalogue::registered_items::{RegisteredItems, given_now};
 use crate::runtime::documents::registered::{fits_types, tools_of, unread_of};
 use crate::runtime::documents::set::{DocumentSet, models};
+use crate::runtime::reference_codes;
 use crate::tool::ToolsetRef;
 use crate::workflow::ReferenceKind;
+use crate::workflow::of_graph::Unresolved;
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
+
+/// Problems of a document that a runtime finds.
+struct DocumentProblems {
+    /// Those of toolsets, agents and models.
+    of_names: Vec<Diagnostic>,
+    of_graphs: Vec<Diagnostic>,
+}
+
+/// Creates the problem of a toolset whose tools cannot be fetched.
+fn unavailable(error: &Error) -> Diagnostic {
+    Diagnostic::new(reference_codes::TOOLSET_UNAVAILABLE).text("problem", OneLine(error))
+}
 
 /// The documents of a runtime, returned by [`Runtime::documents`].
 #[derive(Clone, Copy, Debug)]
@@ -55,19 +70,13 @@ impl Documents<'_> {
     /// # Errors
     /// All errors, each with its position in the document.
     pub async fn check(self, document: &Document) -> Result<(), DocumentError> {
-        let (sentences, of_graphs) = self.problems_of(document, false).await;
-        let all = [vec![(String::new(), sentences.join("\n"))], of_graphs].concat();
-        let error = document.source().error_of(&all);
+        let found = self.problems_of(document, false).await;
+        let error = document.source().error([found.of_names, found.of_graphs].concat());
         if error.problems().is_empty() { Ok(()) } else { Err(error) }
     }
 
-    /// Returns the problems for [`check`](Self::check): those of toolsets and agents, and those of
-    /// graphs.
-    async fn problems_of(
-        self,
-        document: &Document,
-        is_draft: bool,
-    ) -> (Vec<String>, Vec<GraphProblems>) {
+    /// Returns the problems for [`check`](Self::check).
+    async fn problems_of(self, document: &Document, is_draft: bool) -> DocumentProblems {
         let given = given_now(self.0.host());
         let mut unfetched = Vec::new();
         let of_graphs = document.graphs().flat_map(|graph| toolsets_named(&given.toolsets, graph));
@@ -77,7 +86,7 @@ impl Documents<'_> {
                 continue;
             }
             fetched.push(toolset.clone());
-            unfetched.extend(toolset.tools().await.err().map(|error| OneLine(error).to_string()));
+            unfetched.extend(toolset.tools().await.err().map(|error| unavailable(&error)));
         }
         let no_models = AgentModels::default();
         let models = self.0.host().part::<AgentModels>().unwrap_or(&no_models);
@@ -85,7 +94,7 @@ impl Documents<'_> {
         let (agents, problems) = document.build_agents(&|name| models.replacement(name), &find);
         let agents: Vec<ErasedAgent> = agents.into_iter().map(ErasedAgent::new).collect();
         let mut inner: Vec<Arc<Spec>> = Vec::new();
-        let mut sentences = [unfetched, problems].concat();
+        let mut of_names = [unfetched, problems].concat();
         // An agent whose model is replaced does not need the provider that its document names.
         let named = document.models().filter(|(agent, _)| models.replacement(agent).is_none());
         let named: Vec<_> = named
@@ -96,7 +105,10 @@ impl Documents<'_> {
             let known = || providers.iter().map(|provider| &*provider.name);
             for (agent, model) in &named {
                 if let Some(problem) = problem_of_provider(model.provider(), known()) {
-                    sentences.push(format!("the agent `{agent}`: {problem}"));
+                    let found =
+                        Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem);
+                    let found = found.name("provider", model.provider());
+                    of_names.push(found.of(DiagnosticSubject::new(SubjectKind::Agent, *agent)));
                 }
             }
         }
@@ -109,10 +121,12 @@ impl Documents<'_> {
             let spec = if is_draft { graph.to_draft(&resolve) } else { graph.to_spec(&resolve) };
             match spec.and_then(|spec| fits_types(types, graph, spec, &resolve)) {
                 Ok(spec) => inner.push(Arc::new(spec)),
-                Err(problems) => of_graphs.push((graph.name.clone(), problems)),
+                Err(problems) => {
+                    of_graphs.extend(problems.into_iter().map(|of| of.in_graph(&graph.name)));
+                }
             }
         }
-        (sentences, of_graphs)
+        DocumentProblems { of_names, of_graphs }
     }
 
     /// Adds to the errors of an unreadable document the problems that [`check`](Self::check) finds
@@ -122,22 +136,23 @@ impl Documents<'_> {
         let checkable = Arc::clone(error.checkable());
         let mut error = error;
         if let Some(draft) = &checkable.draft {
-            let (of_agents, of_graphs) = self.problems_of(draft, true).await;
-            error = draft.source().with_those_of_graphs(error, &of_graphs);
-            error =
-                error.with_draft_problems(&draft.source().error(&of_agents.join("\n")), |_| None);
+            let found = self.problems_of(draft, true).await;
+            error = draft.source().with_those_of_graphs(error, found.of_graphs);
+            error = error.with_draft_problems(&draft.source().error(found.of_names), |_| None);
         }
         let given = given_now(self.0.host());
-        let mut more: Vec<Misread> = Vec::new();
+        let mut more: Vec<Diagnostic> = Vec::new();
         for (toolset, _) in &given.toolsets {
             let Some(first) = checkable.names.iter().find(|of| could_have(toolset, &of.name))
             else {
                 continue;
             };
-            let unfetched = toolset.tools().await.err().map(|error| OneLine(error).to_string());
-            let unknown = unfetched
-                .filter(|said| error.problems().iter().all(|known| known.message != *said));
-            more.extend(unknown.map(|said| Misread::new(first.at.clone(), said)));
+            let Some(problem) = toolset.tools().await.err().map(|error| unavailable(&error)) else {
+                continue;
+            };
+            if !error.problems().iter().any(|known| known.is_same_problem(&problem)) {
+                more.push(problem.at(first.at.clone()));
+            }
         }
         for of in &checkable.names {
             let is_own =
@@ -147,7 +162,7 @@ impl Documents<'_> {
                     Some(calls_itself(&of.name))
                 }
                 Some(ReferenceKind::Agent) if is_own(ReferenceKind::Agent) => None,
-                Some(kind) => found(self.0.host(), kind, &of.name, &[]).err(),
+                Some(kind) => found(self.0.host(), kind, &of.name, &[]).err().flatten(),
                 None => tools_of(&given, &of.name).err(),
             };
             let at = match unknown_server(&given, &of.name) {
@@ -156,16 +171,14 @@ impl Documents<'_> {
                 None => of.at.clone(),
             };
             let overlaps = |known: &Range<usize>| known.start < at.end && at.start < known.end;
-            let is_known = |said: &str| {
-                let is_it =
-                    |known: &Problem| overlaps(&known.span) && known.message.ends_with(said);
-                error
-                    .problems()
-                    .iter()
-                    .any(|known| is_it(known) || known.message == of.sentence(said))
+            let Some(problem) = unknown else { continue };
+            let is_known = |known: &Diagnostic| {
+                known.is_same_problem(&problem)
+                    && (overlaps(&known.span()) || known.subject() == of.by.as_ref())
             };
-            let unknown = unknown.filter(|said| !is_known(said));
-            more.extend(unknown.map(|said| Misread::new(at.clone(), of.sentence(&said))));
+            if !error.problems().iter().any(is_known) {
+                more.push(problem.of(of.by.clone()).at(at));
+            }
         }
         error.with(more)
     }
@@ -177,7 +190,7 @@ impl Documents<'_> {
         inner: &[Arc<Spec>],
         (kind, name): (ReferenceKind, &str),
         document: &Document,
-    ) -> Result<Callee, String> {
+    ) -> Result<Callee, Unresolved> {
         let agent = agents
             .iter()
             .find(|agent| **agent.name() == *name)
@@ -190,14 +203,14 @@ impl Documents<'_> {
             (Some(agent), _) => Ok(Callee::Agent(agent.clone())),
             (None, Some(spec)) => Ok(Callee::Workflow(Arc::clone(spec))),
             (None, None) if kind == ReferenceKind::Workflow && name == document.name() => {
-                Err(calls_itself(name))
+                Err(Some(calls_itself(name)))
             }
             // The errors of this part are reported separately.
             (None, None)
                 if kind == ReferenceKind::Workflow
                     && document.inner().iter().any(|of| of.name == name) =>
             {
-                Err(String::new())
+                Err(None)
             }
             (None, None) => found(self.0.host(), kind, name, &[document.name()]),
         }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::{Diagnostic, sentences};
 use agentflow_schema::text::{OneLine, nearest};
 use serde_json::Value;
 
@@ -13,8 +14,9 @@ use crate::run::Host;
 use crate::runtime::catalogue::entry::Origin;
 use crate::runtime::catalogue::graphs::{RegisteredGraph, could_have, unknown_tool};
 use crate::runtime::catalogue::lookup::{Given, given, linked_tools_of, of_server};
+use crate::runtime::reference_codes;
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, built_in, linked_tools};
-use crate::workflow::of_graph::Resolve;
+use crate::workflow::of_graph::{Resolve, Unresolved};
 use crate::workflow::reference_steps::Callee;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, ReferenceKind};
@@ -44,11 +46,11 @@ pub(crate) fn unread_of<'e>(errors: impl IntoIterator<Item = &'e DocumentError>)
     errors.into_iter().flat_map(of).collect()
 }
 
-/// Returns an error message if the item with this name is described by a document with errors.
-pub(crate) fn unread(host: &Host, kind: ReferenceKind, name: &str) -> Option<String> {
+/// Returns the name of the document with errors that describes the item.
+pub(crate) fn unread(host: &Host, kind: ReferenceKind, name: &str) -> Option<Arc<str>> {
     let unread = given(host, |given| &given.unread);
     let of_name = unread.iter().find(|((of, known), _)| *of == kind && known == name);
-    of_name.map(|(_, document)| format!("its document {} has problems", OneLine(document)))
+    of_name.map(|(_, document)| Arc::clone(document))
 }
 
 /// Name and text of a document.
@@ -83,8 +85,8 @@ pub(crate) fn add_written(host: &Host, callee: &Callee, written: &mut Vec<Docume
 #[derive(Clone)]
 pub(crate) struct RegisteredDocument {
     source: Arc<Source>,
-    /// Unresolved names in the document's agents, one per line.
-    problems: Arc<str>,
+    /// Problems of the names in the document's agents.
+    problems: Arc<[Diagnostic]>,
     /// Agents of the document. Its graphs use them before all others.
     agents: Arc<[ErasedAgent]>,
     /// `true` for a part of the document's workflow. The workflow reports its errors.
@@ -101,11 +103,11 @@ impl RegisteredDocument {
     }
 
     /// Returns the error with positions in the document. `graph` are the errors of the graph.
-    pub(crate) fn error(&self, graph: &str) -> String {
+    pub(crate) fn error(&self, graph: Vec<Diagnostic>) -> String {
         match self.is_inner {
-            true => graph.to_owned(),
+            true => sentences(&graph),
             false => {
-                let error = self.source.error(&format!("{graph}\n{}", self.problems));
+                let error = self.source.error([graph, self.problems.to_vec()].concat());
                 format!("its document {}{PROBLEMS}{error}", OneLine(self.source.name()))
             }
         }
@@ -124,13 +126,15 @@ impl RegisteredDocument {
         host: &Host,
         kind: ReferenceKind,
         name: &str,
-    ) -> Option<Result<Callee, String>> {
+    ) -> Option<Result<Callee, Unresolved>> {
         let agent = self
             .agents
             .iter()
             .find(|agent| kind == ReferenceKind::Agent && **agent.name() == *name)?;
         Some(match agent.problem_of_model(host) {
-            Some(problem) => Err(problem),
+            Some(problem) => {
+                Err(Some(Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem)))
+            }
             None => Ok(Callee::Agent(agent.clone())),
         })
     }
@@ -146,7 +150,7 @@ impl RegisteredDocument {
         graph: &Graph,
         spec: Spec,
         resolve: Resolve<'_>,
-    ) -> Result<Spec, String> {
+    ) -> Result<Spec, Vec<Diagnostic>> {
         fits_types(self.types, graph, spec, resolve)
     }
 }
@@ -158,11 +162,11 @@ pub(crate) fn fits_types(
     graph: &Graph,
     spec: Spec,
     resolve: Resolve<'_>,
-) -> Result<Spec, String> {
+) -> Result<Spec, Vec<Diagnostic>> {
     let Some(types) = types else { return Ok(spec) };
     let typed = types.typed(graph).to_spec(resolve)?;
     let problems = types.misfits(graph, &typed.output_schema());
-    if problems.is_empty() { Ok(spec) } else { Err(problems.join("\n")) }
+    if problems.is_empty() { Ok(spec) } else { Err(problems) }
 }
 
 /// Returns the items of the default runtime: the documents that are included in the program.
@@ -217,10 +221,10 @@ pub(crate) fn with_documents<'d>(
             own.push(erased);
         }
         let own: Arc<[ErasedAgent]> = own.into();
-        let problems: Arc<str> = problems.join("\n").into();
+        let problems: Arc<[Diagnostic]> = problems.into();
         for graph in document.graphs() {
             let is_inner = graph.name != document.name();
-            let problems = if is_inner { "".into() } else { Arc::clone(&problems) };
+            let problems = if is_inner { Arc::default() } else { Arc::clone(&problems) };
             let agents = Arc::clone(&own);
             let types = document.types().filter(|_| !is_inner);
             let card = document.card().filter(|_| !is_inner).cloned().map(Arc::new);
@@ -239,7 +243,7 @@ pub(crate) fn with_documents<'d>(
 }
 
 /// Resolves a name in the tools of an agent: a tool, or a toolset with all its tools.
-pub(crate) fn tools_of(given: &Given, name: &str) -> Result<ToolList, String> {
+pub(crate) fn tools_of(given: &Given, name: &str) -> Result<ToolList, Diagnostic> {
     let of_name = |tool: &&ToolRef| **tool.catalogue_name() == *name;
     let of_program = || given.tools.iter().map(|(tool, _)| tool);
     if let Some(tool) = of_program().find(of_name) {

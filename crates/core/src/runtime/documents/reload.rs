@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentflow_schema::diagnostic::Diagnostic;
 use tokio::task::JoinHandle;
 
 use crate::document::{Document, DocumentError, FolderError};
@@ -17,6 +18,7 @@ use crate::runtime::documents::registered::{Unread, unread_of};
 use crate::runtime::documents::set::{
     DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models,
 };
+use crate::runtime::reference_codes;
 
 /// Result of [`Documents::reload`]. The lists are ordered by name.
 #[derive(Clone, Debug, Default)]
@@ -136,7 +138,8 @@ impl Documents<'_> {
     async fn check_names(self, document: &Document) -> Result<(), DocumentError> {
         for graph in document.graphs() {
             if let Err(error) = self.0.catalogue().fetched_workflow_spec(&graph.name).await {
-                return Err(document.source().error(&error.to_string()));
+                let found = Diagnostic::new(reference_codes::UNUSABLE_GRAPH).text("problem", error);
+                return Err(document.source().error(vec![found.at_pointer("")]));
             }
         }
         Ok(())

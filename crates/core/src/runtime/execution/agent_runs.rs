@@ -147,7 +147,7 @@ pub(crate) async fn resume_agent<C>(
                 Some(Arc::new(Redefined::new(None, Vec::new(), Arc::clone(&parts.id))))
             }
         };
-        let messages = store.receive(run, epoch).await?;
+        let messages = store.waiting_messages(run, epoch).await?;
         let RunJournal { offset, events, kept } = journal;
         let shared = Arc::new(shared);
         shared.restore(offset, kept, events);

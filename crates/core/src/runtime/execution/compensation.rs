@@ -119,7 +119,7 @@ pub(crate) async fn prepare_compensation(
     shared.restore(offset, kept, events);
     shared.record(StepPath::root(), EventKind::recovered(None));
     shared.log.commit().await?;
-    let messages = store.receive(run, epoch).await?;
+    let messages = store.waiting_messages(run, epoch).await?;
     runtime.host().running.begin(&shared)?;
     let undoing = CompensatingRun::new(&started, begun, Arc::clone(&shared));
     messages.into_iter().for_each(|message| deliver(&shared, message));

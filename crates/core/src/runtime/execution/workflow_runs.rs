@@ -283,7 +283,7 @@ async fn prepare(
     };
     shared.record(StepPath::root(), EventKind::recovered(redefined));
     shared.log.commit().await?;
-    let messages = store.receive(run, epoch).await?;
+    let messages = store.waiting_messages(run, epoch).await?;
     runtime.host().running.begin(&shared)?;
     let run = WorkflowRun::resumed(spec, inputs, Arc::clone(&shared));
     // Messages that arrived while no process executed the run are applied before its first

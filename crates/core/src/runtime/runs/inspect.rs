@@ -153,7 +153,7 @@ impl RunRef<'_> {
         let (state, mut attempts) = (RunState::from_events(&events), Attempts::of(&events));
         let executed_by = match self.runtime.host().live.as_ref().and_then(|live| live.get(run)) {
             Some(_) => Some("this process".to_owned()),
-            None => store.holder(run).await?,
+            None => store.known_holder(run).await?,
         };
         let graph: Option<Graph> = match &record.definition {
             Some(hash) => {

@@ -131,16 +131,14 @@ pub fn owner_of_notes(run: &RunId) -> String {
 
 /// Removes the notes of a run.
 pub(crate) async fn remove_notes(store: &Arc<dyn Store>, run: &RunId) -> Result<(), StoreError> {
-    if !store.keeps_state() {
-        return Ok(());
-    }
+    let Some(state) = store.state() else { return Ok(()) };
     let owner = owner_of_notes(run);
-    let kept = store.state(Some(&owner), None).await?;
+    let kept = state.read_state(Some(&owner), None).await?;
     let removed: Vec<StateWrite> =
         kept.into_iter().map(|(key, _)| StateWrite::new(Some(&owner), &key, None)).collect();
     match removed.is_empty() {
         true => Ok(()),
-        false => store.put_state(removed).await,
+        false => state.put_state(removed).await,
     }
 }
 
@@ -149,12 +147,12 @@ pub(crate) async fn delete_with_notes(
     store: &Arc<dyn Store>,
     session: &str,
 ) -> Result<u64, StoreError> {
-    let runs = if store.keeps_state() {
-        store.list(RunFilter::new().session(session)).await?
-    } else {
-        Vec::new()
+    let sessions = store.require_sessions()?;
+    let runs = match store.state() {
+        Some(_) => store.list(RunFilter::new().session(session)).await?,
+        None => Vec::new(),
     };
-    let removed = store.delete_session(session).await?;
+    let removed = sessions.delete_session(session).await?;
     for run in runs {
         remove_notes(store, &run.run_id).await?;
     }

@@ -182,7 +182,7 @@ impl<'a> RunRef<'a> {
         let Some(artifact) = self.artifacts().await?.into_iter().rfind(is_it) else {
             return Ok(None);
         };
-        match self.runtime.require_store()?.artifact(self.run, &artifact.sha256).await? {
+        match self.runtime.require_store()?.require_artifacts()?.artifact(self.run, &artifact.sha256).await? {
             Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
             None => Err(artifact_gone(&artifact)),
         }
