@@ -61,7 +61,7 @@ fn program() -> String {
              let registry = timed(\"Registry::linked\", || Registry::linked().unwrap());\n    \
              let runtime = timed(\"Runtime::builder().build()\", || agentflow::Runtime::builder().build());\n    \
              let began = Instant::now();\n    runtime.catalogue().tool(\"tool_500\").await.unwrap();\n    \
-             println!(\"Runtime::tool {}\", began.elapsed().as_nanos() as f64 / 1e3);\n    \
+             println!(\"CatalogueReader::tool {}\", began.elapsed().as_nanos() as f64 / 1e3);\n    \
              timed(\"the schemas of all\", || registry.manifest());\n}\n",
     );
     text

@@ -124,7 +124,7 @@ async fn a_node_of_a_graph_asks_as_an_agents_call_does() {
     drop(first);
     // A second process waits for the answer and ends before it arrives.
     let second = process();
-    let run = second.resume(&id).await.unwrap();
+    let run = second.run(&id).resume().await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     drop(run);
     second.drain(Duration::from_secs(3600)).await;
@@ -132,9 +132,9 @@ async fn a_node_of_a_graph_asks_as_an_agents_call_does() {
     let third = process();
     let question = third.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!(question.path.to_string(), "book/ask#1");
-    third.answer(&id, &question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
+    third.run(&id).answer(&question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
     third.recover().await.unwrap();
-    let answer: String = third.output(&id).await.unwrap().decode().unwrap();
+    let answer: String = third.run(&id).output().await.unwrap().decode().unwrap();
     assert_eq!(answer, "booked");
     assert_eq!(server.calls().len(), 1);
 }
@@ -282,9 +282,9 @@ async fn it_is_answered_in_another_process_which_continues_the_call() {
     drop(first);
     let second = Runtime::builder().store(store).agent(&agent(&server).name("booking")).build();
     let question = second.runs().questions(RunFilter::new()).await.unwrap().remove(0);
-    second.answer(&id, &question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
+    second.run(&id).answer(&question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
     second.recover().await.unwrap();
-    let answer: String = second.output(&id).await.unwrap().decode().unwrap();
+    let answer: String = second.run(&id).output().await.unwrap().decode().unwrap();
     assert_eq!(answer, "booked");
     assert_eq!(server.calls().len(), 1);
     assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "aisle"}})]);
@@ -460,10 +460,10 @@ async fn asked(server: &ScriptedMcp, store: &MemoryStore) -> (Runtime, RunId) {
 async fn a_question_is_answered_once() {
     let (server, store) = (flights_of_2026(), MemoryStore::new());
     let (first, id) = asked(&server, &store).await;
-    first.answer(&id, QUESTION, &json!({"seat": "window"}), "ada").await.unwrap();
-    let again = first.answer(&id, QUESTION, &json!({"seat": "aisle"}), "bob").await;
+    first.run(&id).answer(QUESTION, &json!({"seat": "window"}), "ada").await.unwrap();
+    let again = first.run(&id).answer(QUESTION, &json!({"seat": "aisle"}), "bob").await;
     assert!(again.is_err(), "the second answer counts");
-    assert_eq!(first.output(&id).await.unwrap().decode::<String>().unwrap(), "booked");
+    assert_eq!(first.run(&id).output().await.unwrap().decode::<String>().unwrap(), "booked");
     assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "window"}})]);
 }
 
@@ -474,11 +474,11 @@ async fn a_run_that_waits_in_no_process_can_be_cancelled() {
     first.drain(Duration::from_secs(3600)).await;
     drop(first);
     let second = Runtime::builder().store(store).agent(&agent(&server).name("booking")).build();
-    second.cancel(&id, "enough").await.unwrap();
+    second.run(&id).cancel("enough").await.unwrap();
     second.recover().await.unwrap();
-    assert!(second.output(&id).await.is_err());
+    assert!(second.run(&id).output().await.is_err());
     assert!(second.runs().questions(RunFilter::new()).await.unwrap().is_empty());
-    check_events(&second.journal(&id).await.unwrap()).unwrap();
+    check_events(&second.run(&id).journal().await.unwrap()).unwrap();
     assert_eq!((server.calls().len(), server.answered().len()), (1, 0));
 }
 
@@ -490,7 +490,7 @@ async fn a_server_that_is_gone_when_the_answer_comes_is_an_error_that_the_model_
     drop(first);
     let gone = McpClient::stdio("flights", "/no/such/program").build().unwrap();
     let second = Runtime::builder().store(store).agent(&asking(gone).name("booking")).build();
-    second.answer(&id, QUESTION, &json!({"seat": "aisle"}), "ada").await.unwrap();
+    second.run(&id).answer(QUESTION, &json!({"seat": "aisle"}), "ada").await.unwrap();
     let left = second.recover().await.unwrap();
     match left.left.first() {
         // Without its server the agent has no tools, so the run waits until the server is
@@ -499,7 +499,7 @@ async fn a_server_that_is_gone_when_the_answer_comes_is_an_error_that_the_model_
             assert!(*run == id && error.to_string().contains("/no/such/program"), "{error}");
         }
         None => {
-            let error = second.output(&id).await.unwrap_err().to_string();
+            let error = second.run(&id).output().await.unwrap_err().to_string();
             assert!(error.contains("/no/such/program"), "{error}");
         }
     }

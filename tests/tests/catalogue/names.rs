@@ -25,7 +25,7 @@ fn wrong(catalogue: &Catalogue) -> Vec<String> {
 
 #[tokio::test]
 async fn everything_that_is_linked_has_its_origin_and_its_schemas() {
-    let catalogue = test_runtime().build().catalogue().await.check().unwrap();
+    let catalogue = test_runtime().build().catalogue().snapshot().await.check().unwrap();
     let of = |kind, name| catalogue.get(kind, name).unwrap();
     let tool = of(EntryKind::Tool, "add");
     assert!(

@@ -65,7 +65,7 @@ async fn answers_that_come_with_a_call_answer_what_its_run_asks() {
     let all = json!({"name": name, "seat": seat, "seats": accepted(json!({})), "unknown": 7});
     let end = lines.ask(1, "tools/call", booking(&forms, all)).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{end}");
-    assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().list(RunFilter::new()).await.unwrap().len(), 1);
     // A missing or invalid answer leads to a question.
     let wrong = accepted(json!({"row": -1, "by_window": true}));
     let asked =
@@ -120,7 +120,7 @@ async fn answers_are_limited_in_number_and_size() {
         assert_eq!(refused["error"]["code"], -32602, "{refused}");
         assert!(refused["error"]["message"].as_str().unwrap().contains(problem), "{refused}");
     }
-    assert!(durable(&store).runs(RunFilter::new()).await.unwrap().is_empty());
+    assert!(durable(&store).runs().list(RunFilter::new()).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_client_that_does_not_say_that_it_can_be_asked_reads_which_capability_
     // The run waits for an answer on the server's side.
     let question = durable(&store).runs().questions(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!(data["agentflow/run"], json!(question.run), "{refused}");
-    durable(&store).answer(&question.run, &question.id, "Ada", "bob").await.unwrap();
+    durable(&store).run(&question.run).answer(&question.id, "Ada", "bob").await.unwrap();
     // With the request state the client can continue the run once it supports questions.
     let mut further = booking(&json!({}), json!({}));
     further["requestState"] = data["requestState"].clone();
@@ -154,7 +154,7 @@ async fn a_client_that_does_not_say_that_it_can_be_asked_reads_which_capability_
     further["inputResponses"] = json!({"seat": accepted(json!({"row": 7, "by_window": true}))});
     let end = lines.ask(4, "tools/call", further).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{end}");
-    assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().list(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -229,7 +229,7 @@ async fn without_a_handshake_a_question_is_the_answer_and_another_process_contin
     // Repeating the request has no effect, because the run has ended.
     let end = lines.ask(4, "tools/call", further).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: false", "{end}");
-    assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().list(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ async fn a_run_that_asks_is_answered_in_its_session() {
         "{answer}"
     );
     assert_eq!(call.message().await, None);
-    assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().list(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -67,7 +67,7 @@ async fn resumed(
     handle.abandon();
     within("the run to be free", async {
         while first
-            .resume(&id)
+            .run(&id).resume()
             .await
             .is_err_and(|error| error.to_string().contains("running in this process"))
         {
@@ -77,8 +77,8 @@ async fn resumed(
     .await;
     drop(first);
     let second = new(process()).changes(changes).build();
-    let handle = second.resume(&id).await.map_err(|error| error.to_string())?;
-    second.answer(&id, "ok", &1, "ada").await.unwrap();
+    let handle = second.run(&id).resume().await.map_err(|error| error.to_string())?;
+    second.run(&id).answer("ok", &1, "ada").await.unwrap();
     handle.result().await.map(|output| output.to_string()).map_err(|error| error.to_string())
 }
 

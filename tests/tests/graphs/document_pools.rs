@@ -568,7 +568,7 @@ async fn a_run_that_is_resumed_does_not_choose_again() {
     drop((handle, first));
     hangs.store(false, Ordering::SeqCst);
     let other = ConstantModel::new("0");
-    let output = build(&other).resume(&id).await.unwrap().result().await.unwrap();
+    let output = build(&other).run(&id).resume().await.unwrap().result().await.unwrap();
     assert_eq!(output.decode::<Value>().unwrap()["tool_used"], "slow");
     assert_eq!(other.asked(), 0);
 }
@@ -606,7 +606,7 @@ model: openai/gpt-5-mini
 #[tokio::test]
 async fn a_missing_argument_is_reported_at_the_call() {
     let text = "id: w\nnodes:\n  - {id: a, args_template: {most: \"{query}\"}, tool: doc_search}\n";
-    let error = Runtime::builder().build().check(&read(text)).await.unwrap_err();
+    let error = Runtime::builder().build().documents().check(&read(text)).await.unwrap_err();
     let found = places(&error);
     assert_eq!(
         found,

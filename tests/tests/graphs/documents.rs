@@ -443,10 +443,10 @@ async fn a_toolset_that_cannot_be_fetched_is_a_problem_of_the_document() {
     let error = runtime.documents().check(&document).await.unwrap_err();
     assert!(places(&error).iter().any(|problem| problem.contains("nobody is at home")), "{error}");
     let agents = TRACKER.replace("[doc_search]", "[mcp.away]");
-    Runtime::builder().toolset(ToolsetRef::new(Away)).build().check(&read(&agents)).await.unwrap();
+    Runtime::builder().toolset(ToolsetRef::new(Away)).build().documents().check(&read(&agents)).await.unwrap();
     let one = Runtime::builder().toolset(ToolsetRef::new(Away)).build();
     // A single tool of the server is also looked up when the agent runs.
-    one.check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]"))).await.unwrap();
+    one.documents().check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]"))).await.unwrap();
 }
 
 /// Fails each time.
@@ -536,7 +536,7 @@ async fn mistakes_of_a_document_of_agents() {
     let unknown = "6:12: the agent `fetcher`: no adapter is called `openai-chatt`; did you mean `openai-chat`?";
     assert_eq!(places(&error), [unknown]);
     // The model of the runtime replaces the unknown one.
-    Runtime::builder().model(Echo::default()).build().check(&document).await.unwrap();
+    Runtime::builder().model(Echo::default()).build().documents().check(&document).await.unwrap();
 }
 
 /// Checks that reading a randomly modified document terminates, and that every problem has a

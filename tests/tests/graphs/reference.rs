@@ -777,10 +777,10 @@ async fn run(plan: &[RandomNode], made: Made, cut: Option<Cut>) -> usize {
             if kept.record(&id).await.unwrap().is_none() {
                 return 0;
             }
-            let ended = match second.resume(&id).await {
+            let ended = match second.run(&id).resume().await {
                 Ok(handle) => handle.result().await,
                 // The run had already ended.
-                Err(_) => second.output(&id).await,
+                Err(_) => second.run(&id).output().await,
             };
             compare(plan, made, &kept, &id, ended, &how).await;
         }

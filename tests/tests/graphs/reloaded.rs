@@ -113,10 +113,10 @@ async fn a_waiting_run_keeps_its_version_and_a_new_one_has_the_new_version() {
     left.abandon();
     gone.abandon();
     let other = folder.boot(|builder| builder.store(store.clone())).await;
-    let left = other.resume(&RunId::new("left")).await.unwrap();
+    let left = other.run(&RunId::new("left")).resume().await.unwrap();
     answered(&other, left.run_id(), 5).await;
     assert_eq!(left.result().await.unwrap().as_str(), "6");
-    check_events(&other.journal(left.run_id()).await.unwrap()).unwrap();
+    check_events(&other.run(left.run_id()).journal().await.unwrap()).unwrap();
     let without = Runtime::builder().store(store).build();
     let recovered = without.recover().await.unwrap();
     assert!(recovered.left.is_empty(), "{:?}", recovered.left);
@@ -219,10 +219,10 @@ async fn an_agent_keeps_the_instruction_that_its_run_began_with() {
     run.abandon();
     folder.write("team.yaml", agents("In the new way."));
     let other = folder.boot(|builder| builder.store(store.clone()).model(model())).await;
-    let run = other.resume(&RunId::new("old")).await.unwrap();
+    let run = other.run(&RunId::new("old")).resume().await.unwrap();
     let open = other.runs().questions(RunFilter::new()).await.unwrap();
     let [question] = open.as_slice() else { panic!("{open:?}") };
-    other.answer(&question.run, &question.path, "this", "ada").await.unwrap();
+    other.run(&question.run).answer(&question.path, "this", "ada").await.unwrap();
     let output = run.result().await.unwrap();
     assert!(output.as_str().contains("old way"), "{output}");
 }

@@ -103,7 +103,7 @@ async fn they_are_fetched_before_a_run_begins() {
     let runtime = runtime(&files, json!([{"name": "out", "does": tool("mcp.files.read")}]));
     let error = runtime.catalogue().workflow_graph("tidy").unwrap_err().to_string();
     let expected = "the node `out`: the tools of the toolset `mcp.files` were not fetched yet, and `mcp.files.read` may be \
-                    one; start the workflow, or await `Runtime::catalogue`, which fetch them";
+                    one; start the workflow, or await `runtime.catalogue().snapshot()`, which fetch them";
     assert!(error.ends_with(expected), "{error}");
     assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
     assert_eq!(files.fetches.load(Ordering::SeqCst), 1);
@@ -306,7 +306,7 @@ async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
     let handle = first.start_named("tidy", empty()).await.unwrap();
     let run = handle.run_id().clone();
     within("the run to ask", async {
-        while first.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+        while first.run(&run).inspect().await.unwrap().run.pause_reason.is_none() {
             tokio::task::yield_now().await;
         }
     })
@@ -331,7 +331,7 @@ async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
     files.away.store(false, Ordering::SeqCst);
     let mut recovered = second.recover().await.unwrap();
     let handle = recovered.resumed.pop().unwrap();
-    second.approve(&run, "asked", Approval::granted(), "ada").await.unwrap();
+    second.run(&run).approve("asked", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<String>().unwrap(), "read of version 0");
 }
 

@@ -220,7 +220,7 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
         let request = RunRequest::new("Hello.").run_id(RunId::new(id));
         let run = first.start_agent("asker", request).await.unwrap();
         within("the run to ask", async {
-            while first.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
+            while first.run(run.run_id()).inspect().await.unwrap().run.pause_reason.is_none() {
                 tokio::task::yield_now().await;
             }
         })
@@ -243,7 +243,7 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
     // The second process has no tool that can ask. The third has no document, so the agent is
     // unknown there.
     let second = runtime().document(agent("", "Ask nobody.")).build();
-    let report = second.inspect(&RunId::new("changed")).await.unwrap();
+    let report = second.run(&RunId::new("changed")).inspect().await.unwrap();
     assert!(report.differences.is_empty(), "{:?}", report.differences);
     assert_eq!(answered(&second, "changed").await, ["ask_user"]);
     assert_eq!(answered(&runtime().build(), "gone").await, ["ask_user"]);

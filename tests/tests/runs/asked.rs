@@ -139,13 +139,13 @@ async fn a_run_of_another_process_is_asked_and_answered_through_the_store() {
     let elsewhere = runtime(store.process(2), &clock);
     for path in ["one", "two"] {
         // Each iteration attaches a new handle, which has no memory of earlier questions.
-        let attached = elsewhere.attach(run.run_id()).await.unwrap();
+        let attached = elsewhere.run(run.run_id()).attach().await.unwrap();
         assert_eq!(next(&attached).await.as_deref(), Some(path));
         attached.approve(path, Approval::granted(), "ada").await.unwrap();
     }
-    let attached = elsewhere.attach(run.run_id()).await.unwrap();
+    let attached = elsewhere.run(run.run_id()).attach().await.unwrap();
     assert_eq!(next(&attached).await, None);
-    assert_eq!(next(&elsewhere.attach(run.run_id()).await.unwrap()).await, None);
+    assert_eq!(next(&elsewhere.run(run.run_id()).attach().await.unwrap()).await, None);
     assert_eq!(run.result().await.unwrap(), 3);
 }
 
@@ -156,7 +156,7 @@ async fn a_run_that_stops_here_is_no_run_that_has_ended() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let first = runtime(store.clone(), &clock);
     let run = first.start(twice::workflow(), 3).await.unwrap();
-    let attached = first.attach(run.run_id()).await.unwrap();
+    let attached = first.run(run.run_id()).attach().await.unwrap();
     let drains = async {
         pass(5).await;
         first.drain(Duration::from_secs(1)).await;
@@ -245,11 +245,11 @@ async fn an_answer_that_names_an_older_question_is_refused() {
     run.abandon();
     drop(runtime);
     let other = self::runtime(store, &clock);
-    says(other.approve(&id, &older.id, Approval::granted(), "ada").await.unwrap_err());
-    other.approve(&id, &newer.id, Approval::granted(), "ada").await.unwrap();
-    let again = other.approve(&id, &newer.id, Approval::granted(), "ada").await.unwrap_err();
+    says(other.run(&id).approve(&older.id, Approval::granted(), "ada").await.unwrap_err());
+    other.run(&id).approve(&newer.id, Approval::granted(), "ada").await.unwrap();
+    let again = other.run(&id).approve(&newer.id, Approval::granted(), "ada").await.unwrap_err();
     assert!(again.to_string().contains("waits for no answer"), "{again}");
-    assert_eq!(other.resume(&id).await.unwrap().result().await.unwrap().as_str(), "true");
+    assert_eq!(other.run(&id).resume().await.unwrap().result().await.unwrap().as_str(), "true");
 }
 
 /// Opens a door.

@@ -127,19 +127,19 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
     // After the run has ended, its events can be read from any position.
     let all = journal(&store).await;
     for after in [0, 3, all.len() as u64 - 1, all.len() as u64] {
-        let rest: Vec<Event> = elsewhere.events(&id(), after).await.unwrap().collect().await;
+        let rest: Vec<Event> = elsewhere.run(&id()).events(after).await.unwrap().collect().await;
         assert_eq!(rest, all[usize::try_from(after).unwrap()..], "after {after}");
     }
-    assert_eq!(elsewhere.output(&id()).await.unwrap().as_str(), "4");
+    assert_eq!(elsewhere.run(&id()).output().await.unwrap().as_str(), "4");
     let wrong =
-        elsewhere.attach(&id()).await.unwrap().typed::<String>().result().await.unwrap_err();
+        elsewhere.run(&id()).attach().await.unwrap().typed::<String>().result().await.unwrap_err();
     assert!(
         wrong.to_string().contains(
             "the output of the run `run-1` is not what was asked for: `alloc::string::String` cannot be read from it"
         ),
         "{wrong}"
     );
-    let missing = elsewhere.attach(&RunId::new("run-9")).await.unwrap_err();
+    let missing = elsewhere.run(&RunId::new("run-9")).attach().await.unwrap_err();
     assert_eq!(missing.kind(), "not_found");
     let memory = Runtime::default().run(&id()).attach().await.unwrap_err();
     assert!(memory.to_string().contains("has no store"), "{memory}");
@@ -154,7 +154,7 @@ async fn a_run_that_nobody_executes_has_its_end_when_it_is_resumed() {
     tokio::task::yield_now().await;
     store.die();
     let second = runtime(store.process(2), &clock).build();
-    let waiting = second.attach(&id()).await.unwrap();
+    let waiting = second.run(&id()).attach().await.unwrap();
     let events = waiting.events();
     pass(100).await;
     assert_eq!(second.recover().await.unwrap().resumed.len(), 1);
@@ -184,7 +184,7 @@ async fn an_answer_given_in_another_process_arrives_within_50_ms() {
         };
         let run_id = id();
         let (answered, took) =
-            tokio::join!(elsewhere.approve(&run_id, "approval", Approval::granted(), "ada"), ended);
+            tokio::join!(elsewhere.run(&run_id).approve("approval", Approval::granted(), "ada"), ended);
         answered.unwrap();
         assert!(took <= Duration::from_millis(50), "{took:?} after {wait_ms} ms");
     }
@@ -204,7 +204,7 @@ async fn the_failure_and_the_cancellation_of_another_process() {
         pass(1).await;
         let run_id = run.run_id().clone();
         let elsewhere = runtime(store.process(2), &clock).build();
-        let attached = elsewhere.attach(&run_id).await.unwrap();
+        let attached = elsewhere.run(&run_id).attach().await.unwrap();
         if cancelled {
             attached.cancel("enough").await.unwrap();
         }
@@ -248,7 +248,7 @@ async fn recover_resumes_agents() {
         assert_eq!(output.as_str(), if linked { r#"{"level": 3}"# } else { r#""done""# });
         if linked {
             assert_eq!(
-                second.attach(&id()).await.unwrap().typed::<Risk>().result().await.unwrap(),
+                second.run(&id()).attach().await.unwrap().typed::<Risk>().result().await.unwrap(),
                 Risk { level: 3 }
             );
         } else {
@@ -332,7 +332,7 @@ async fn a_failed_model_call_is_retried() {
         let first = runtime(store.clone(), &clock).agent(&agent).build();
         let run = agent.clone().runtime(&first).start("go").unwrap();
         assert_eq!(run.result().await.unwrap_err().kind(), "auth");
-        let report = first.inspect(&id()).await.unwrap();
+        let report = first.run(&id()).inspect().await.unwrap();
         let steps: Vec<_> =
             report.nodes.iter().map(|node| (node.name.as_str(), node.status.as_str())).collect();
         assert_eq!(
@@ -340,7 +340,7 @@ async fn a_failed_model_call_is_retried() {
             [("model#1", "success"), ("tool#1.wait", "success"), ("model#2", "failed")]
         );
         for wrong in ["model#1", "tool#1.wait"] {
-            let refused = first.retry(&id(), wrong, "ada").await.unwrap_err();
+            let refused = first.run(&id()).retry(wrong, "ada").await.unwrap_err();
             assert!(
                 refused.to_string().contains("only a failed model call is retried"),
                 "{refused}"
@@ -353,8 +353,8 @@ async fn a_failed_model_call_is_retried() {
             }
             false => {
                 let second = runtime(store.process(2), &clock).agent(&agent).build();
-                second.retry(&id(), "model#2", "ada").await.unwrap();
-                assert_eq!(second.output(&id()).await.unwrap().as_str(), r#""done""#);
+                second.run(&id()).retry("model#2", "ada").await.unwrap();
+                assert_eq!(second.run(&id()).output().await.unwrap().as_str(), r#""done""#);
             }
         }
         assert_eq!(waits.load(Ordering::SeqCst), 1);
@@ -404,7 +404,7 @@ async fn an_agent_that_is_not_known_is_left() {
         "the run `run-1` is one of the agent `juge`, which is not known here; give it to the runtime with \
          `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`; did you mean `judge`?"
     );
-    assert_eq!(second.runs(RunFilter::unfinished()).await.unwrap().len(), 1);
+    assert_eq!(second.runs().list(RunFilter::unfinished()).await.unwrap().len(), 1);
 }
 
 /// A retried run is running again, and its previous failure does not matter.
@@ -432,7 +432,7 @@ async fn an_attached_run_is_followed_into_another_process() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let first = runtime(store.clone(), &clock).build();
     let run = first.start(chain::workflow(), 1).await.unwrap();
-    let attached = first.attach(&id()).await.unwrap();
+    let attached = first.run(&id()).attach().await.unwrap();
     pass(15).await;
     run.abandon();
     tokio::task::yield_now().await;

@@ -249,13 +249,13 @@ async fn a_cancelled_run_is_undone_here_and_by_whoever_resumes_it() {
     first.drain(Duration::ZERO).await;
     drop((run, first));
     let second = build(&elsewhere);
-    second.cancel(&id, "enough").await.unwrap();
-    let ended = second.attach(&id).await.unwrap().result().await.unwrap_err();
+    second.run(&id).cancel("enough").await.unwrap();
+    let ended = second.run(&id).attach().await.unwrap().result().await.unwrap_err();
     assert_eq!(ended.kind(), FailureKind::Cancelled);
-    let events = second.journal(&id).await.unwrap();
+    let events = second.run(&id).journal().await.unwrap();
     check_events(&events).unwrap();
     assert_eq!(calls_of(&events, "kit_pay_back").len(), 1);
-    let runs = second.runs(RunFilter::new()).await.unwrap();
+    let runs = second.runs().list(RunFilter::new()).await.unwrap();
     assert_eq!(runs[0].status, RunStatus::Cancelled);
 }
 

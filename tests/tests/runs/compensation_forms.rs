@@ -277,7 +277,7 @@ async fn assert_undone_once(
     let first = runtime(&store, &deeds);
     let run = first.start(flow.clone(), 5_u32).run_id(id.clone()).compensate().await.unwrap();
     assert!(run.result().await.is_err());
-    let whole = first.journal(&id).await.unwrap();
+    let whole = first.run(&id).journal().await.unwrap();
     let undid = check(&first, &id, &[], deeds.take(), named).await;
     for kept in 1..whole.len() {
         let store = MemoryStore::new();
@@ -510,14 +510,14 @@ proptest! {
             let first = runtime(&store, &deeds);
             let run = first.start(form_program::workflow(), ops).run_id(id.clone()).compensate().await.unwrap();
             assert!(run.result().await.is_err());
-            let whole = first.journal(&id).await.unwrap();
+            let whole = first.run(&id).journal().await.unwrap();
             assert_eq!(check(&first, &id, &[], deeds.take(), &[]).await, undoes);
             // Resuming from a prefix of the journal undoes the same calls.
             let kept = 1 + cut.index(whole.len() - 1);
             let store = MemoryStore::new();
             store.create(&id, whole[..kept].to_vec()).await.unwrap();
             let next = runtime(&store, &deeds);
-            let _ = next.resume(&id).await.unwrap().result().await;
+            let _ = next.run(&id).resume().await.unwrap().result().await;
             assert_eq!(check(&next, &id, &whole[..kept], deeds.take(), &[]).await, undoes);
         });
     }

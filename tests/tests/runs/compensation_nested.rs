@@ -110,7 +110,7 @@ async fn a_completed_tool_is_undone_as_a_whole_and_another_by_what_it_called() {
             [&done[..], &["tear down c d", "tear down a b", "unlay ground"]].concat()
         );
         check_events(&run.recorded()).unwrap();
-        let report = here.inspect(run.run_id()).await.unwrap().compensation.unwrap();
+        let report = here.run(run.run_id()).inspect().await.unwrap().compensation.unwrap();
         let calls: Vec<_> = report.calls.iter().map(|call| (&*call.tool, call.status)).collect();
         let undone = [("undone_wall", UndoStatus::Undone), ("undone_wall", UndoStatus::Undone)];
         assert_eq!(calls, [&undone[..], &[("undone_lay", UndoStatus::Undone)]].concat());

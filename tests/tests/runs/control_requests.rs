@@ -118,7 +118,7 @@ async fn cancel_returns_when_the_end_is_kept() {
     let first = process(store.clone(), &clock);
     let handle = first.start(chain(), 1).await.unwrap();
     pass(1).await;
-    first.cancel(&id(), "enough").await.unwrap();
+    first.run(&id()).cancel("enough").await.unwrap();
     assert_eq!(status(&store).await.0, RunStatus::Cancelled);
     handle.result().await.unwrap_err();
 
@@ -126,7 +126,7 @@ async fn cancel_returns_when_the_end_is_kept() {
     let handle = first.start(chain(), 1).run_id(RunId::new("run-2")).await.unwrap();
     pass(1).await;
     let second = process(store.process(2), &clock);
-    second.cancel(&RunId::new("run-2"), "enough").await.unwrap();
+    second.run(&RunId::new("run-2")).cancel("enough").await.unwrap();
     assert_eq!(
         store.record(&RunId::new("run-2")).await.unwrap().unwrap().status,
         RunStatus::Cancelled
@@ -149,7 +149,7 @@ async fn a_run_that_ends_by_itself_was_not_cancelled() {
     let handle = process(store.clone(), &clock).start(flow, 1).await.unwrap();
     let second = process(store.process(2), &clock);
     refused(
-        second.cancel(&id(), "late").await,
+        second.run(&id()).cancel("late").await,
         WrongState,
         "the run cannot be cancelled: it is over (success)",
     );
@@ -164,7 +164,7 @@ async fn a_request_outlives_the_process_it_was_left_for() {
     pass(1).await;
     let second = process(store.process(2), &clock);
     let run = id();
-    let (asked, ()) = tokio::join!(second.cancel(&run, "enough"), async {
+    let (asked, ()) = tokio::join!(second.run(&run).cancel("enough"), async {
         // The first process ends before it polls for the request.
         tokio::time::sleep(Duration::from_millis(10)).await;
         end(handle, &store).await;
@@ -182,11 +182,11 @@ async fn what_was_left_is_taken_before_the_first_step_of_the_next_process() {
     let second = process(store.process(2), &clock);
     // The operator's process stops waiting before the request is answered.
     let run = id();
-    let asked = tokio::time::timeout(Duration::from_millis(10), second.pause(&run)).await;
+    let asked = tokio::time::timeout(Duration::from_millis(10), second.run(&run).pause()).await;
     assert!(asked.is_err());
     end(handle, &store).await;
     let third = process(store.process(3), &clock);
-    let handle = third.resume(&id()).await.unwrap();
+    let handle = third.run(&id()).resume().await.unwrap();
     pass(100).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     assert_eq!(
@@ -218,10 +218,10 @@ async fn a_retry_that_was_left_hides_no_step_that_was_lost_beside_it() {
     // pending.
     let of_second = store.process(2);
     let second = process(of_second.clone(), &clock);
-    let handle = second.resume(&id()).await.unwrap();
+    let handle = second.run(&id()).resume().await.unwrap();
     pass(1).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
-    second.retry(&id(), "z", "ann").await.unwrap();
+    second.run(&id()).retry("z", "ann").await.unwrap();
     pass(1).await;
     // The process ends before it polls for requests.
     of_second.fail_looks(u32::MAX);
@@ -232,11 +232,11 @@ async fn a_retry_that_was_left_hides_no_step_that_was_lost_beside_it() {
     assert!(asked.is_err());
     end(handle, &of_second).await;
     let third = process(store.process(4), &clock);
-    let handle = third.resume(&id()).await.unwrap();
+    let handle = third.run(&id()).resume().await.unwrap();
     pass(100).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
     assert_eq!(count(&handle.recorded(), "workflow.node.completed"), 1, "`y` was run again");
-    third.retry(&id(), "z", "ann").await.unwrap();
+    third.run(&id()).retry("z", "ann").await.unwrap();
     assert_eq!(handle.result().await.unwrap().as_str(), "4");
     events(&store).await;
 }
@@ -249,7 +249,7 @@ async fn a_process_that_does_not_respond() {
     store.fail_looks(u32::MAX);
     let second = process(store.process(2), &clock);
     refused(
-        second.pause(&id()).await,
+        second.run(&id()).pause().await,
         NoResponse,
         "the process that executes the run `run-1` did not respond within 30s; the request is withdrawn, unless that \
          process has just read it: look at the run before you ask again",
@@ -266,12 +266,12 @@ async fn a_look_that_fails_is_not_the_last() {
     store.fail_looks(3);
     pass(1).await;
     let second = process(store.process(2), &clock);
-    second.pause(&id()).await.unwrap();
+    second.run(&id()).pause().await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-    second.unpause(&id()).await.unwrap();
+    second.run(&id()).unpause().await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Running, None));
     refused(
-        second.unpause(&id()).await,
+        second.run(&id()).unpause().await,
         WrongState,
         "the run cannot be unpaused: it is running, not paused",
     );
@@ -288,7 +288,7 @@ async fn an_ended_run_is_not_opened() {
     assert_eq!(error.kind(), StoreErrorKind::Ended);
     let second = process(store.process(2), &clock);
     refused(
-        second.resume(&id()).await.map(drop),
+        second.run(&id()).resume().await.map(drop),
         WrongState,
         "the run cannot be resumed: it is over (success)",
     );
@@ -350,7 +350,7 @@ async fn runs_of_agents_are_found_by_their_id() {
         }
         pass(20).await;
         assert!(!run.is_finished(), "nobody opened it");
-        other.cancel(&id(), "enough").await.unwrap();
+        other.run(&id()).cancel("enough").await.unwrap();
         assert_eq!(status(&store).await.0, RunStatus::Cancelled);
         assert_eq!(run.await.unwrap().unwrap_err().to_string(), "the run was cancelled: enough");
         events(&store).await;
@@ -387,14 +387,14 @@ async fn two_runtimes_over_one_store_see_each_others_runs() {
     let handle = first.start(chain(), 1).await.unwrap();
     pass(1).await;
     assert_eq!(
-        second.resume(&id()).await.unwrap().run_id(),
+        second.run(&id()).resume().await.unwrap().run_id(),
         &id(),
         "it is running in this process"
     );
     assert!(second.recover().await.unwrap().resumed.is_empty());
-    second.pause(&id()).await.unwrap();
+    second.run(&id()).pause().await.unwrap();
     pass(100).await;
-    second.unpause(&id()).await.unwrap();
+    second.run(&id()).unpause().await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 4);
     events(&store).await;
 }
@@ -456,7 +456,7 @@ async fn answers_while_the_runs_are_recovered() {
     let second = process(store.process(2), &clock);
     let answer = |n: u32, of: Runtime| async move {
         tokio::time::sleep(Duration::from_millis(u64::from(n % 7))).await;
-        of.approve(&RunId::new(format!("run-{n}")), "ok", Approval::granted(), "ada")
+        of.run(&RunId::new(format!("run-{n}"))).approve("ok", Approval::granted(), "ada")
             .await
             .unwrap();
     };
@@ -524,7 +524,7 @@ async fn runs_that_wait_for_a_person_are_named_by_recover() {
     let second = process(store.process(2), &clock);
     let asked = second.runs().questions(RunFilter::new()).await.unwrap();
     for question in asked.iter().filter(|question| question.run == RunId::new("answered")) {
-        second.approve(&question.run, &question.id, Approval::granted(), "ada").await.unwrap();
+        second.run(&question.run).approve(&question.id, Approval::granted(), "ada").await.unwrap();
     }
     let third = process(store.process(3), &clock);
     let recovered = third.recover().await.unwrap();
@@ -878,11 +878,11 @@ async fn a_gate_in_a_workflow_in_a_tool_of_an_agent_is_answered_wherever_the_run
         let second = process(store.process(2), &clock);
         if at_rest {
             end(handle, &store).await;
-            second.approve(&id(), "tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
+            second.run(&id()).approve("tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
             assert_eq!(status(&store).await, (RunStatus::Queued, None));
             handle = planner(&second).runtime(&second).resume(&id()).await.unwrap();
         } else {
-            second.approve(&id(), "tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
+            second.run(&id()).approve("tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
         }
         assert_eq!(handle.result().await.unwrap().output(), "done");
         let all = events(&store).await;
@@ -958,7 +958,7 @@ async fn a_node_that_is_named_without_what_it_is_in_is_found_for_the_operator() 
     pass(1).await;
     end(handle, &store).await;
     refused(
-        process(store.process(2), &clock).approve(&id(), "ok", Approval::granted(), "ada").await,
+        process(store.process(2), &clock).run(&id()).approve("ok", Approval::granted(), "ada").await,
         ControlErrorKind::UnknownNode,
         "the run has no node `ok` that has begun, asks or was skipped; did you mean `left/ok`?; open questions: `left/ok`, `right/ok`",
     );

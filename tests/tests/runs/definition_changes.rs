@@ -110,7 +110,7 @@ async fn changed(
     let third = process(&store, &clock);
     let handle = third.run(&run).resume_as(&flow).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    third.answer(&run, "ok", &true, "ada").await.unwrap();
+    third.run(&run).answer("ok", &true, "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), output);
     assert_eq!(ran.take(), again);
     check_events(&store.read(&run, 0, 1000).await.unwrap()).unwrap();

@@ -100,11 +100,11 @@ async fn running_steps_finish_and_no_other_begins() {
         (recovered.resumed.len(), recovered.left.len(), recovered.elsewhere.len()),
         (2, 0, 0)
     );
-    second.approve(asking.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
+    second.run(asking.run_id()).approve("approval", Approval::granted(), "ada").await.unwrap();
     for run in &recovered.resumed {
         let expected = if run.run_id() == two.run_id() { "10" } else { "1" };
         assert_eq!(run.result().await.unwrap().as_str(), expected);
-        check_events(&second.journal(run.run_id()).await.unwrap()).unwrap();
+        check_events(&second.run(run.run_id()).journal().await.unwrap()).unwrap();
     }
     assert_eq!(begun(&second, two.run_id()).await, ["first", "second"]);
 }
@@ -281,7 +281,7 @@ async fn agents_stop_between_their_calls() {
     let began = Instant::now();
     for run in &recovered.resumed {
         assert_eq!(run.result().await.unwrap().as_str(), r#""found""#);
-        check_events(&second.journal(run.run_id()).await.unwrap()).unwrap();
+        check_events(&second.run(run.run_id()).journal().await.unwrap()).unwrap();
     }
     assert_eq!(began.elapsed().as_secs(), 0, "no tool was called again");
     assert_eq!(calls.load(Ordering::SeqCst), 10);
@@ -305,12 +305,12 @@ async fn what_asks_a_person_is_left_at_once() {
     assert_eq!(began.elapsed().as_secs(), 0);
     let second = process(store.process(2), &clock).build();
     let resumed = second.recover().await.unwrap().resumed.remove(0);
-    second.approve(run.run_id(), "inner/approval", Approval::granted(), "ada").await.unwrap();
+    second.run(run.run_id()).approve("inner/approval", Approval::granted(), "ada").await.unwrap();
     assert_eq!(
         second.run(run.run_id()).record().await.unwrap().status,
         RunStatus::Paused,
         "an operator holds it"
     );
-    second.unpause(run.run_id()).await.unwrap();
+    second.run(run.run_id()).unpause().await.unwrap();
     assert_eq!(resumed.result().await.unwrap().as_str(), "3");
 }

@@ -110,7 +110,7 @@ async fn a_run_that_was_left_is_resumed_by_a_process_with_an_executor_that_answe
         .build();
     let run = second.run(&id).resume_as(&flow()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
-    check_events(&second.journal(&id).await.unwrap()).unwrap();
+    check_events(&second.run(&id).journal().await.unwrap()).unwrap();
 }
 
 /// Panics before it returns a future.
@@ -326,7 +326,7 @@ async fn a_question_outlives_the_worker_that_asked() {
             asked += 1;
             // The first two questions belong to the first attempts. The later ones are answered.
             if asked > 2 {
-                far.approve(&id, &event.path.to_string(), Approval::granted(), "ada")
+                far.run(&id).approve(&event.path.to_string(), Approval::granted(), "ada")
                     .await
                     .unwrap();
             }
@@ -334,7 +334,7 @@ async fn a_question_outlives_the_worker_that_asked() {
     }
     assert_eq!(run.result().await.unwrap(), [3, 4]);
     assert_eq!(effects.counts().values().sum::<usize>(), 2);
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 }
 
 /// Gives each step to the next worker and uses each worker once.
@@ -380,7 +380,7 @@ async fn workers_are_replaced_while_a_person_is_asked() {
     let run = far.start(silent_outer::workflow(), 5).await.unwrap();
     let id = run.run_id().clone();
     let asked = || async {
-        let report = far.inspect(&id).await.unwrap();
+        let report = far.run(&id).inspect().await.unwrap();
         report.nodes.iter().any(|node| node.name == "all/sure" && node.question.is_some())
     };
     for worker in workers.iter().skip(1).rev() {
@@ -392,7 +392,7 @@ async fn workers_are_replaced_while_a_person_is_asked() {
         .await;
         worker.drain(Duration::from_secs(60)).await;
         within("the journal to grow", async {
-            while far.journal(&id).await.unwrap().last().unwrap().name() == "workflow.node.retrying"
+            while far.run(&id).journal().await.unwrap().last().unwrap().name() == "workflow.node.retrying"
             {
                 tokio::task::yield_now().await;
             }
@@ -405,10 +405,10 @@ async fn workers_are_replaced_while_a_person_is_asked() {
         }
     })
     .await;
-    far.approve(&id, "all/sure", Approval::granted(), "ada").await.unwrap();
+    far.run(&id).approve("all/sure", Approval::granted(), "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 5);
     assert_eq!(effects.counts().values().sum::<usize>(), 1);
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 }
 
 #[tokio::test]
@@ -425,10 +425,10 @@ async fn items_are_asked_about_elsewhere_each_by_itself() {
     let mut events = run.events();
     while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
-            far.approve(&id, &event.path.to_string(), Approval::granted(), "ada").await.unwrap();
+            far.run(&id).approve(&event.path.to_string(), Approval::granted(), "ada").await.unwrap();
         }
     }
     assert_eq!(run.result().await.unwrap(), [3, 4]);
     assert_eq!(effects.counts().values().sum::<usize>(), 2);
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 }

@@ -317,11 +317,11 @@ async fn a_workflow_in_a_step_that_has_another_policy_asks_and_the_old_program_c
                 tokio::task::yield_now().await;
                 let third = process();
                 let handle = third.run(&run).resume_as(&old).await.unwrap();
-                third.retry(&run, "all", "ada").await.unwrap();
+                third.run(&run).retry("all", "ada").await.unwrap();
                 handle
             }
             false => {
-                second.retry(&run, "all", "ada").await.unwrap();
+                second.run(&run).retry("all", "ada").await.unwrap();
                 handle
             }
         };

@@ -170,7 +170,7 @@ pub(super) async fn run_with_retry_and_settings<Out: agentflow::value::NodeValue
     let Some((step, why)) = interrupted else { panic!("no step waits: {:#?}", lines().await) };
     // The question is noted among the effects, so that tests see what happened before and after it.
     world.note(&format!("[{why}]"));
-    second.retry(&run, &step, "ada").await.unwrap();
+    second.run(&run).retry(&step, "ada").await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(3600), handle.result()).await;
     let Ok(ended) = ended else { panic!("it does not end: {:#?}", lines().await) };
     (lines().await, ended)
@@ -311,11 +311,11 @@ async fn a_failed_call_that_was_kept_is_retried_when_the_step_fails_of_it() {
             break;
         }
     }
-    second.retry(&run, "paid", "ada").await.unwrap();
+    second.run(&run).retry("paid", "ada").await.unwrap();
     assert!(handle.result().await.unwrap_err().to_string().contains("1 were not paid"));
     assert_eq!(world.done(), ["pay ada", "pay bob", "pay bob"]);
     world.works_again();
-    second.retry(&run, "paid", "ada").await.unwrap();
+    second.run(&run).retry("paid", "ada").await.unwrap();
     assert_eq!(second.run(&run).resume_as(&flow).await.unwrap().result().await.unwrap(), 1);
     assert_eq!(world.done(), ["pay ada", "pay bob", "pay bob", "pay ada"]);
 }

@@ -250,8 +250,8 @@ async fn a_run_that_is_resumed_has_found_the_same() {
     let second = runtime(ScriptedModel::new([
         Turn::text("By the window.").expect_text("Prefers window seats.")
     ]));
-    second.retry(&RunId::new("one"), "model#2", "ada").await.unwrap();
-    second.resume(&RunId::new("one")).await.unwrap().result().await.unwrap();
+    second.run(&RunId::new("one")).retry("model#2", "ada").await.unwrap();
+    second.run(&RunId::new("one")).resume().await.unwrap().result().await.unwrap();
 }
 
 /// Saves an entry but reports a failure the first time.

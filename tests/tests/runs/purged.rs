@@ -115,7 +115,7 @@ async fn check(store: impl Store + Clone) {
     assert_eq!(named(runtime.runs().purgeable(&of_name).await.unwrap()), ["failed", "old"]);
     assert!(runtime.runs().purge(&Purge::older_than(2 * HOUR)).await.unwrap().is_empty());
     // Two concurrent purges remove each run once.
-    let (one, other) = tokio::join!(runtime.runs().purge(&purge), inner.purge(&purge));
+    let (one, other) = tokio::join!(runtime.runs().purge(&purge), inner.runs().purge(&purge));
     assert_eq!(named([one.unwrap(), other.unwrap()].concat()), ["failed", "old", "parent"]);
     assert_eq!(ids(&runtime).await, ["child", "new", "waits"]);
     // The journal and the artifacts are removed too. Artifacts of other runs are kept.
@@ -130,9 +130,9 @@ async fn check(store: impl Store + Clone) {
     let kept = runtime.run(&RunId::new("new")).artifact("word.txt", None).await.unwrap().unwrap();
     assert_eq!(&*kept.bytes, b"milk");
     // A run that the removed run had started is independent and ends on its own.
-    let child = inner.attach(&RunId::new("child")).await.unwrap();
+    let child = inner.run(&RunId::new("child")).attach().await.unwrap();
     assert_eq!(inner.run(&RunId::new("child")).record().await.unwrap().status, RunStatus::Running);
-    inner.cancel(child.run_id(), "enough").await.unwrap();
+    inner.run(child.run_id()).cancel("enough").await.unwrap();
     asks.cancel("enough").await.unwrap();
     tokio::time::advance(HOUR).await;
     assert_eq!(named(runtime.runs().purge(&purge).await.unwrap()), ["child", "new", "waits"]);

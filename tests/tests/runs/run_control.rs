@@ -172,7 +172,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     assert_eq!(
-        second.resume(&id()).await.unwrap().run_id(),
+        second.run(&id()).resume().await.unwrap().run_id(),
         &id(),
         "it is running in this process"
     );
@@ -180,16 +180,16 @@ async fn a_paused_run_stays_paused_over_a_restart() {
 
     // The run is unpaused while no process executes it, and continues when it is resumed.
     let third = process(&store, &clock);
-    refused(third.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
-    third.unpause(&id()).await.unwrap();
+    refused(third.run(&id()).pause().await, WrongState, "the run cannot be paused: it is paused already");
+    third.run(&id()).unpause().await.unwrap();
     refused(
-        third.unpause(&id()).await,
+        third.run(&id()).unpause().await,
         WrongState,
         "the run cannot be unpaused: it is running, not paused",
     );
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Queued, None), "nobody executes it");
-    let handle = third.resume(&id()).await.unwrap();
+    let handle = third.run(&id()).resume().await.unwrap();
     assert_eq!(handle.result().await.unwrap().as_str(), "3");
     check_events(&events(&store).await).unwrap();
 }
@@ -201,9 +201,9 @@ async fn a_run_that_nobody_executes_can_be_paused_and_cancelled() {
     pass(1).await;
     restart(handle).await;
     let second = process(&store, &clock);
-    second.pause(&id()).await.unwrap();
+    second.run(&id()).pause().await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-    second.cancel(&id(), "not wanted").await.unwrap();
+    second.run(&id()).cancel("not wanted").await.unwrap();
     assert_eq!(status(&store).await.0, RunStatus::Cancelled);
     let all = events(&store).await;
     check_events(&all).unwrap();
@@ -212,12 +212,12 @@ async fn a_run_that_nobody_executes_can_be_paused_and_cancelled() {
     };
     assert_eq!(&**reason, "not wanted");
     refused(
-        second.cancel(&id(), "again").await,
+        second.run(&id()).cancel("again").await,
         WrongState,
         "the run cannot be cancelled: it is over (cancelled)",
     );
     refused(
-        second.resume(&id()).await.map(drop),
+        second.run(&id()).resume().await.map(drop),
         WrongState,
         "the run cannot be resumed: it is over (cancelled)",
     );
@@ -245,13 +245,13 @@ async fn a_running_run_is_cancelled() {
 async fn what_there_is_not() {
     let store = MemoryStore::new();
     let with = runtime(&store);
-    let Err(Error::Store(error)) = with.pause(&RunId::new("nope")).await else {
+    let Err(Error::Store(error)) = with.run(&RunId::new("nope")).pause().await else {
         panic!("there is no such run")
     };
     assert_eq!(error.kind(), StoreErrorKind::NotFound);
     assert_eq!(error.to_string(), "there is no run `nope` in this store");
     let without = test_runtime().build();
-    let Err(Error::Store(error)) = without.pause(&id()).await else { panic!("there is no store") };
+    let Err(Error::Store(error)) = without.run(&id()).pause().await else { panic!("there is no store") };
     assert!(error.to_string().starts_with("this runtime has no store"), "{error}");
     let handle = without.start(chain(), 1).await.unwrap();
     pass(1).await;
@@ -335,22 +335,22 @@ async fn answers_survive_restarts() {
     // Without a process that executes the run, answers are checked and written to the journal.
     let second = process(&store, &clock);
     refused(
-        second.approve(&id(), "merge", Approval::granted(), "bob").await,
+        second.run(&id()).approve("merge", Approval::granted(), "bob").await,
         WrongState,
         "the node `merge` waits for no answer: it is done",
     );
     refused(
-        second.approve(&id(), "summ", Approval::granted(), "bob").await,
+        second.run(&id()).approve("summ", Approval::granted(), "bob").await,
         UnknownNode,
         "the run has no node `summ` that has begun, asks or was skipped; did you mean `sum`?; open questions: `sum`",
     );
     refused(
-        second.answer(&id(), "sum", &"many".to_owned(), "bob").await,
+        second.run(&id()).answer("sum", &"many".to_owned(), "bob").await,
         WrongAnswer,
         "the answer does not fit what `sum` asks for: invalid type: string \"many\", expected u32 at line 1 column 6; \
          `\"many\"` was given",
     );
-    second.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
+    second.run(&id()).answer("sum", &7_u32, "bob").await.unwrap();
     let handle = second.run(&id()).resume_as(&asking()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), "Granted { comment: None, arguments: None } 7");
     check_events(&events(&store).await).unwrap();
@@ -367,11 +367,11 @@ async fn an_operator_pauses_a_run_that_waits_for_an_answer() {
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     restart(handle).await;
     let second = process(&store, &clock);
-    second.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
+    second.run(&id()).answer("sum", &7_u32, "bob").await.unwrap();
     let handle = second.run(&id()).resume_as(&asking()).await.unwrap();
     pass(60).await;
     assert_eq!(status(&store).await.0, RunStatus::Paused);
-    second.unpause(&id()).await.unwrap();
+    second.run(&id()).unpause().await.unwrap();
     assert_eq!(handle.result().await.unwrap(), "Granted { comment: None, arguments: None } 7");
     check_events(&events(&store).await).unwrap();
 }
@@ -488,23 +488,23 @@ async fn a_failed_run_is_retried() {
             assert_eq!(status(&store).await.0, RunStatus::Failed);
             check_events(&events(&store).await).unwrap();
             refused(
-                first.resume(&id()).await.map(drop),
+                first.run(&id()).resume().await.map(drop),
                 WrongState,
                 "the run cannot be resumed: it is failed; retry the node that failed first",
             );
             refused(
-                first.retry(&id(), "done", "ada").await,
+                first.run(&id()).retry("done", "ada").await,
                 WrongState,
                 "the node `done` cannot be retried: it is done; only a failed or interrupted one can",
             );
             refused(
-                first.retry(&id(), "bad[1]", "ada").await,
+                first.run(&id()).retry("bad[1]", "ada").await,
                 WrongState,
                 "`bad[1]` cannot be retried by itself; retry the node `bad`, whose other items keep their outcomes",
             );
             assert!(first.recover().await.unwrap().resumed.is_empty());
             works.store(true, Ordering::SeqCst);
-            first.retry(&id(), "bad", "ada").await.unwrap();
+            first.run(&id()).retry("bad", "ada").await.unwrap();
             let second = runtime();
             let mut handle = second.run(&id()).resume_as(&flow).await.unwrap();
             if in_between {
@@ -620,12 +620,12 @@ async fn an_interrupted_step_waits_for_a_decision() {
     // The operator decides while no process executes the run.
     let third = runtime();
     refused(
-        third.unpause(&id()).await,
+        third.run(&id()).unpause().await,
         WrongState,
         "the run cannot be unpaused: it is waiting for a decision on an interrupted step; retry the step, or cancel the \
          run",
     );
-    third.retry(&id(), "pay", "ada").await.unwrap();
+    third.run(&id()).retry("pay", "ada").await.unwrap();
     let handle = third.run(&id()).resume_as(&flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     check_events(&events(&store).await).unwrap();
@@ -738,7 +738,7 @@ async fn a_branch_that_failed_is_not_repeated_for_one_that_was_interrupted() {
     let second = process(&store, &clock);
     let handle = second.run(&id()).resume_as(&flow).await.unwrap();
     pass(1).await;
-    second.retry(&id(), "fallen", "ada").await.unwrap();
+    second.run(&id()).retry("fallen", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(tried.load(Ordering::Relaxed), 1);
     check_events(&store.read(&id(), 0, usize::MAX).await.unwrap()).unwrap();

@@ -265,7 +265,7 @@ async fn the_time_of_earlier_processes_counts() {
         let second = process(store.process(2), &clock).build();
         let run = second.recover().await.unwrap().resumed.remove(0);
         tokio::time::sleep(1000 * SECOND).await;
-        second.approve(&id(), "approval", Approval::granted(), "ada").await.unwrap();
+        second.run(&id()).approve("approval", Approval::granted(), "ada").await.unwrap();
         match run.result().await {
             Ok(sum) => assert!(ends && sum.as_str() == "8"),
             Err(error) => assert!(!ends && error.kind() == FailureKind::Timeout, "{error}"),

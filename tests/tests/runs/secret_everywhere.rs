@@ -267,8 +267,8 @@ async fn no_byte_has_it() {
         }
     })
     .await;
-    desk.send_message(run.run_id(), at("message")).await.unwrap();
-    desk.cancel(run.run_id(), &at("cancelled")).await.unwrap();
+    desk.run(run.run_id()).send_message(at("message")).await.unwrap();
+    desk.run(run.run_id()).cancel(&at("cancelled")).await.unwrap();
     run.result().await.unwrap_err();
 
     let run = runtime.start(secret_flow::workflow(), at("workflow input")).await.unwrap();

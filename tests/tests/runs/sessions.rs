@@ -102,9 +102,9 @@ async fn remembers(store: impl Store + Clone) {
     assert_eq!(texts, ["Be short.", "a", "a", "look b", "", "", "a|look b", "c"]);
     assert!(asked.messages.open_calls().is_empty());
     // The journal of a run contains only its new messages.
-    let session = elsewhere.session("s").await.unwrap();
+    let session = elsewhere.sessions().get("s").await.unwrap();
     assert_eq!((session.runs, &*session.agent, session.unfinished), (3, "agent", None));
-    let journal = elsewhere.journal(&session.head.unwrap()).await.unwrap();
+    let journal = elsewhere.run(&session.head.unwrap()).journal().await.unwrap();
     check_events(&journal).unwrap();
     let text = serde_json::to_string(&journal).unwrap();
     assert!(!text.contains("look b\"") && text.contains("\"text\":\"c\""), "{text}");
@@ -659,10 +659,10 @@ async fn a_run_that_is_cancelled_as_it_begins_is_in_nobodys_way() {
     let model = listener();
     let run = agent(&model, &slow).start(ask("a", "s")).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(slow.session("s").await.unwrap().unfinished.as_ref(), Some(run.run_id()));
+    assert_eq!(slow.sessions().get("s").await.unwrap().unfinished.as_ref(), Some(run.run_id()));
     let (_, result) = tokio::join!(run.cancel("enough"), run.result());
     assert!(matches!(result, Err(Error::Cancelled { .. })), "{result:?}");
-    let record = slow.session("s").await.unwrap();
+    let record = slow.sessions().get("s").await.unwrap();
     assert_eq!((record.runs, record.unfinished), (1, None));
     let runtime = test_runtime().store(store).run_ids(sequential_ids("next")).build();
     assert_eq!(answer(&agent(&model, &runtime), "b", "s").await, "b");

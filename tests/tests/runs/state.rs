@@ -536,8 +536,8 @@ async fn the_state_of_a_run_follows_the_order_of_a_changed_workflow() {
             .workflow(&version(after.0, after.1))
             .changes(agentflow::runtime::Changes::AcceptAll)
             .build();
-        let run = second.resume(&run_id).await.unwrap();
-        second.approve(&run_id, "word", Approval::granted(), "ada").await.unwrap();
+        let run = second.run(&run_id).resume().await.unwrap();
+        second.run(&run_id).approve("word", Approval::granted(), "ada").await.unwrap();
         assert_eq!(run.typed::<String>().result().await.unwrap(), sees, "{before:?} {after:?}");
         let state = second.run(&run_id).state().await.unwrap();
         assert_eq!(state.get(&LOG).unwrap().as_deref(), Some(sees), "{before:?} {after:?}");

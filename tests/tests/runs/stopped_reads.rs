@@ -63,8 +63,8 @@ async fn a_program_without_the_tools_says_what_is_known_of_the_call_that_it_stop
             if kept.record(&id).await.unwrap().is_none() {
                 continue;
             }
-            second.cancel(&id, "enough").await.unwrap();
-            let events = second.journal(&id).await.unwrap();
+            second.run(&id).cancel("enough").await.unwrap();
+            let events = second.run(&id).journal().await.unwrap();
             check_events(&events).unwrap();
             for said in said(&events) {
                 assert!(said.ends_with(known), "{effects:?}, write {write}: {said}");

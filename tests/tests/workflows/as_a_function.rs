@@ -290,8 +290,8 @@ async fn a_value_is_computed_once() {
     // Simulates another process, whose ids start at another value.
     new_id();
     let other = test_runtime().store(store.as_another_process()).build();
-    let handle = other.resume(&run).await.unwrap();
-    other.approve(&run, "approval", Approval::granted(), "ada").await.unwrap();
+    let handle = other.run(&run).resume().await.unwrap();
+    other.run(&run).approve("approval", Approval::granted(), "ada").await.unwrap();
     let ids: Vec<u32> = handle.result().await.unwrap().decode().unwrap();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 }

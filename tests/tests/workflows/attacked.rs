@@ -171,7 +171,7 @@ async fn retried_kept_and_ended(flow: impl Fn(&Arc<AtomicBool>) -> Workflow<(Vec
     drop(handle);
     fails.store(false, Ordering::SeqCst);
     let second = world.process();
-    second.retry(&run, "x", "ada").await.unwrap();
+    second.run(&run).retry("x", "ada").await.unwrap();
     let handle = second.run(&run).resume_as(&flow).await.unwrap();
     pass(3500).await;
     assert!(world.has_snapshot(&run).await, "there is a snapshot to resume from");
@@ -214,7 +214,7 @@ async fn what_was_stopped_runs_again_when_the_node_that_failed_is_mended_and_ret
         let run = handle.run_id().clone();
         assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `x` failed: a bug");
         let second = world.process();
-        second.retry(&run, "x", "ada").await.unwrap();
+        second.run(&run).retry("x", "ada").await.unwrap();
         let handle = second
             .with_changes(agentflow::runtime::Changes::AcceptAll)
             .run(&run)
@@ -455,7 +455,7 @@ async fn a_workflow_in_a_step_that_has_changed_asks_before_it_runs_anew() {
     let second = world.process();
     let handle = second.run(&run).resume_as(&flow(true)).await.unwrap();
     pass(10_000).await;
-    second.retry(&run, "in", "ada").await.unwrap();
+    second.run(&run).retry("in", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 10011, "all of the new definition");
     let failures: Vec<String> = world
         .events(&run)
@@ -606,13 +606,13 @@ async fn the_gate_of_a_branch_that_lost_its_race_asks_no_more() {
     // The same without an executing process.
     end(handle).await;
     let second = world.process();
-    refused(second.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
-    second.pause(&run).await.unwrap();
-    second.unpause(&run).await.unwrap();
+    refused(second.run(&run).approve("r/asks/ok", Approval::granted(), "ada").await, LOSER);
+    second.run(&run).pause().await.unwrap();
+    second.run(&run).unpause().await.unwrap();
     assert_eq!(world.status(&run).await, (RunStatus::Queued, None), "nobody is asked");
-    refused(second.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
+    refused(second.run(&run).approve("r/asks/ok", Approval::granted(), "ada").await, LOSER);
     let handle = second.run(&run).resume_as(&flow).await.unwrap();
-    refused(second.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
+    refused(second.run(&run).approve("r/asks/ok", Approval::granted(), "ada").await, LOSER);
     assert_eq!(handle.result().await.unwrap(), 1);
     assert_eq!(
         line(&second, &run, "r/asks/ok").await,
@@ -706,9 +706,9 @@ async fn a_run_that_waits_for_a_decision_still_does_after_a_pause() {
     pass(100).await;
     assert_eq!(world.status(&run).await, interrupted);
     end(handle).await;
-    second.pause(&run).await.unwrap();
+    second.run(&run).pause().await.unwrap();
     assert_eq!(world.status(&run).await, operator);
-    second.unpause(&run).await.unwrap();
+    second.run(&run).unpause().await.unwrap();
     assert_eq!(world.status(&run).await, interrupted);
     // The same while the run is executed.
     let handle = second.run(&run).resume_as(&flow).await.unwrap();
@@ -718,7 +718,7 @@ async fn a_run_that_waits_for_a_decision_still_does_after_a_pause() {
     assert_eq!(world.status(&run).await, operator);
     handle.unpause().await.unwrap();
     assert_eq!(world.status(&run).await, interrupted);
-    second.retry(&run, "once", "ada").await.unwrap();
+    second.run(&run).retry("once", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     world.events(&run).await;
 }
@@ -975,7 +975,7 @@ impl Two {
     /// takes effect.
     async fn is_taken_care_of(&self, run: &RunId, dropped_after: u64) {
         pass(1000).await;
-        match self.second.pause(run).await {
+        match self.second.run(run).pause().await {
             Ok(()) => {}
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {}
             Err(error) => panic!("dropped after {dropped_after} ms: {error}"),
@@ -1010,7 +1010,7 @@ async fn a_resume_that_is_dropped_midway_leaves_no_run_that_nobody_executes() {
         let two = Two::new(10, 0);
         let run = RunId::new("run-1");
         two.at_rest(&run).await;
-        let resumed = two.first.resume(&run);
+        let resumed = two.first.run(&run).resume();
         midway +=
             u32::from(tokio::time::timeout(Duration::from_millis(after), resumed).await.is_err());
         two.is_taken_care_of(&run, after).await;
@@ -1085,7 +1085,7 @@ fn requests_of_other_processes_reach_runs_on_every_tokio_runtime() {
             .unwrap();
         let idle = (!first_ends).then_some(idle);
         let asked = elsewhere.block_on(async {
-            tokio::time::timeout(Duration::from_secs(20), second.pause(handle.run_id())).await
+            tokio::time::timeout(Duration::from_secs(20), second.run(handle.run_id()).pause()).await
         });
         asked.expect("it has an outcome").unwrap();
         drop((first, idle));
@@ -1194,7 +1194,7 @@ async fn a_resume_that_is_dropped_while_the_store_tells_it_leaves_no_run_that_no
         let two = Two::new(10, 10);
         let run = RunId::new("run-1");
         two.at_rest(&run).await;
-        drop(tokio::time::timeout(Duration::from_millis(after), two.first.resume(&run)).await);
+        drop(tokio::time::timeout(Duration::from_millis(after), two.first.run(&run).resume()).await);
         two.is_taken_care_of(&run, after).await;
     }
 }

@@ -675,10 +675,10 @@ async fn a_tool_with_effects_is_never_run_again_by_itself() {
     store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
     // The workflow is linked into the program and found by its name.
     let second = test_runtime().store(store).build();
-    let handle = second.resume(&events[0].run_id).await.unwrap();
+    let handle = second.run(&events[0].run_id).resume().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(PAID.load(Ordering::SeqCst), 1);
-    second.retry(&events[0].run_id, "paid", "test").await.unwrap();
+    second.run(&events[0].run_id).retry("paid", "test").await.unwrap();
     handle.result().await.unwrap();
     assert_eq!(PAID.load(Ordering::SeqCst), 2);
 }

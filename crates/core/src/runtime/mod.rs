@@ -81,7 +81,7 @@ use crate::tool::IntoTools;
 /// Starts runs, finds them by id, and provides the models, resources, middleware, sinks and the
 /// store that they share.
 ///
-/// A program creates a runtime with [`builder`](crate::Runtime::builder) and passes it to its agents and
+/// A program creates a runtime with [`builder`](Self::builder) and passes it to its agents and
 /// workflows. Cloning increments a reference count.
 ///
 /// | to | call |

@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 /// Number of sessions that are listed at once.
 const PAGE: usize = 500;
 
-/// The sessions in the store of a runtime, returned by [`Sessions::list`].
+/// The sessions in the store of a runtime, returned by [`Runtime::sessions`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "this only refers to the sessions"]
 pub struct Sessions<'a>(pub(super) &'a Runtime);

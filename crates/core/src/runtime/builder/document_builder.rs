@@ -10,11 +10,12 @@ use crate::runtime::builder::runtime_builder::RuntimeBuilder;
 impl RuntimeBuilder {
     /// Registers the workflow of a document, and the agents that it describes, under their names.
     /// Tools, agents and workflows that it refers to may be registered before or after. An agent of
-    /// a document uses the replacement [model](crate::Runtime::model) of the runtime, like an `#[agent]`.
+    /// a document uses the replacement [model](Self::model) of the runtime, like an `#[agent]`.
     ///
     /// Unresolved names in it are reported together, with line and column, when the workflow is
-    /// used and as a problem of the [`CatalogueReader::snapshot`](crate::runtime::CatalogueReader::snapshot). [`Documents::check`] checks a
-    /// document explicitly.
+    /// used, and as a problem of the
+    /// [`CatalogueReader::snapshot`](crate::runtime::CatalogueReader::snapshot).
+    /// [`Documents::check`](crate::runtime::Documents::check) checks a document explicitly.
     pub fn document(mut self, document: Document) -> Self {
         self.documents.push(document);
         self

@@ -340,7 +340,7 @@ impl RuntimeBuilder {
     }
 
     /// Sets the model of the `#[agent]` with this name. It takes precedence over its attribute and
-    /// over [`model`](crate::Runtime::model).
+    /// over [`model`](Self::model).
     pub fn agent_model(mut self, agent: impl Into<String>, model: impl Into<ModelSource>) -> Self {
         self.agents.by_name.insert(agent.into(), model.into());
         self
@@ -469,7 +469,7 @@ impl RuntimeBuilder {
     /// and fails if the tool was removed. If a toolset cannot be fetched, the run starts
     /// nevertheless, and each node that calls one of its tools fetches it again: only these nodes
     /// fail. The run keeps this plan: it can be resumed whether or not the toolset is available
-    /// again, independent of [`host().changes`](crate::Runtime::host().changes). A run that started with the tools of a
+    /// again, independent of [`changes`](Self::changes). A run that started with the tools of a
     /// toolset is resumed only when they can be fetched.
     ///
     /// Errors in the graph are reported together, when the name is used and as a problem of the

@@ -20,7 +20,7 @@ const AT_ONCE: usize = 8;
 /// Number of runs that are listed at once.
 const PAGE: usize = 500;
 
-/// The runs in the store of a runtime, returned by [`Runs::list`].
+/// The runs in the store of a runtime, returned by [`Runtime::runs`].
 /// [`Runtime::run`] gives access to a single run.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "this only refers to the runs"]
