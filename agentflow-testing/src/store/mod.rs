@@ -102,6 +102,9 @@ where
             the_same_bytes_are_of_each_run_that_saved_them,
         );
     }
+    if !skipped.contains(&StorePart::Leases) {
+        check!(rules: a_run_that_is_open_here_has_no_other_holder);
+    }
     if !skipped.contains(&StorePart::State) {
         check!(rules: state_is_written_with_its_commit_or_not_at_all);
     }

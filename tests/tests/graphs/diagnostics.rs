@@ -11,11 +11,12 @@ use serde_json::json;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/diagnostics.md");
 
-const AREAS: [(&str, &str); 5] = [
+const AREAS: [(&str, &str); 6] = [
     ("text", "YAML and JSON"),
     ("document", "Documents"),
     ("pipeline", "Pipelines"),
     ("graph", "Graphs, and workflows that are built in code"),
+    ("state", "Keys and transforms of state"),
     ("reference", "Names that a program cannot resolve"),
 ];
 
