@@ -329,7 +329,8 @@ async fn a_client_leaves_so_many_runs_open_and_no_more() {
     ask(&mut lines, "tasks/cancel", json!({"taskId": tasks[0]})).await;
     let begun = ask(&mut lines, "tools/call", call).await;
     assert_eq!(begun["result"]["resultType"], "task", "{begun}");
-    let open = durable(&store).runs().list(RunFilter::new().status(RunStatus::Paused)).await.unwrap();
+    let open =
+        durable(&store).runs().list(RunFilter::new().status(RunStatus::Paused)).await.unwrap();
     assert_eq!(open.len(), 2);
 }
 

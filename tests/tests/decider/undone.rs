@@ -180,7 +180,8 @@ async fn another_process_cancels_and_undoes_wherever_the_first_one_ended() {
         }
         let second = runtime(true, &service, MortalStore::new(&kept, None));
         second
-            .run(&id).cancel("the trip is off")
+            .run(&id)
+            .cancel("the trip is off")
             .await
             .unwrap_or_else(|error| panic!("{cut}: {error}"));
         let events = second.run(&id).journal().await.unwrap();

@@ -67,7 +67,8 @@ async fn resumed(
     handle.abandon();
     within("the run to be free", async {
         while first
-            .run(&id).resume()
+            .run(&id)
+            .resume()
             .await
             .is_err_and(|error| error.to_string().contains("running in this process"))
         {

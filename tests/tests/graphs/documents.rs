@@ -443,10 +443,19 @@ async fn a_toolset_that_cannot_be_fetched_is_a_problem_of_the_document() {
     let error = runtime.documents().check(&document).await.unwrap_err();
     assert!(places(&error).iter().any(|problem| problem.contains("nobody is at home")), "{error}");
     let agents = TRACKER.replace("[doc_search]", "[mcp.away]");
-    Runtime::builder().toolset(ToolsetRef::new(Away)).build().documents().check(&read(&agents)).await.unwrap();
+    Runtime::builder()
+        .toolset(ToolsetRef::new(Away))
+        .build()
+        .documents()
+        .check(&read(&agents))
+        .await
+        .unwrap();
     let one = Runtime::builder().toolset(ToolsetRef::new(Away)).build();
     // A single tool of the server is also looked up when the agent runs.
-    one.documents().check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]"))).await.unwrap();
+    one.documents()
+        .check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]")))
+        .await
+        .unwrap();
 }
 
 /// Fails each time.

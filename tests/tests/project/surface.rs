@@ -161,7 +161,8 @@ fn methods_after_the_dot_are_counted() {
 #[test]
 fn controls_have_one_name_everywhere() {
     let text = |file: &str| std::fs::read_to_string(root().join("crates").join(file)).unwrap();
-    let (handle, by_id) = (text("core/src/run/handle.rs"), text("core/src/runtime/runs/run_ref.rs"));
+    let (handle, by_id) =
+        (text("core/src/run/handle.rs"), text("core/src/runtime/runs/run_ref.rs"));
     let cli = text("cli/src/args.rs");
     for control in ["pause", "unpause", "cancel", "retry", "approve"] {
         // An async function, or a function that returns an awaitable request.

@@ -103,8 +103,11 @@ async fn a_person_agrees_wherever_the_run_is() {
         who.run(&id()).approve("tool#1.asks_pay", Approval::granted(), "bob").await.unwrap();
         assert_eq!(handle.result().await.unwrap().output(), "paid");
         assert_eq!(paid.all(), ["500 to ada"]);
-        let again =
-            who.run(&id()).approve("tool#1.asks_pay", Approval::granted(), "bob").await.unwrap_err();
+        let again = who
+            .run(&id())
+            .approve("tool#1.asks_pay", Approval::granted(), "bob")
+            .await
+            .unwrap_err();
         assert!(again.to_string().contains("it is over"), "{again}");
         check_events(&journal(&store).await).unwrap();
         model.finish();
@@ -160,7 +163,8 @@ async fn a_model_learns_that_a_person_said_no() {
     let here = runtime(store.clone(), &model, &paid).build();
     let handle = begin(&here);
     pass(1).await;
-    here.run(&id()).approve("tool#1.asks_pay", Approval::denied("not on a Friday"), "bob")
+    here.run(&id())
+        .approve("tool#1.asks_pay", Approval::denied("not on a Friday"), "bob")
         .await
         .unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "not paid");
@@ -234,7 +238,12 @@ async fn a_question_survives_its_process() {
     // The answer arrives while no process executes the run.
     let second = runtime(store.process(2), &model, &paid).build();
     second
-        .run(&id()).approve("tool#1.asks_pay", Approval::granted_with(json!({"who": "eve", "cents": 1})), "bob")
+        .run(&id())
+        .approve(
+            "tool#1.asks_pay",
+            Approval::granted_with(json!({"who": "eve", "cents": 1})),
+            "bob",
+        )
         .await
         .unwrap();
     assert!(paid.all().is_empty());
@@ -302,7 +311,11 @@ async fn an_inbox_has_the_questions_of_all_runs() {
     assert_eq!(read(all[0].about.as_str()), json!({"who": "ada", "cents": 1}));
     let news = elsewhere.runs().questions(RunFilter::new().tag("desk", "news")).await.unwrap();
     assert_eq!(news.iter().map(|one| one.run.to_string()).collect::<Vec<_>>(), ["run-0", "run-2"]);
-    elsewhere.run(&news[1].run).approve(&news[1].path, Approval::denied("no"), "bob").await.unwrap();
+    elsewhere
+        .run(&news[1].run)
+        .approve(&news[1].path, Approval::denied("no"), "bob")
+        .await
+        .unwrap();
     pass(1).await;
     let asked = elsewhere.runs().questions(RunFilter::new().tag("desk", "news")).await.unwrap();
     assert_eq!(
@@ -350,9 +363,14 @@ async fn middleware_sees_what_a_person_agreed_to() {
     let handle = begin(&here);
     pass(1).await;
     assert!(seen.lock().unwrap().is_empty());
-    here.run(&id()).approve("tool#1.asks_pay", Approval::granted_with(json!({"who": "ada", "cents": 7})), "bob")
-    .await
-    .unwrap();
+    here.run(&id())
+        .approve(
+            "tool#1.asks_pay",
+            Approval::granted_with(json!({"who": "ada", "cents": 7})),
+            "bob",
+        )
+        .await
+        .unwrap();
     handle.result().await.unwrap();
     assert_eq!(
         (paid.all(), seen.lock().unwrap().clone()),
@@ -383,7 +401,8 @@ async fn an_agent_in_a_step_asks_and_so_does_a_step() {
     here.run(&id()).approve("said/tool#1.asks_pay", changed(1), "bob").await.unwrap();
     pass(1).await;
     let wrong = here
-        .run(&id()).approve("paid/tool#1.asks_pay", Approval::granted_with(json!({"who": 1})), "bob")
+        .run(&id())
+        .approve("paid/tool#1.asks_pay", Approval::granted_with(json!({"who": 1})), "bob")
         .await;
     assert!(wrong.unwrap_err().to_string().contains("`who`"));
     here.run(&id()).approve("paid/tool#1.asks_pay", changed(2), "bob").await.unwrap();

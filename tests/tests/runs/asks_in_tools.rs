@@ -198,12 +198,14 @@ async fn two_calls_of_a_turn_have_a_question_each() {
     let here = runtime(store.clone(), &model, &payments).build();
     let run = begin(&here);
     pass().await;
-    here.run(&id()).approve("tool#1.outer_retried/tool#1.inner_pay", Approval::granted(), "bob")
+    here.run(&id())
+        .approve("tool#1.outer_retried/tool#1.inner_pay", Approval::granted(), "bob")
         .await
         .unwrap();
     pass().await;
     assert_eq!(payments.all(), ["7 to bob"]);
-    here.run(&id()).approve("tool#1.outer_settle/tool#1.inner_pay", Approval::denied("no"), "bob")
+    here.run(&id())
+        .approve("tool#1.outer_settle/tool#1.inner_pay", Approval::denied("no"), "bob")
         .await
         .unwrap();
     assert_eq!(within("the run", run.result()).await.unwrap().output(), "done");
@@ -364,7 +366,8 @@ async fn a_closure_of_a_tool_asks() {
     let run = agent.start(RunRequest::new("settle").run_id(id())).unwrap();
     pass().await;
     assert!(payments.all().is_empty());
-    here.run(&id()).approve("tool#1.outer_closure/tool#1.inner_pay", Approval::granted(), "bob")
+    here.run(&id())
+        .approve("tool#1.outer_closure/tool#1.inner_pay", Approval::granted(), "bob")
         .await
         .unwrap();
     within("the run", run.result()).await.unwrap();

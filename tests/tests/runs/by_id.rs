@@ -183,8 +183,10 @@ async fn an_answer_given_in_another_process_arrives_within_50_ms() {
             asked.elapsed()
         };
         let run_id = id();
-        let (answered, took) =
-            tokio::join!(elsewhere.run(&run_id).approve("approval", Approval::granted(), "ada"), ended);
+        let (answered, took) = tokio::join!(
+            elsewhere.run(&run_id).approve("approval", Approval::granted(), "ada"),
+            ended
+        );
         answered.unwrap();
         assert!(took <= Duration::from_millis(50), "{took:?} after {wait_ms} ms");
     }

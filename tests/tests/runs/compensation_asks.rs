@@ -128,7 +128,8 @@ async fn every_request_has_an_outcome_at_once() {
                 "{refused}"
             );
             let said =
-                tokio::time::timeout(Duration::from_secs(10), from.run(id).retry(node, "ada")).await;
+                tokio::time::timeout(Duration::from_secs(10), from.run(id).retry(node, "ada"))
+                    .await;
             assert!(said.expect("it has an outcome").is_err());
         }
         for said in [from.run(id).pause().await, from.run(id).unpause().await] {
@@ -137,9 +138,11 @@ async fn every_request_has_an_outcome_at_once() {
     }
     deeds.take();
     here.run(id).approve(SECOND, granted(), "ada").await.unwrap();
-    let again =
-        tokio::time::timeout(Duration::from_secs(10), here.run(id).approve(SECOND, granted(), "ada"))
-            .await;
+    let again = tokio::time::timeout(
+        Duration::from_secs(10),
+        here.run(id).approve(SECOND, granted(), "ada"),
+    )
+    .await;
     assert_eq!(again.expect("it has an outcome").unwrap_err().kind(), FailureKind::WrongState);
     a_while().await;
     here.run(id).approve(FIRST, Approval::Denied { comment: None }, "ada").await.unwrap();
@@ -153,8 +156,15 @@ async fn every_request_has_an_outcome_at_once() {
     check_events(&here.run(id).journal().await.unwrap()).unwrap();
     let late = here.run(id).approve(FIRST, granted(), "ada").await.unwrap_err();
     assert_eq!(late.kind(), FailureKind::WrongState);
-    let gate =
-        here.run(id).inspect().await.unwrap().nodes.into_iter().find(|node| node.name == SECOND).unwrap();
+    let gate = here
+        .run(id)
+        .inspect()
+        .await
+        .unwrap()
+        .nodes
+        .into_iter()
+        .find(|node| node.name == SECOND)
+        .unwrap();
     assert_eq!(gate.on_resume, "is not run again");
 }
 
@@ -171,7 +181,8 @@ async fn whoever_cancels_need_not_wait_for_the_answer() {
     assert_eq!(calls[0].asks.as_deref(), Some(SECOND));
     // A second cancellation gives up the open question, and the next compensation asks.
     let waited =
-        tokio::time::timeout(Duration::from_secs(10), here.run(id).cancel("more than enough")).await;
+        tokio::time::timeout(Duration::from_secs(10), here.run(id).cancel("more than enough"))
+            .await;
     assert!(waited.expect("it gives up the question").is_ok());
     a_while().await;
     here.run(id).approve(FIRST, granted(), "ada").await.unwrap();
@@ -258,9 +269,11 @@ async fn a_run_that_another_process_has_taken_over_hears_of_it_with_its_next_wri
     check_events(&other.run(id).journal().await.unwrap()).unwrap();
     // The request needs a write, which fails. Its outcome is the final status of the run, and the
     // run ends in this process.
-    let said =
-        tokio::time::timeout(Duration::from_secs(10), here.run(id).approve(SECOND, granted(), "eve"))
-            .await;
+    let said = tokio::time::timeout(
+        Duration::from_secs(10),
+        here.run(id).approve(SECOND, granted(), "eve"),
+    )
+    .await;
     let refused = said.expect("it has an outcome").unwrap_err().to_string();
     assert_eq!(refused, "the run cannot be answered: it is over (failed)");
     let ended = tokio::time::timeout(Duration::from_secs(10), run.result()).await.expect("it ends");

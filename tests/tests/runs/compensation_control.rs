@@ -203,7 +203,8 @@ async fn what_a_program_cannot_undo_is_owed_and_the_next_one_does_only_that() {
         (owed.calls[0].status, &*owed.calls[0].tool, &*owed.calls[0].by),
         (UndoStatus::Owed, "undo-take", "undo-untake")
     );
-    for refused in [without.run(&id).pause().await, without.run(&id).retry("model#2", "ada").await] {
+    for refused in [without.run(&id).pause().await, without.run(&id).retry("model#2", "ada").await]
+    {
         assert_eq!(refused.unwrap_err().kind(), FailureKind::WrongState);
     }
     let left = without.recover().await.unwrap().left;

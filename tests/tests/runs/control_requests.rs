@@ -456,7 +456,8 @@ async fn answers_while_the_runs_are_recovered() {
     let second = process(store.process(2), &clock);
     let answer = |n: u32, of: Runtime| async move {
         tokio::time::sleep(Duration::from_millis(u64::from(n % 7))).await;
-        of.run(&RunId::new(format!("run-{n}"))).approve("ok", Approval::granted(), "ada")
+        of.run(&RunId::new(format!("run-{n}")))
+            .approve("ok", Approval::granted(), "ada")
             .await
             .unwrap();
     };
@@ -958,7 +959,10 @@ async fn a_node_that_is_named_without_what_it_is_in_is_found_for_the_operator() 
     pass(1).await;
     end(handle, &store).await;
     refused(
-        process(store.process(2), &clock).run(&id()).approve("ok", Approval::granted(), "ada").await,
+        process(store.process(2), &clock)
+            .run(&id())
+            .approve("ok", Approval::granted(), "ada")
+            .await,
         ControlErrorKind::UnknownNode,
         "the run has no node `ok` that has begun, asks or was skipped; did you mean `left/ok`?; open questions: `left/ok`, `right/ok`",
     );

@@ -209,7 +209,10 @@ async fn a_workflow_within_a_step_is_paused_answered_and_cancelled() {
             event.path.to_string() == "inner/all" && event.name() == "workflow.node.started"
         })
     };
-    assert!(!begun(far.run(run.run_id()).journal().await.unwrap()), "nothing begins in a paused run");
+    assert!(
+        !begun(far.run(run.run_id()).journal().await.unwrap()),
+        "nothing begins in a paused run"
+    );
     run.unpause().await.unwrap();
     let id = run.run_id().clone();
     assert_eq!(run.result().await.unwrap(), 11);

@@ -326,7 +326,8 @@ async fn a_question_outlives_the_worker_that_asked() {
             asked += 1;
             // The first two questions belong to the first attempts. The later ones are answered.
             if asked > 2 {
-                far.run(&id).approve(&event.path.to_string(), Approval::granted(), "ada")
+                far.run(&id)
+                    .approve(&event.path.to_string(), Approval::granted(), "ada")
                     .await
                     .unwrap();
             }
@@ -392,7 +393,8 @@ async fn workers_are_replaced_while_a_person_is_asked() {
         .await;
         worker.drain(Duration::from_secs(60)).await;
         within("the journal to grow", async {
-            while far.run(&id).journal().await.unwrap().last().unwrap().name() == "workflow.node.retrying"
+            while far.run(&id).journal().await.unwrap().last().unwrap().name()
+                == "workflow.node.retrying"
             {
                 tokio::task::yield_now().await;
             }
@@ -425,7 +427,10 @@ async fn items_are_asked_about_elsewhere_each_by_itself() {
     let mut events = run.events();
     while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
-            far.run(&id).approve(&event.path.to_string(), Approval::granted(), "ada").await.unwrap();
+            far.run(&id)
+                .approve(&event.path.to_string(), Approval::granted(), "ada")
+                .await
+                .unwrap();
         }
     }
     assert_eq!(run.result().await.unwrap(), [3, 4]);

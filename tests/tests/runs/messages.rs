@@ -265,7 +265,10 @@ async fn a_run_of_a_workflow_takes_none() {
     store.die();
     refused(second.run(&id()).send_message("hi").await, ControlErrorKind::WrongState, text);
     refused(second.run(&id()).close().await, ControlErrorKind::WrongState, closed);
-    assert!(matches!(second.run(&RunId::new("none")).send_message("hi").await, Err(Error::Store(_))));
+    assert!(matches!(
+        second.run(&RunId::new("none")).send_message("hi").await,
+        Err(Error::Store(_))
+    ));
 }
 
 #[tokio::test(start_paused = true)]

@@ -236,7 +236,8 @@ async fn the_outcome_of_a_request() {
     let error: Error = test_runtime()
         .store(store.clone())
         .build()
-        .run(&id).answer("asked", &"swordfish", "ada")
+        .run(&id)
+        .answer("asked", &"swordfish", "ada")
         .await
         .expect_err("it is not an approval");
     assert!(error.to_string().contains("does not fit"), "{error}");

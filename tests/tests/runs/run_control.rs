@@ -180,7 +180,11 @@ async fn a_paused_run_stays_paused_over_a_restart() {
 
     // The run is unpaused while no process executes it, and continues when it is resumed.
     let third = process(&store, &clock);
-    refused(third.run(&id()).pause().await, WrongState, "the run cannot be paused: it is paused already");
+    refused(
+        third.run(&id()).pause().await,
+        WrongState,
+        "the run cannot be paused: it is paused already",
+    );
     third.run(&id()).unpause().await.unwrap();
     refused(
         third.run(&id()).unpause().await,
@@ -251,7 +255,9 @@ async fn what_there_is_not() {
     assert_eq!(error.kind(), StoreErrorKind::NotFound);
     assert_eq!(error.to_string(), "there is no run `nope` in this store");
     let without = test_runtime().build();
-    let Err(Error::Store(error)) = without.run(&id()).pause().await else { panic!("there is no store") };
+    let Err(Error::Store(error)) = without.run(&id()).pause().await else {
+        panic!("there is no store")
+    };
     assert!(error.to_string().starts_with("this runtime has no store"), "{error}");
     let handle = without.start(chain(), 1).await.unwrap();
     pass(1).await;

@@ -1194,7 +1194,9 @@ async fn a_resume_that_is_dropped_while_the_store_tells_it_leaves_no_run_that_no
         let two = Two::new(10, 10);
         let run = RunId::new("run-1");
         two.at_rest(&run).await;
-        drop(tokio::time::timeout(Duration::from_millis(after), two.first.run(&run).resume()).await);
+        drop(
+            tokio::time::timeout(Duration::from_millis(after), two.first.run(&run).resume()).await,
+        );
         two.is_taken_care_of(&run, after).await;
     }
 }

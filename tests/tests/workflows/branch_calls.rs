@@ -104,7 +104,8 @@ async fn an_interrupted_call_in_a_branch_waits_for_a_decision() {
     let run = first.start(wiped_or_kept::workflow(), "sda".to_owned()).await.unwrap();
     pass(1).await;
     let asks = first
-        .run(&id()).inspect()
+        .run(&id())
+        .inspect()
         .await
         .unwrap()
         .nodes

@@ -18,8 +18,8 @@ pub struct Memories<'a>(pub(super) &'a Runtime);
 
 impl Memories<'_> {
     /// Returns the memory of a user, from the runtime's memory
-    /// ([`RuntimeBuilder::memory`](crate::runtime::RuntimeBuilder::memory)). Use it to show, correct and
-    /// delete entries. Authorization is the responsibility of the program.
+    /// ([`RuntimeBuilder::memory`](crate::runtime::RuntimeBuilder::memory)). Use it to show,
+    /// correct and delete entries. Authorization is the responsibility of the program.
     ///
     /// # Errors
     /// [`Error::Memory`] if the runtime has no memory.
@@ -40,8 +40,8 @@ impl Memories<'_> {
     /// entries. A repeated call replaces the entries, so it may be called after each run.
     ///
     /// # Errors
-    /// As [`Sessions::history`](crate::runtime::Sessions::history) and [`user`](Self::user), and if the
-    /// memory cannot store an entry. Entries that were saved before the error remain.
+    /// As [`Sessions::history`](crate::runtime::Sessions::history) and [`user`](Self::user), and if
+    /// the memory cannot store an entry. Entries that were saved before the error remain.
     #[doc(alias = "add_session_to_memory")]
     #[doc(alias = "remember_session")]
     pub async fn add_session(self, id: &str) -> Result<u64> {

@@ -3,12 +3,13 @@
 //! depends on both agents and workflows.
 //!
 //! [`RuntimeBuilder`] creates a runtime. The methods of [`Runtime`] start work, and return handles
-//! that borrow the runtime for everything else: [`RunRef`] for a run by its id, [`Runs`], [`Sessions`],
-//! [`Documents`], [`Memories`], [`PersistentState`], and [`CatalogueReader`] for the named items.
+//! that borrow the runtime for everything else: [`RunRef`] for a run by its id, [`Runs`],
+//! [`Sessions`], [`Documents`], [`Memories`], [`PersistentState`], and [`CatalogueReader`] for the
+//! named items.
 //!
 //! `builder` collects settings and items. `catalogue` keeps the items as a snapshot that can be
-//! replaced while runs are executed. `execution` starts and resumes runs. `runs` and `sessions` read
-//! and control them through the store. `documents` reloads and versions documents. `lifecycle`
+//! replaced while runs are executed. `execution` starts and resumes runs. `runs` and `sessions`
+//! read and control them through the store. `documents` reloads and versions documents. `lifecycle`
 //! checks and drains a runtime.
 //!
 //! A runtime is an owned value: two runtimes in a program share nothing. Only the default runtime
@@ -174,8 +175,8 @@ impl Runtime {
         Context::of_host(&self.0)
     }
 
-    /// Returns access to a run in the runtime's store by its id, to control, follow, read and resume
-    /// it. Accesses nothing by itself.
+    /// Returns access to a run in the runtime's store by its id, to control, follow, read and
+    /// resume it. Accesses nothing by itself.
     pub fn run<'a>(&'a self, run: &'a RunId) -> RunRef<'a> {
         RunRef::new(self, run)
     }
@@ -254,10 +255,11 @@ impl Runtime {
     }
 
     /// Registers more tools and toolsets under their names, like
-    /// [`RuntimeBuilder::tools`](crate::runtime::RuntimeBuilder::tools) before the runtime is built.
-    /// [`CatalogueReader::tool`](crate::runtime::CatalogueReader::tool), [`invoke`](Self::invoke), graphs, documents and servers of this
-    /// runtime and of its clones find them afterwards. Existing agents keep the tools that they
-    /// have. Either all tools are added or none. A tool that is registered already is skipped.
+    /// [`RuntimeBuilder::tools`](crate::runtime::RuntimeBuilder::tools) before the runtime is
+    /// built. [`CatalogueReader::tool`](crate::runtime::CatalogueReader::tool),
+    /// [`invoke`](Self::invoke), graphs, documents and servers of this runtime and of its clones
+    /// find them afterwards. Existing agents keep the tools that they have. Either all tools are
+    /// added or none. A tool that is registered already is skipped.
     ///
     /// # Cancel safety
     /// Dropping the future adds either no tools or all of them.
@@ -289,17 +291,17 @@ impl Runtime {
         Box::pin(async move { add_tools(self, list, &origin).await })
     }
 
-    /// Performs the checks of [`boot`](crate::runtime::RuntimeBuilder::boot) now, in all phases: the entries
-    /// of the configuration; the store, by listing a run; the tools of all toolsets; the folders of
-    /// documents; all names; and the models of agents with their API keys. Use it for the health
-    /// check of a service and for diagnosis.
+    /// Performs the checks of [`boot`](crate::runtime::RuntimeBuilder::boot) now, in all phases:
+    /// the entries of the configuration; the store, by listing a run; the tools of all toolsets;
+    /// the folders of documents; all names; and the models of agents with their API keys. Use it
+    /// for the health check of a service and for diagnosis.
     ///
     /// Fetches the tools of each MCP server and the card of each A2A agent, also if they were
     /// fetched before. A lost connection is reopened. For other toolsets,
     /// [`Toolset::check`](crate::tool::Toolset::check) is called. Documents are those that were
-    /// loaded last: a document with an error when it was [reloaded](crate::runtime::Documents::reload) is a
-    /// problem until it is loaded successfully. The checks take as long as the slowest store and
-    /// toolset.
+    /// loaded last: a document with an error when it was
+    /// [reloaded](crate::runtime::Documents::reload) is a problem until it is loaded successfully.
+    /// The checks take as long as the slowest store and toolset.
     ///
     /// # Cancel safety
     /// Dropping the future stops the checks.

@@ -145,7 +145,8 @@ impl Sessions<'_> {
 
     /// Returns the artifacts that the next run of a session can read: all versions that the runs of
     /// its history have saved, oldest first. Artifacts of other branches are not included.
-    /// [`RunRef::artifacts`](crate::runtime::RunRef::artifacts) returns the artifacts of a single run.
+    /// [`RunRef::artifacts`](crate::runtime::RunRef::artifacts) returns the artifacts of a single
+    /// run.
     ///
     /// # Errors
     /// As [`get`](Self::get), and if a run of the history cannot be read.

@@ -1,5 +1,5 @@
-//! Entries of a configuration in a builder, and the entries that cannot be used. The runtime reports
-//! these as problems of its health.
+//! Entries of a configuration in a builder, and the entries that cannot be used. The runtime
+//! reports these as problems of its health.
 
 use crate::model::{ModelRef, ModelServer, SecretProvider, full_name};
 use crate::runtime::builder::runtime_builder::RuntimeBuilder;

@@ -136,10 +136,11 @@ impl RuntimeBuilder {
     /// called for the first run of a session. The value is kept until no run of the session has
     /// used it for the duration `keep`. It belongs to this process: after a restart and in other
     /// processes, it is created anew. The value is removed at once if its session is
-    /// [deleted](crate::runtime::Sessions::delete) or the runtime is [drained](crate::Runtime::drain). If more than
-    /// 1,000 sessions are idle, the value of the session that is idle longest is removed. A run
-    /// without a session has its own value, as with [`run_resource`](Self::run_resource), which
-    /// also describes errors and precedence. Two callers never share a value.
+    /// [deleted](crate::runtime::Sessions::delete) or the runtime is
+    /// [drained](crate::Runtime::drain). If more than 1,000 sessions are idle, the value of the
+    /// session that is idle longest is removed. A run without a session has its own value, as with
+    /// [`run_resource`](Self::run_resource), which also describes errors and precedence. Two
+    /// callers never share a value.
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,10 +176,10 @@ impl RuntimeBuilder {
     /// Sets a function that closes each value of a type that [`run_resource`](Self::run_resource)
     /// or [`session_resource`](Self::session_resource) created. The value of a run is closed after
     /// the run has ended, successfully or not, and before its result is returned. For a run that
-    /// could not start, is dropped, or is stopped by [draining](crate::Runtime::drain), it is closed on
-    /// another task, for which draining waits. Closing is abandoned after 10 seconds. A value that
-    /// was passed to a run with `.resource(value)` belongs to the program: it is dropped at the end
-    /// of the run, and not closed.
+    /// could not start, is dropped, or is stopped by [draining](crate::Runtime::drain), it is
+    /// closed on another task, for which draining waits. Closing is abandoned after 10 seconds. A
+    /// value that was passed to a run with `.resource(value)` belongs to the program: it is dropped
+    /// at the end of the run, and not closed.
     #[doc(alias = "LifespanPlugin")]
     pub fn close_resource<T, F>(
         mut self,
@@ -395,8 +396,9 @@ impl RuntimeBuilder {
     }
 
     /// Sets the maximum number of model calls of a workflow run and everything it starts (default:
-    /// 500). [`StartRun::max_llm_calls`](crate::runtime::StartRun::max_llm_calls) lowers it for a single
-    /// run. For runs of agents see [`Limits::max_llm_calls`](crate::agent::Limits::max_llm_calls).
+    /// 500). [`StartRun::max_llm_calls`](crate::runtime::StartRun::max_llm_calls) lowers it for a
+    /// single run. For runs of agents see
+    /// [`Limits::max_llm_calls`](crate::agent::Limits::max_llm_calls).
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
         self.host.max_llm_calls = calls;
         self
@@ -424,13 +426,13 @@ impl RuntimeBuilder {
     }
 
     /// Grants scopes to workflows and to `#[agent]`s in all runs;
-    /// [`StartRun::grant`](crate::runtime::StartRun::grant) grants scopes to a single run. A step or a model
-    /// may then call a `#[tool]` that requires them. Without the scope, such a call fails its step
-    /// with the kind `unauthorized`, or returns this error to the model. Nested calls inherit the
-    /// grants of the enclosing step or tool. The grants are recorded when a run starts: resuming it
-    /// in a runtime with other grants does not change them. For an [`Agent`](crate::Agent) that a
-    /// program builds, use [`AgentSettings::grant`](crate::agent::AgentSettings::grant). Default:
-    /// none.
+    /// [`StartRun::grant`](crate::runtime::StartRun::grant) grants scopes to a single run. A step
+    /// or a model may then call a `#[tool]` that requires them. Without the scope, such a call
+    /// fails its step with the kind `unauthorized`, or returns this error to the model. Nested
+    /// calls inherit the grants of the enclosing step or tool. The grants are recorded when a run
+    /// starts: resuming it in a runtime with other grants does not change them. For an
+    /// [`Agent`](crate::Agent) that a program builds, use
+    /// [`AgentSettings::grant`](crate::agent::AgentSettings::grant). Default: none.
     pub fn grant<S: Into<Arc<str>>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         let more = scopes.into_iter().map(Into::into);
         self.host.scopes = self.host.scopes.iter().cloned().chain(more).collect();
@@ -483,10 +485,11 @@ impl RuntimeBuilder {
     }
 
     /// Registers an agent under its name, so that its runs can be started by name, resumed by id
-    /// and [recovered](crate::Runtime::recover). An `#[agent]` does not need this. If it is registered as
-    /// `judge::agent(..)` with other options, these apply when a run is resumed. Another agent with
-    /// the same name, registered or linked into the program, is an error when the name is used, and
-    /// a problem of the [`CatalogueReader::snapshot`](crate::runtime::CatalogueReader::snapshot).
+    /// and [recovered](crate::Runtime::recover). An `#[agent]` does not need this. If it is
+    /// registered as `judge::agent(..)` with other options, these apply when a run is resumed.
+    /// Another agent with the same name, registered or linked into the program, is an error when
+    /// the name is used, and a problem of the
+    /// [`CatalogueReader::snapshot`](crate::runtime::CatalogueReader::snapshot).
     #[track_caller]
     pub fn agent(mut self, agent: impl GivenAgent) -> Self {
         self.given
@@ -511,8 +514,8 @@ impl RuntimeBuilder {
     }
 
     /// Registers a toolset, whose tools have names such as `files.read`. They are fetched when one
-    /// of them, or the [`CatalogueReader::snapshot`](crate::runtime::CatalogueReader::snapshot), is requested. The tools are not added to
-    /// any agent.
+    /// of them, or the [`CatalogueReader::snapshot`](crate::runtime::CatalogueReader::snapshot), is
+    /// requested. The tools are not added to any agent.
     #[track_caller]
     pub fn toolset(mut self, toolset: impl Into<ToolsetRef>) -> Self {
         self.given.toolsets.push((toolset.into(), Origin::given(Location::caller())));

@@ -473,7 +473,9 @@ fn agent(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
         return Ok(Callee::LinkedAgent(agent));
     }
     #[cfg(feature = "documents")]
-    if let Some(document) = crate::runtime::documents::registered::unread(host, ReferenceKind::Agent, name) {
+    if let Some(document) =
+        crate::runtime::documents::registered::unread(host, ReferenceKind::Agent, name)
+    {
         let found = Diagnostic::new(reference_codes::AGENT_OF_INVALID_DOCUMENT).name("agent", name);
         return Err(found.text("document", OneLine(document)));
     }

@@ -43,8 +43,8 @@ impl<T: AsRef<str> + Sync + ?Sized> WorkflowName for &T {
     }
 }
 
-/// An agent to register, for [`RuntimeBuilder::agent`](crate::runtime::RuntimeBuilder::agent): a borrowed
-/// [`Agent`](crate::Agent).
+/// An agent to register, for [`RuntimeBuilder::agent`](crate::runtime::RuntimeBuilder::agent): a
+/// borrowed [`Agent`](crate::Agent).
 #[diagnostic::on_unimplemented(
     message = "this is not a borrowed agent",
     label = "write `&greeter::agent()` for an `#[agent]` function `greeter`",

@@ -24,8 +24,8 @@ use crate::workflow::spec::Spec;
 /// JSON arguments of an `#[agent]` without parameters.
 const NO_ARGUMENTS: &str = "{}";
 
-/// Access to the items that a runtime knows by name, returned by [`Runtime::catalogue`]. It looks up
-/// single items. [`snapshot`](Self::snapshot) lists all of them.
+/// Access to the items that a runtime knows by name, returned by [`Runtime::catalogue`]. It looks
+/// up single items. [`snapshot`](Self::snapshot) lists all of them.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "this only refers to the items"]
 pub struct CatalogueReader<'a>(pub(crate) &'a Runtime);

@@ -1,5 +1,5 @@
-//! `RegisteredItems`: the currently registered items of a runtime. Documents may be reloaded while runs
-//! are executed, so readers take a snapshot.
+//! `RegisteredItems`: the currently registered items of a runtime. Documents may be reloaded while
+//! runs are executed, so readers take a snapshot.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;

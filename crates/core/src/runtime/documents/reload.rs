@@ -46,17 +46,18 @@ struct Read {
 }
 
 impl Documents<'_> {
-    /// Reads the documents of the runtime's [folders](crate::runtime::RuntimeBuilder::document_folder)
-    /// again. New documents become known, documents of deleted files are removed, and new runs use
-    /// the versions that were read. If a document has an error, for example an unresolved name, its
-    /// previous version is kept. All changes take effect atomically. Concurrent calls are executed
-    /// one after another.
+    /// Reads the documents of the runtime's
+    /// [folders](crate::runtime::RuntimeBuilder::document_folder) again. New documents become
+    /// known, documents of deleted files are removed, and new runs use the versions that were read.
+    /// If a document has an error, for example an unresolved name, its previous version is kept.
+    /// All changes take effect atomically. Concurrent calls are executed one after another.
     ///
     /// A run that has started continues with its version, also after a restart: the store keeps the
-    /// documents of each run, and [`recover`](crate::Runtime::recover) and [`RunRef::resume`](crate::runtime::RunRef::resume) build the
-    /// workflow from them if the runtime has a different version or none. With
-    /// [`Changes::AcceptAll`](crate::runtime::Changes::AcceptAll), such a run continues with the current
-    /// version of the runtime.
+    /// documents of each run, and [`recover`](crate::Runtime::recover) and
+    /// [`RunRef::resume`](crate::runtime::RunRef::resume) build the workflow from them if the
+    /// runtime has a different version or none. With
+    /// [`Changes::AcceptAll`](crate::runtime::Changes::AcceptAll), such a run continues with the
+    /// current version of the runtime.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -160,8 +161,8 @@ impl Documents<'_> {
     }
 
     /// Polls the sizes and modification times of the documents in the runtime's
-    /// [folders](crate::runtime::RuntimeBuilder::document_folder) at the interval `every`, at least 100 ms.
-    /// [Reloads](Self::reload) all documents if one was changed, added or removed, and
+    /// [folders](crate::runtime::RuntimeBuilder::document_folder) at the interval `every`, at least
+    /// 100 ms. [Reloads](Self::reload) all documents if one was changed, added or removed, and
     /// passes the result to `on_reload`. A change that preserves the size and time of a file is not
     /// noticed. The watch keeps the runtime alive until it is dropped.
     ///

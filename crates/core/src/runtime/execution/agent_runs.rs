@@ -41,7 +41,8 @@ impl<O: 'static> Agent<O> {
 
     /// Resumes an unfinished run of this agent whose process ended. Model calls and tool calls with
     /// a recorded outcome are not repeated. The run must be in the store of the agent's runtime. If
-    /// this process executes the run already, its handle is [attached](crate::runtime::RunRef::attach_agent).
+    /// this process executes the run already, its handle is
+    /// [attached](crate::runtime::RunRef::attach_agent).
     ///
     /// # Errors
     /// If the run does not exist or has ended, another process executes it, it is not a run of an

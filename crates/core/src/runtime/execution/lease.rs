@@ -1,5 +1,5 @@
-//! `RunLease`: the lease of a run that is about to be resumed. It is acquired from the store and then
-//! either passed to the run or released.
+//! `RunLease`: the lease of a run that is about to be resumed. It is acquired from the store and
+//! then either passed to the run or released.
 
 use std::sync::Arc;
 

@@ -57,18 +57,19 @@ pub trait ProcessedRequest: Sync {
 }
 
 impl Runtime {
-    /// Calls a tool by name ([`CatalogueReader::tool`](crate::runtime::CatalogueReader::tool)) outside of any run. The policy of the tool and
-    /// the middleware of the runtime apply, as for a tool call by an agent. The call is granted the
-    /// scopes of the runtime and those in `scopes`. Failures of the call, including an unknown
-    /// name, are part of the result. The runtime's sinks receive the same events as for a call in a
-    /// run, under a separate run id; they are not stored.
+    /// Calls a tool by name ([`CatalogueReader::tool`](crate::runtime::CatalogueReader::tool))
+    /// outside of any run. The policy of the tool and the middleware of the runtime apply, as for a
+    /// tool call by an agent. The call is granted the scopes of the runtime and those in `scopes`.
+    /// Failures of the call, including an unknown name, are part of the result. The runtime's sinks
+    /// receive the same events as for a call in a run, under a separate run id; they are not
+    /// stored.
     ///
     /// # Cancel safety
     /// Dropping the future cancels the tool.
     ///
     /// # Errors
-    /// As [`CatalogueReader::tool`](crate::runtime::CatalogueReader::tool), except for an unknown name. For an agent that is called as a tool,
-    /// the error of an invalid agent.
+    /// As [`CatalogueReader::tool`](crate::runtime::CatalogueReader::tool), except for an unknown
+    /// name. For an agent that is called as a tool, the error of an invalid agent.
     #[doc(alias = "execute_tool")]
     #[doc(alias = "execute_tool_stream")]
     pub async fn invoke(&self, call: &ToolCall, scopes: &[Arc<str>]) -> Result<ToolResult> {
@@ -162,9 +163,9 @@ impl Runtime {
     ///
     /// The version must be the version of the run. If the workflow comes from documents and this
     /// runtime has a different version of them, the version of the run is loaded from this
-    /// runtime's [store](crate::runtime::RuntimeBuilder::store), provided that both share a store. In this
-    /// case the definitions of called agents and tools are also compared, as when a run is resumed
-    /// ([`Changes`](crate::runtime::Changes)).
+    /// runtime's [store](crate::runtime::RuntimeBuilder::store), provided that both share a store.
+    /// In this case the definitions of called agents and tools are also compared, as when a run is
+    /// resumed ([`Changes`](crate::runtime::Changes)).
     ///
     /// The step is claimed first, by an empty batch to `recorder`. If a call is delivered twice,
     /// concurrently or one after the other, the run accepts one delivery. The other one ends with

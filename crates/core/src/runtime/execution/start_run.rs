@@ -139,8 +139,8 @@ impl<'r, T> StartRun<'r, T> {
 
     /// Adds a resource, identified by its type. It replaces the runtime's resource of that type,
     /// also for nested calls. The resource is not stored: after a restart
-    /// [`RuntimeBuilder::run_resource`](crate::runtime::RuntimeBuilder::run_resource) creates it. Without
-    /// such a factory, the run cannot be resumed if one of its tools needs the resource.
+    /// [`RuntimeBuilder::run_resource`](crate::runtime::RuntimeBuilder::run_resource) creates it.
+    /// Without such a factory, the run cannot be resumed if one of its tools needs the resource.
     pub fn resource<V: Send + Sync + 'static>(mut self, resource: V) -> Self {
         self.options.resources.insert(resource);
         self
@@ -161,8 +161,8 @@ impl<'r, T> StartRun<'r, T> {
     /// call is compensated once, also if the process ends during the compensation. The status of
     /// the run is `compensating` until it ends. Its error and its record list the calls that could
     /// not be compensated. Nodes of such a run cannot be retried. A run that no process executes is
-    /// compensated by the process that [cancels](crate::runtime::RunRef::cancel) it, or by a process with
-    /// the required tools that resumes it. Default: off.
+    /// compensated by the process that [cancels](crate::runtime::RunRef::cancel) it, or by a
+    /// process with the required tools that resumes it. Default: off.
     ///
     /// ```
     /// use agentflow::prelude::*;
@@ -228,9 +228,9 @@ impl<'r, T> StartRun<'r, T> {
 
     /// Sets the maximum number of model calls of the run and everything it starts. It can only
     /// lower the runtime's limit
-    /// ([`RuntimeBuilder::max_llm_calls`](crate::runtime::RuntimeBuilder::max_llm_calls)). A further call
-    /// fails with [`Error::LlmCallLimit`](crate::Error::LlmCallLimit), which no retry policy
-    /// repeats.
+    /// ([`RuntimeBuilder::max_llm_calls`](crate::runtime::RuntimeBuilder::max_llm_calls)). A
+    /// further call fails with [`Error::LlmCallLimit`](crate::Error::LlmCallLimit), which no retry
+    /// policy repeats.
     pub fn max_llm_calls(mut self, calls: u32) -> Self {
         self.options.max_llm_calls = Some(calls);
         self

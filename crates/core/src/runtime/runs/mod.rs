@@ -1,6 +1,6 @@
 //! Access to runs through the store. [`RunRef`](run_ref::RunRef) controls, follows and reads a
-//! single run by its id; [`Runs`](run_list::Runs) lists runs and works with many of them. The run may
-//! be executed by this process, by another process, or by no process.
+//! single run by its id; [`Runs`](run_list::Runs) lists runs and works with many of them. The run
+//! may be executed by this process, by another process, or by no process.
 //!
 //! Control requests are stored first, and the calls return after their effect is stored. Everything
 //! else is derived from the journal: `inspect` reports the nodes of a run with their `attempts` and

@@ -1,6 +1,6 @@
 //! Open questions of a run and of all runs in the store: an inbox for the people who answer them.
-//! [`RunRef::approve`](crate::runtime::RunRef::approve) and [`RunRef::answer`](crate::runtime::RunRef::answer) answer
-//! questions.
+//! [`RunRef::approve`](crate::runtime::RunRef::approve) and
+//! [`RunRef::answer`](crate::runtime::RunRef::answer) answer questions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -77,8 +77,8 @@ impl<T> RunHandle<T> {
     /// the run has ended. An open question is returned at once, and again until it is answered.
     ///
     /// It works without a store, and for runs of other processes: see
-    /// [`RunRef::attach`](crate::runtime::RunRef::attach). It waits without a time limit. If another
-    /// person answers the question first, a later answer to it is refused.
+    /// [`RunRef::attach`](crate::runtime::RunRef::attach). It waits without a time limit. If
+    /// another person answers the question first, a later answer to it is refused.
     ///
     /// # Cancel safety
     /// Dropping the future does not affect the run.

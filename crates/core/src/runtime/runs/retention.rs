@@ -1,8 +1,8 @@
 //! Removes runs. [`Purge`] selects runs that ended some time ago. Removing compensates nothing.
 //!
 //! The notes of a run are removed with it. Notes are data about a run outside of its journal, such
-//! as the address that a client registered for notifications. They are stored as state of a reserved
-//! owner.
+//! as the address that a client registered for notifications. They are stored as state of a
+//! reserved owner.
 
 use std::sync::Arc;
 use std::time::Duration;

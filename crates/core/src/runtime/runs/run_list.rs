@@ -1,5 +1,5 @@
-//! `Runs`: lists the runs in the store, sums up their usage, lists their open questions, and removes
-//! runs that ended some time ago.
+//! `Runs`: lists the runs in the store, sums up their usage, lists their open questions, and
+//! removes runs that ended some time ago.
 
 use std::sync::Arc;
 
@@ -111,8 +111,8 @@ impl Runs<'_> {
     /// Dropping the future stops between two runs.
     ///
     /// # Errors
-    /// As [`purgeable`](Self::purgeable) and [`RunRef::delete`](crate::runtime::RunRef::delete). Runs that were removed
-    /// before the error remain removed.
+    /// As [`purgeable`](Self::purgeable) and [`RunRef::delete`](crate::runtime::RunRef::delete).
+    /// Runs that were removed before the error remain removed.
     pub async fn purge(self, purge: &Purge) -> Result<Vec<RunRecord>> {
         let store = self.0.require_store()?;
         let mut removed = Vec::new();

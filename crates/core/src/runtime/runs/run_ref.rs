@@ -29,8 +29,8 @@ use crate::workflow::{Inputs, Workflow};
 /// Access to a run in the store of a runtime by its id, returned by [`Runtime::run`]. It controls,
 /// follows, reads and resumes the run.
 ///
-/// Creating it accesses nothing, and the run may be executed by this process, by another process, or
-/// by no process. A [`RunHandle`] in contrast belongs to a run that was started, resumed or
+/// Creating it accesses nothing, and the run may be executed by this process, by another process,
+/// or by no process. A [`RunHandle`] in contrast belongs to a run that was started, resumed or
 /// [attached](Self::attach).
 ///
 /// An accepted control request is stored first. The call returns after the effect of the request is
@@ -182,7 +182,13 @@ impl<'a> RunRef<'a> {
         let Some(artifact) = self.artifacts().await?.into_iter().rfind(is_it) else {
             return Ok(None);
         };
-        match self.runtime.require_store()?.require_artifacts()?.artifact(self.run, &artifact.sha256).await? {
+        match self
+            .runtime
+            .require_store()?
+            .require_artifacts()?
+            .artifact(self.run, &artifact.sha256)
+            .await?
+        {
             Some(bytes) => Ok(Some(Artifact::new(artifact, bytes))),
             None => Err(artifact_gone(&artifact)),
         }
@@ -230,16 +236,16 @@ impl<'a> RunRef<'a> {
     }
 
     /// Cancels a run and waits until its end is stored. The run may be executed by any process or
-    /// by no process. A run with [compensation](crate::runtime::StartRun::compensate) is compensated before
-    /// it ends; if no process executes it, this process does that. A second `cancel` gives up the
-    /// compensation that is running: its call is reported as not undone, and the remaining calls
-    /// are compensated.
+    /// by no process. A run with [compensation](crate::runtime::StartRun::compensate) is
+    /// compensated before it ends; if no process executes it, this process does that. A second
+    /// `cancel` gives up the compensation that is running: its call is reported as not undone, and
+    /// the remaining calls are compensated.
     ///
     /// A compensation may ask a person, and this call then waits for the answer. Use
     /// `tokio::time::timeout` to limit the wait: the compensation continues,
     /// [`inspect`](Self::inspect) reports the question in
-    /// [`UndoReport::asks`](crate::runtime::UndoReport::asks), and the answer or a second cancellation lets
-    /// the run end.
+    /// [`UndoReport::asks`](crate::runtime::UndoReport::asks), and the answer or a second
+    /// cancellation lets the run end.
     ///
     /// # Errors
     /// [`Error::Control`] if the run has ended, also if it ended on its own meanwhile; if the run
@@ -266,9 +272,9 @@ impl<'a> RunRef<'a> {
 
     /// Answers the approval question of a gate or of a node that needs approval.
     ///
-    /// `node` is the path of the node that asks, or the [id](crate::runtime::OpenQuestion::id) of the
-    /// question. With the id, the answer applies to this question only: it is refused if the node
-    /// now asks a different question, for example after its step was retried.
+    /// `node` is the path of the node that asks, or the [id](crate::runtime::OpenQuestion::id) of
+    /// the question. With the id, the answer applies to this question only: it is refused if the
+    /// node now asks a different question, for example after its step was retried.
     ///
     /// # Errors
     /// [`Error::Control`] if the node has no open question, asks a different question, or expects a
@@ -365,8 +371,8 @@ impl<'a> RunRef<'a> {
         control_by_id(self.runtime.host(), self.run, request, None).await
     }
 
-    /// Returns the open questions of the run, oldest first. [`Runs::questions`](crate::runtime::Runs::questions)
-    /// returns the questions of many runs.
+    /// Returns the open questions of the run, oldest first.
+    /// [`Runs::questions`](crate::runtime::Runs::questions) returns the questions of many runs.
     ///
     /// # Errors
     /// If the run does not exist or its journal cannot be read.
@@ -404,8 +410,8 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// If the run, workflow or agent does not exist, the run has ended, another process executes
     /// it, a required resource is missing ([`Error::RunResource`]), the runtime is being
-    /// [drained](crate::Runtime::drain), or the definition differs from the one with which the run started
-    /// and the runtime does not accept the difference ([`Changes`]).
+    /// [drained](crate::Runtime::drain), or the definition differs from the one with which the run
+    /// started and the runtime does not accept the difference ([`Changes`]).
     pub async fn resume(self) -> Result<RunHandle<Encoded>> {
         self.resume_and(|_| ()).await
     }
