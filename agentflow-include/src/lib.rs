@@ -55,8 +55,8 @@ use quote::quote;
 /// Without `tools`, all tool names are resolved later.
 ///
 /// Every runtime knows the workflow by its name. Its names and types are checked at its first use,
-/// by `Runtime::catalogue` and by `RuntimeBuilder::boot`: all names must exist, and the types of
-/// the parameters and of the output must match the document.
+/// by `CatalogueReader::snapshot` and by `RuntimeBuilder::boot`: all names must exist, and the
+/// types of the parameters and of the output must match the document.
 ///
 /// `NAME::start(&runtime, ..)` returns a run that is about to start, like `Runtime::start`.
 #[proc_macro_attribute]

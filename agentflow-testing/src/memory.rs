@@ -223,7 +223,8 @@ async fn any_text_is_a_query(memory: &impl Memory) {
 async fn at_the_same_time(memory: impl Memory) {
     let runtime = Runtime::builder().memory(memory).build();
     let saves = (0..20).map(|at| {
-        let memory = runtime.memory_of(format!("user {}", at % 2)).expect("there is a memory");
+        let memory =
+            runtime.memories().user(format!("user {}", at % 2)).expect("there is a memory");
         tokio::spawn(
             async move { memory.save(format!("Number {at}.")).await.map(|entry| entry.id) },
         )
@@ -235,7 +236,8 @@ async fn at_the_same_time(memory: impl Memory) {
     assert_eq!(ids.len(), 20, "each has an id of its own");
     for user in ["user 0", "user 1"] {
         let all = runtime
-            .memory_of(user)
+            .memories()
+            .user(user)
             .expect("there is a memory")
             .search(MemoryQuery::all().limit(100))
             .await;

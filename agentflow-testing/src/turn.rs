@@ -218,7 +218,7 @@ impl Turn {
     /// let model = ScriptedModel::new([Turn::text("A refund, then.").state(&INTENT, &"refund".to_owned())]);
     /// let run = Agent::new(model).runtime(&runtime).start("I want my money back.")?;
     /// run.result().await?;
-    /// assert_eq!(runtime.run_state(run.run_id()).await?.get(&INTENT).unwrap().as_deref(), Some("refund"));
+    /// assert_eq!(runtime.run(run.run_id()).state().await?.get(&INTENT).unwrap().as_deref(), Some("refund"));
     /// # Ok(())
     /// # }
     /// ```

@@ -72,7 +72,7 @@ async fn send(count: u64) -> Result<()> {
     let mut took = Vec::new();
     for number in 0..count {
         let question = loop {
-            match runtime.approvals(RunFilter::new()).await.expect("a list").pop() {
+            match runtime.runs().questions(RunFilter::new()).await.expect("a list").pop() {
                 Some(question) => break question,
                 None => tokio::time::sleep(Duration::from_millis(1)).await,
             }
@@ -81,7 +81,8 @@ async fn send(count: u64) -> Result<()> {
         tokio::time::sleep(Duration::from_millis(number * 7 % APART)).await;
         let sent = now();
         runtime
-            .approve(&question.run, &question.path, Approval::granted(), "ada")
+            .run(&question.run)
+            .approve(&question.path, Approval::granted(), "ada")
             .await
             .expect("it is taken");
         let there: u64 =

@@ -127,7 +127,7 @@ async fn main() {
         let runtime = base().build();
         let read = async || {
             let document = Document::read("bench.yaml", text.as_str()).expect("a document");
-            runtime.check(&document).await.expect("right");
+            runtime.documents().check(&document).await.expect("right");
         };
         let millis = fastest(ROUNDS, read).await / 1e3;
         let ratio =

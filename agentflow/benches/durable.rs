@@ -179,7 +179,7 @@ async fn resuming(folder: &Path) {
     // Without the end of the last step and the end of the run.
     let id = run.run_id().clone();
     resumed(folder, "run", &memory, &id, 2, async |runtime: &Runtime| {
-        runtime.resume_as(&id, &workflow).await.expect("it is resumed").abandon();
+        runtime.run(&id).resume_as(&workflow).await.expect("it is resumed").abandon();
     })
     .await;
 

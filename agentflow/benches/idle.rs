@@ -194,7 +194,8 @@ fn asking() -> Workflow<(u64,), u64> {
 
 async fn all_ask(runtime: &Runtime, runs: usize) {
     loop {
-        let unfinished = runtime.runs(RunFilter::unfinished()).await.expect("they are listed");
+        let unfinished =
+            runtime.runs().list(RunFilter::unfinished()).await.expect("they are listed");
         let asking =
             unfinished.iter().filter(|run| run.pause_reason == Some(PauseReason::Approval)).count();
         if asking == runs {

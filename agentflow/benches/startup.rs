@@ -60,8 +60,8 @@ fn program() -> String {
          #[tokio::main(flavor = \"current_thread\")]\nasync fn main() {\n    \
              let registry = timed(\"Registry::linked\", || Registry::linked().unwrap());\n    \
              let runtime = timed(\"Runtime::builder().build()\", || agentflow::Runtime::builder().build());\n    \
-             let began = Instant::now();\n    runtime.tool(\"tool_500\").await.unwrap();\n    \
-             println!(\"Runtime::tool {}\", began.elapsed().as_nanos() as f64 / 1e3);\n    \
+             let began = Instant::now();\n    runtime.catalogue().tool(\"tool_500\").await.unwrap();\n    \
+             println!(\"CatalogueReader::tool {}\", began.elapsed().as_nanos() as f64 / 1e3);\n    \
              timed(\"the schemas of all\", || registry.manifest());\n}\n",
     );
     text

@@ -42,24 +42,24 @@ async fn lone_agent() -> agentflow::Result<String>;
 #[test]
 fn a_third_workflow_and_a_third_agent_are_found() {
     let runtime = Runtime::default();
-    assert_eq!(runtime.workflow_graph("alone").unwrap().name, "alone");
-    assert_eq!(&*runtime.agent_outline("lone_agent").unwrap().name, "lone_agent");
-    let error = runtime.workflow_graph("twice").unwrap_err().to_string();
+    assert_eq!(runtime.catalogue().workflow_graph("alone").unwrap().name, "alone");
+    assert_eq!(&*runtime.catalogue().agent_outline("lone_agent").unwrap().name, "lone_agent");
+    let error = runtime.catalogue().workflow_graph("twice").unwrap_err().to_string();
     let (file, places) =
         ("tests/agent_duplicates.rs:", error.matches("agent_duplicates.rs:").count());
     assert!(
         error.contains("two workflows have this name: at ") && error.contains(file) && places == 2,
         "{error}"
     );
-    let error = runtime.agent_outline("same").unwrap_err().to_string();
+    let error = runtime.catalogue().agent_outline("same").unwrap_err().to_string();
     assert!(error.contains("two agents are named `same`"), "{error}");
-    let error = runtime.workflow_graph("alne").unwrap_err().to_string();
+    let error = runtime.catalogue().workflow_graph("alne").unwrap_err().to_string();
     assert!(error.ends_with("did you mean `alone`?"), "{error}");
 }
 
 #[tokio::test]
 async fn the_catalogue_has_the_rest_and_both_problems() {
-    let catalogue = Runtime::default().catalogue().await;
+    let catalogue = Runtime::default().catalogue().snapshot().await;
     let problems: Vec<String> = catalogue.problems().iter().map(ToString::to_string).collect();
     assert_eq!(problems.len(), 2, "{problems:#?}");
     assert!(problems[0].contains("two agents are named `same`"), "{problems:#?}");
@@ -71,7 +71,7 @@ async fn the_catalogue_has_the_rest_and_both_problems() {
 #[test]
 fn two_agents_of_one_name_are_named_with_their_places() {
     let (first, second) = (one::same::definition().source(), other::another::definition().source());
-    let error = Runtime::default().agents().unwrap_err();
+    let error = Runtime::default().catalogue().agents().unwrap_err();
     assert!(matches!(error, RegistryError::DuplicateAgent { name: "same", .. }), "{error}");
     assert_eq!(
         error.to_string(),

@@ -363,7 +363,7 @@ async fn run(model: Arc<dyn Model>, shown: &Shown, what: &str) -> Result<String,
     shown.debug("a runtime's builder", &builder);
     let runtime = builder.build();
     shown.debug("a runtime", &runtime);
-    shown.debug("providers", &runtime.model_providers().await);
+    shown.debug("providers", &runtime.catalogue().model_providers().await);
     let source = ModelSource::from(cassette.clone());
     shown.debug("a source", &source);
     let agent = Agent::new(source).tools(tools![add]).runtime(&runtime);

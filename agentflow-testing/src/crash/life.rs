@@ -182,7 +182,7 @@ async fn gone(mut events: Events, patience: Duration) -> Result<(), String> {
 
 /// Sends the run a message as a person.
 async fn send(runtime: &Runtime, run: &RunId, text: &str) -> Result<(), String> {
-    let sent = runtime.send_message(run, text).await;
+    let sent = runtime.run(run).send_message(text).await;
     sent.map_err(|error| format!("the message `{text}` is refused: {error}"))
 }
 
@@ -281,7 +281,7 @@ impl Driven<'_> {
             self.asking.keys().find_map(|node| self.world.answers.get_key_value(node))
         {
             self.asking.remove(node);
-            let answered = self.runtime.answer(self.run, node, answer, OPERATOR).await;
+            let answered = self.runtime.run(self.run).answer(node, answer, OPERATOR).await;
             return answered
                 .map_err(|error| format!("`{node}` asks, and does not take its answer: {error}"));
         }
@@ -293,7 +293,7 @@ impl Driven<'_> {
                     Ok(())
                 }
                 Due::Close => {
-                    let closed = self.runtime.close(self.run).await;
+                    let closed = self.runtime.run(self.run).close().await;
                     closed.map_err(|error| {
                         format!("the run waits for a message, and is not closed: {error}")
                     })?;
@@ -307,8 +307,8 @@ impl Driven<'_> {
             let (node, cancels) =
                 (path.to_string(), (self.world.decide)(path) == Interruption::Cancel);
             let outcome = match cancels {
-                true => self.runtime.cancel(self.run, "a step was interrupted").await,
-                false => self.runtime.retry(self.run, &node, OPERATOR).await,
+                true => self.runtime.run(self.run).cancel("a step was interrupted").await,
+                false => self.runtime.run(self.run).retry(&node, OPERATOR).await,
             };
             match outcome {
                 // Cancelling the run ends all pending decisions in it.

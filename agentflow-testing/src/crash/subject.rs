@@ -91,7 +91,7 @@ where
         run: &'a RunId,
     ) -> BoxFuture<'a, Result<Box<dyn Alive>>> {
         Box::pin(async move {
-            Ok(Box::new(runtime.resume_as(run, &self.workflow).await?) as Box<dyn Alive>)
+            Ok(Box::new(runtime.run(run).resume_as(&self.workflow).await?) as Box<dyn Alive>)
         })
     }
 

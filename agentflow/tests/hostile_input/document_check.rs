@@ -47,14 +47,14 @@ impl Program {
         match Document::read("it.yaml", text) {
             Ok(document) => {
                 written(&document);
-                if let Err(error) = self.tokio.block_on(self.runtime.check(&document)) {
+                if let Err(error) = self.tokio.block_on(self.runtime.documents().check(&document)) {
                     reported(text, &error);
                 }
             }
             Err(error) => {
                 reported(text, &error);
                 // Now with the names resolved. The program knows some of them.
-                let whole = self.tokio.block_on(self.runtime.read_document("it.yaml", text));
+                let whole = self.tokio.block_on(self.runtime.documents().read("it.yaml", text));
                 let whole = whole.expect_err("what is not read has problems");
                 reported(text, &whole);
                 for problem in error.problems() {

@@ -148,18 +148,18 @@ async fn operators_reach_the_gates_of_bodies() -> Result<()> {
     let mut handle = runtime.start(asked::workflow(), 1).await?;
     let run = handle.run_id().clone();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    runtime.answer(&run, "notes[0]/approval", &granted(), "ada").await?;
+    runtime.run(&run).answer("notes[0]/approval", &granted(), "ada").await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     handle.abandon();
     tokio::task::yield_now().await;
     // No process executes the run now.
     let runtime = process();
-    let wrong = runtime.answer(&run, "notes[1]/approval", "yes", "ada").await.unwrap_err();
+    let wrong = runtime.run(&run).answer("notes[1]/approval", "yes", "ada").await.unwrap_err();
     assert!(wrong.to_string().contains("does not fit"), "{wrong}");
-    runtime.answer(&run, "notes[1]/approval", &granted(), "ada").await?;
-    handle = runtime.resume_as(&run, &asked::workflow()).await?;
+    runtime.run(&run).answer("notes[1]/approval", &granted(), "ada").await?;
+    handle = runtime.run(&run).resume_as(&asked::workflow()).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    runtime.answer(&run, "notes[2]/approval", &granted(), "ada").await?;
+    runtime.run(&run).answer("notes[2]/approval", &granted(), "ada").await?;
     assert_eq!(handle.result().await?, 1);
     assert_eq!(SEEN.with(Seen::take), ["notes[0]/sum 1+1", "notes[1]/sum 2+1", "notes[2]/sum 3+1"]);
     agentflow_testing::check_events(&store.read(&run, 0, 1000).await?).unwrap();
@@ -242,8 +242,8 @@ async fn a_further_attempt_at_a_body_mails_nobody_twice() -> Result<()> {
     ));
     for _ in 0..2 {
         let runtime = process();
-        runtime.retry(&run, "all", "ada").await?;
-        let handle = runtime.resume_as(&run, &mailing::workflow()).await?;
+        runtime.run(&run).retry("all", "ada").await?;
+        let handle = runtime.run(&run).resume_as(&mailing::workflow()).await?;
         drop(handle.result().await);
     }
     assert_eq!(SEEN.with(Seen::take), all);

@@ -161,10 +161,13 @@ async fn resumed(with: &Workflow<(u64,), u64>) -> Result<u64, Error> {
     handle.abandon();
     tokio::task::yield_now().await;
     let runtime = process();
-    let handle =
-        runtime.with_changes(agentflow::runtime::Changes::AcceptAll).resume_as(&run, with).await?;
+    let handle = runtime
+        .with_changes(agentflow::runtime::Changes::AcceptAll)
+        .run(&run)
+        .resume_as(with)
+        .await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    runtime.answer(&run, "ok", &Approval::granted(), "ada").await?;
+    runtime.run(&run).answer("ok", &Approval::granted(), "ada").await?;
     handle.result().await
 }
 

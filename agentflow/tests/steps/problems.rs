@@ -136,7 +136,7 @@ async fn a_round_that_began_counts_whatever_until_says_later() {
     // Two rounds are done and the third has started. For the next process, the first round would be
     // enough.
     OVER.store(true, Ordering::SeqCst);
-    let handle = process().resume_as(&run, &flow).await.unwrap();
+    let handle = process().run(&run).resume_as(&flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 3);
     check_events(&store.read(&run, 0, 100).await.unwrap()).unwrap();
 }

@@ -35,14 +35,14 @@ pub(super) async fn show(
 async fn list(runtime: &Runtime, saved: &ArtifactOwner, json: bool) -> Result<(), Stop> {
     let artifacts: Vec<(Option<RunId>, ArtifactRef)> = match saved {
         ArtifactOwner::ByRun(run) => {
-            let artifacts = runtime.artifacts(run).await?;
+            let artifacts = runtime.run(run).artifacts().await?;
             if json {
                 return print_json(&artifacts);
             }
             artifacts.into_iter().map(|artifact| (None, artifact)).collect()
         }
         ArtifactOwner::InSession(session) => {
-            let artifacts = runtime.session_artifacts(session).await?;
+            let artifacts = runtime.sessions().artifacts(session).await?;
             if json {
                 return print_json(&artifacts);
             }
@@ -75,13 +75,13 @@ async fn write(
 ) -> Result<(), Stop> {
     let (found, of, command, id) = match saved {
         ArtifactOwner::ByRun(run) => (
-            runtime.artifact(run, name, version).await?,
+            runtime.run(run).artifact(name, version).await?,
             format!("run `{run}`"),
             "runs",
             run.to_string(),
         ),
         ArtifactOwner::InSession(id) => {
-            let found = runtime.session_artifact(id, name, version).await?;
+            let found = runtime.sessions().artifact(id, name, version).await?;
             (found, format!("session `{id}`"), "sessions", id.clone())
         }
     };

@@ -25,7 +25,7 @@ use agentflow_core::value::Encoded;
 
 pub(super) async fn chat(host: &Runtime, args: ChatArgs) -> Result<(), Stop> {
     let mut told = ctrl_c::watch();
-    host.agent_outline(&args.agent)?;
+    host.catalogue().agent_outline(&args.agent)?;
     let runtime = with_store(host, args.store.as_deref()).await?;
     let chat = Chat { runtime, by: args.caller.clone().unwrap_or_else(operator), args };
     tokio::select! {
@@ -78,21 +78,21 @@ impl Chat {
     /// Shows the earlier messages, and continues a run that was interrupted.
     async fn restore_session(&self, lines: &mut Lines) -> Result<(), Stop> {
         let id = &*self.args.session;
-        let Some(session) = self.runtime.session_record(id).await? else {
+        let Some(session) = self.runtime.sessions().find(id).await? else {
             note(format_args!("{DIM}a new session{DIM:#}"));
             return Ok(());
         };
-        for run in self.runtime.session_history(id, self.args.history).await? {
+        for run in self.runtime.sessions().history(id, self.args.history).await? {
             run.messages.iter().try_for_each(|message| said(message))?;
         }
         let Some(run) = session.unfinished else { return Ok(()) };
         note(format_args!("{DIM}continuing {}{DIM:#}", OneLine(&run)));
-        let seen = self.runtime.run_record(&run).await?.events;
-        for message in self.runtime.journal(&run).await?.iter().filter_map(asked) {
+        let seen = self.runtime.run(&run).record().await?.events;
+        for message in self.runtime.run(&run).journal().await?.iter().filter_map(asked) {
             said(&message)?;
         }
-        let open = self.runtime.inspect(&run).await?;
-        let handle = self.runtime.resume(&run).await?;
+        let open = self.runtime.run(&run).inspect().await?;
+        let handle = self.runtime.run(&run).resume().await?;
         // Starts before the questions are shown, so that answers given meanwhile are seen.
         let mut followed = Followed::after(&handle, seen);
         for node in open.nodes.iter().filter(|node| node.question.is_some()) {
@@ -218,22 +218,23 @@ impl Chat {
             let answered = match (line.trim(), json) {
                 ("", _) => continue,
                 (_, Some(Ok(answer))) => {
-                    self.runtime.answer_encoded(run, id, answer, &self.by).await
+                    self.runtime.run(run).answer_encoded(id, answer, &self.by).await
                 }
                 (_, Some(Err(error))) => {
                     note(format_args!("this is not JSON: {}", OneLine(error)));
                     continue;
                 }
                 (word, None) if is_one_of(word, ["y", "yes"]) => {
-                    self.runtime.approve(run, id, Approval::granted(), &self.by).await
+                    self.runtime.run(run).approve(id, Approval::granted(), &self.by).await
                 }
                 (word, None) if is_one_of(word, ["n", "no"]) => {
                     self.runtime
-                        .approve(run, id, Approval::denied("the person said no"), &self.by)
+                        .run(run)
+                        .approve(id, Approval::denied("the person said no"), &self.by)
                         .await
                 }
                 (reason, None) => {
-                    self.runtime.approve(run, id, Approval::denied(reason), &self.by).await
+                    self.runtime.run(run).approve(id, Approval::denied(reason), &self.by).await
                 }
             };
             match answered {
@@ -241,7 +242,7 @@ impl Chat {
                 Err(error) => note(OneLine(error)),
             }
             // Another client may have answered, or the run has ended.
-            let still = self.runtime.inspect(run).await?;
+            let still = self.runtime.run(run).inspect().await?;
             if !still.nodes.iter().any(|node| *node.name == *at && node.question.is_some()) {
                 return Ok(());
             }

@@ -7,7 +7,7 @@ use agentflow_core::runtime::{BootError, BootPhase, Runtime};
 
 pub(super) async fn health(host: &Runtime, json: bool) -> Result<(), Stop> {
     // Errors of documents are reported by the document phase of the health check.
-    drop(host.reload_documents().await);
+    drop(host.documents().reload().await);
     let health = host.health().await;
     if json {
         let about = |phase: BootPhase| {

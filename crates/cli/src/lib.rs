@@ -262,7 +262,7 @@ impl ProgramHost {
             for problem in runtime.problems_of_configuration() {
                 note(OneLine(problem));
             }
-            match runtime.reload_documents().await {
+            match runtime.documents().reload().await {
                 Ok(reloaded) => {
                     reloaded.errors.iter().for_each(|error| note(format_args!("{error}\n")));
                 }

@@ -161,7 +161,7 @@ fn logins() -> Result<McpLoginFolder, Stop> {
 async fn tools(server: &McpServerArgs, json: bool) -> Result<(), Stop> {
     let client = client_of(server)?;
     let runtime = Runtime::builder().toolset(client.clone()).build();
-    let catalogue = ctrl_c::or_stop(async { Ok(runtime.catalogue().await) }).await?;
+    let catalogue = ctrl_c::or_stop(async { Ok(runtime.catalogue().snapshot().await) }).await?;
     let is_its = |origin: &Origin| matches!(origin, Origin::Toolset { name, .. } if **name == *format!("mcp.{SERVER}"));
     let tools = catalogue.of_kind(EntryKind::Tool).filter(|entry| is_its(&entry.origin));
     if tools.clone().next().is_none() {

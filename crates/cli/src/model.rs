@@ -22,7 +22,7 @@ pub(super) fn open(
 ) -> Result<Arc<dyn Model>, Stop> {
     let reference: ModelRef = reference.parse()?;
     // A provider of the program creates its own models, so HTTP options would have no effect.
-    if host.makes(reference.provider()) {
+    if host.catalogue().has_own_provider(reference.provider()) {
         if args.base_url.is_some() || http(args) != HttpSettings::default() {
             return Err(Stop::failed(
                 "model_ref",

@@ -8,9 +8,9 @@ use agentflow_core::model::ModelProvider;
 use agentflow_core::runtime::{EntryKind, Runtime};
 
 pub(super) async fn list(runtime: &Runtime, json: bool) -> Result<(), Stop> {
-    let providers = runtime.model_providers().await;
+    let providers = runtime.catalogue().model_providers().await;
     if json {
-        let catalogue = runtime.catalogue().await;
+        let catalogue = runtime.catalogue().snapshot().await;
         let with_origin = |provider: &ModelProvider| {
             let mut json = json!(provider);
             json["origin"] = json!(

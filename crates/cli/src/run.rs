@@ -32,7 +32,7 @@ pub(super) async fn run(host: &Runtime, args: RunArgs) -> Result<(), Stop> {
     };
     let mut tools: Vec<ToolRef> = Vec::new();
     for name in &args.tools {
-        tools.push(host.tool(name.trim()).await?);
+        tools.push(host.catalogue().tool(name.trim()).await?);
     }
     let mut limits = Limits::default();
     if let Some(max_steps) = args.max_steps {

@@ -78,9 +78,9 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
             let runtime = changes
                 .map_or_else(|| runtime.clone(), |changes| runtime.with_changes(changes.into()));
             let run = RunId::new(run);
-            let before = runtime.inspect(&run).await?;
+            let before = runtime.run(&run).inspect().await?;
             let ctrl_c = ctrl_c::watch();
-            let handle = runtime.resume(&run).await?;
+            let handle = runtime.run(&run).resume().await?;
             let how = FollowOptions {
                 store,
                 kept: true,
@@ -92,14 +92,14 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
         }
         RunsCommand::Retry { run, node, events } => {
             let run = RunId::new(run);
-            let before = ctrl_c::or_stop(async { Ok(runtime.inspect(&run).await?) }).await?;
+            let before = ctrl_c::or_stop(async { Ok(runtime.run(&run).inspect().await?) }).await?;
             let ctrl_c = ctrl_c::watch();
             // The retry may execute the run in this process, so Ctrl-C is watched before it begins.
-            runtime.retry(&run, &node, &operator()).await?;
+            runtime.run(&run).retry(&node, &operator()).await?;
             // Another process executes the run, or it is queued for a program that has its
             // workflow.
-            if !runtime.executes(&run) {
-                return said(match runtime.run_record(&run).await?.status {
+            if !runtime.run(&run).is_executed_here() {
+                return said(match runtime.run(&run).record().await?.status {
                     RunStatus::Queued => {
                         "the node runs again when the run is resumed by a program that has what it runs"
                     }
@@ -113,7 +113,7 @@ pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
                 before: Some(before),
                 ctrl_c,
             };
-            follow(runtime.attach(&run).await?, how).await
+            follow(runtime.run(&run).attach().await?, how).await
         }
         other => ctrl_c::or_stop(command(&runtime, other)).await,
     }
@@ -142,18 +142,18 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
         RunsCommand::Cancel { run, reason } => cancel(runtime, &RunId::new(run), &reason).await,
         RunsCommand::Pause { run } => {
             let run = RunId::new(run);
-            runtime.pause(&run).by(operator()).await?;
+            runtime.run(&run).pause().by(operator()).await?;
             said("paused")
         }
         RunsCommand::Unpause { run } => {
             let run = RunId::new(run);
-            runtime.unpause(&run).by(operator()).await?;
+            runtime.run(&run).unpause().by(operator()).await?;
             said("no longer paused")
         }
         RunsCommand::Send { run, text } => {
             let run = RunId::new(run);
-            runtime.send_message(&run, text).by(operator()).await?;
-            said(match runtime.run_record(&run).await?.status {
+            runtime.run(&run).send_message(text).by(operator()).await?;
+            said(match runtime.run(&run).record().await?.status {
                 RunStatus::Queued => {
                     "sent; the model sees it when the run is resumed by a program that has its agent"
                 }
@@ -161,11 +161,11 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             })
         }
         RunsCommand::Close { run } => {
-            runtime.close(&RunId::new(run)).by(operator()).await?;
+            runtime.run(&RunId::new(run)).close().by(operator()).await?;
             said("closed")
         }
         RunsCommand::Delete { run } => {
-            let deleted = runtime.delete(&RunId::new(run)).await?;
+            let deleted = runtime.run(&RunId::new(run)).delete().await?;
             if let Some(problem) = deleted.unreadable {
                 note(OneLine(problem));
             }
@@ -177,8 +177,8 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
         RunsCommand::Purge { older_than, name, dry_run } => {
             let purge = name.into_iter().fold(Purge::older_than(older_than), Purge::name);
             let runs = match dry_run {
-                true => runtime.purgeable(&purge).await?,
-                false => runtime.purge(&purge).await?,
+                true => runtime.runs().purgeable(&purge).await?,
+                false => runtime.runs().purge(&purge).await?,
             };
             for run in &runs {
                 line(format_args!(
@@ -206,7 +206,7 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
             let answer = asked.read(&answer).map_err(|error| {
                 Stop::failed("answer", format!("the answer is not JSON: {error}"))
             })?;
-            runtime.answer_encoded(&run, &question, answer, &by).await?;
+            runtime.run(&run).answer_encoded(&question, answer, &by).await?;
             said("answered")
         }
         RunsCommand::Approve { run, node, deny, comment, arguments, answer, by: name } => {
@@ -217,7 +217,7 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
                     let answer = Encoded::from_json(text).map_err(|error| {
                         Stop::failed("answer", format!("the answer is not JSON: {error}"))
                     })?;
-                    runtime.answer_encoded(&run, &node, answer, &by).await?;
+                    runtime.run(&run).answer_encoded(&node, answer, &by).await?;
                 }
                 None => {
                     let read = |text: String| {
@@ -231,7 +231,7 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
                         true => Approval::Denied { comment },
                         false => Approval::Granted { comment, arguments },
                     };
-                    runtime.approve(&run, &node, approval, &by).await?;
+                    runtime.run(&run).approve(&node, approval, &by).await?;
                 }
             }
             said("answered")
@@ -248,7 +248,7 @@ async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
 /// Cancels a run. Meanwhile prints the approvals that its compensation waits for, and afterwards
 /// the calls that were not compensated.
 async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop> {
-    let mut cancelled = pin!(runtime.cancel(run, reason).by(operator()).into_future());
+    let mut cancelled = pin!(runtime.run(run).cancel(reason).by(operator()).into_future());
     let mut asked = BTreeSet::new();
     let cancelled = loop {
         tokio::select! {
@@ -256,7 +256,7 @@ async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop
             cancelled = &mut cancelled => break cancelled,
             () = tokio::time::sleep(LOOK) => {}
         }
-        let calls = runtime.inspect(run).await.ok().and_then(|report| report.compensation);
+        let calls = runtime.run(run).inspect().await.ok().and_then(|report| report.compensation);
         for path in calls
             .into_iter()
             .flat_map(|compensation| compensation.calls)
@@ -274,7 +274,7 @@ async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop
     };
     // A run that had already failed compensates here too, and cannot be cancelled. So the report is
     // printed before an error of the cancellation is returned.
-    let report = match runtime.inspect(run).await {
+    let report = match runtime.run(run).inspect().await {
         Ok(report) => report,
         Err(error) => return Err(cancelled.err().unwrap_or(error).into()),
     };
@@ -297,7 +297,7 @@ pub(super) fn said(what: &str) -> Result<(), Stop> {
 }
 
 async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {
-    let RunList { runs, unreadable, .. } = runtime.runs_with_unreadable(filter).await?;
+    let RunList { runs, unreadable, .. } = runtime.runs().list_with_unreadable(filter).await?;
     for (run, error) in &unreadable {
         note(format_args!("{} cannot be read: {}", OneLine(run), OneLine(error)));
     }
@@ -324,7 +324,7 @@ async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), St
 }
 
 async fn questions(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {
-    let questions = runtime.approvals(filter).await?;
+    let questions = runtime.runs().questions(filter).await?;
     if json {
         return print_json(&questions);
     }
@@ -344,7 +344,7 @@ async fn questions(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(
 }
 
 async fn show(runtime: &Runtime, run: &RunId, json: bool) -> Result<(), Stop> {
-    let report = runtime.inspect(run).await?;
+    let report = runtime.run(run).inspect().await?;
     if json {
         return print_json(&report);
     }
@@ -457,9 +457,9 @@ async fn events(runtime: &Runtime, run: &RunId, follow: bool, json: bool) -> Res
         false => line(event.line()),
     };
     if !follow {
-        return runtime.journal(run).await?.iter().try_for_each(print);
+        return runtime.run(run).journal().await?.iter().try_for_each(print);
     }
-    let mut events = runtime.events(run, 0).await?;
+    let mut events = runtime.run(run).events(0).await?;
     while let Some(event) = events.next().await {
         print(&event)?;
     }

@@ -28,7 +28,7 @@ async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop
                 caller.into_iter().fold(SessionFilter::new().limit(limit), SessionFilter::caller);
             let filter =
                 tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
-            let sessions = runtime.sessions(filter).await?;
+            let sessions = runtime.sessions().list(filter).await?;
             if json {
                 return print_json(&sessions);
             }
@@ -42,17 +42,19 @@ async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop
         SessionsCommand::Artifacts { session, which } => {
             artifacts::show(runtime, &ArtifactOwner::InSession(session), which).await
         }
-        SessionsCommand::Export { session } => print_json(&runtime.export_session(&session).await?),
+        SessionsCommand::Export { session } => {
+            print_json(&runtime.sessions().export(&session).await?)
+        }
         SessionsCommand::Delete { session, dry_run: false } => {
-            let runs = runtime.delete_session(&session).await?;
+            let runs = runtime.sessions().delete(&session).await?;
             said(&format!(
                 "deleted, with {}",
                 counted(runs.try_into().unwrap_or(usize::MAX), "run")
             ))
         }
         SessionsCommand::Delete { session, dry_run: true } => {
-            let record = runtime.session(&session).await?;
-            let runs = runtime.runs(RunFilter::new().session(session)).await?;
+            let record = runtime.sessions().get(&session).await?;
+            let runs = runtime.runs().list(RunFilter::new().session(session)).await?;
             // The store lists the newest run first.
             runs.iter().rev().try_for_each(run_line)?;
             match &record.unfinished {
@@ -64,8 +66,8 @@ async fn command(runtime: &Runtime, command: SessionsCommand) -> Result<(), Stop
         }
         SessionsCommand::Expire { idle, dry_run } => {
             let sessions = match dry_run {
-                true => runtime.purgeable_sessions(idle).await?,
-                false => runtime.purge_sessions(idle).await?,
+                true => runtime.sessions().purgeable(idle).await?,
+                false => runtime.sessions().purge(idle).await?,
             };
             sessions.iter().try_for_each(session_line)?;
             said(&format!(
@@ -114,8 +116,8 @@ struct SessionRunJson<'a> {
 }
 
 async fn show(runtime: &Runtime, id: &str, json: bool) -> Result<(), Stop> {
-    let branches = runtime.session_branches(id).await?;
-    let SessionExport { session, runs, .. } = runtime.export_session(id).await?;
+    let branches = runtime.sessions().branches(id).await?;
+    let SessionExport { session, runs, .. } = runtime.sessions().export(id).await?;
     if json {
         let runs = runs.iter().map(|run| SessionRunJson {
             run_id: &run.run_id,

@@ -75,7 +75,7 @@ pub(super) async fn entries(
     kind: EntryKind,
     command: EntriesCommand,
 ) -> Result<(), Stop> {
-    let catalogue = host.catalogue().await;
+    let catalogue = host.catalogue().snapshot().await;
     match command {
         EntriesCommand::List { json } => list(&catalogue, kind, json),
         EntriesCommand::Show { name, json } => {
@@ -94,7 +94,7 @@ pub(super) async fn agents(host: &Runtime, command: AgentsCommand) -> Result<(),
             entries(host, EntryKind::Agent, EntriesCommand::Show { name, json }).await
         }
         AgentsCommand::Show { name, format: Some(format), .. } => {
-            let agent = host.agent_outline(&name)?;
+            let agent = host.catalogue().agent_outline(&name)?;
             match format {
                 AgentFormat::Mermaid => line(agent.to_mermaid().trim_end()),
                 AgentFormat::Dot => line(agent.to_dot().trim_end()),

@@ -75,7 +75,7 @@ pub(super) async fn asked_at(
     run: &RunId,
     name: &str,
 ) -> Result<(Asked, String)> {
-    let journal = runtime.journal(run).await?;
+    let journal = runtime.run(run).journal().await?;
     let (path, id) = split_question_id(name);
     let question = |event: &Event| match &event.kind {
         EventKind::ApprovalRequested(question)

@@ -54,7 +54,7 @@ pub(super) fn with(host: &Runtime, args: &DocumentArgs) -> Result<HostWithDocume
     }
     let host = match args.documents.is_empty() {
         true => host.clone(),
-        false => host.with_documents(&documents, &mistaken),
+        false => host.documents().with_more(&documents, &mistaken),
     };
     Ok(HostWithDocuments { host, documents, mistaken })
 }
@@ -69,13 +69,13 @@ pub(super) async fn load_documents_for(
 ) -> Result<Runtime, Stop> {
     let with_documents = with(host, args)?;
     for document in with_documents.documents.iter().filter(|document| document.name() == name) {
-        if let Err(error) = with_documents.host.check(document).await {
+        if let Err(error) = with_documents.host.documents().check(document).await {
             note(format_args!("{error}\n"));
             return Err(Stop::Said);
         }
     }
     let is_read = with_documents.documents.iter().any(|document| document.name() == name);
-    if !is_read && host.workflow_graph(name).is_err() {
+    if !is_read && host.catalogue().workflow_graph(name).is_err() {
         with_documents.report_mistakes()?;
     }
     with_documents.note_mistakes();
@@ -87,15 +87,16 @@ pub(super) async fn validate(host: &Runtime, args: &ValidateArgs) -> Result<(), 
     // The host gets all documents before each is checked, because their workflows may call each
     // other.
     let documents: Vec<Document> = all.iter().flatten().cloned().collect();
-    let host = host.with_documents(&documents, all.iter().filter_map(|read| read.as_ref().err()));
+    let host =
+        host.documents().with_more(&documents, all.iter().filter_map(|read| read.as_ref().err()));
     let (mut reports, mut failed) = (Vec::new(), false);
     for read in all {
         let checked = match &read {
-            Ok(document) if !args.without_names => host.check(document).await.err(),
+            Ok(document) if !args.without_names => host.documents().check(document).await.err(),
             Ok(_) => None,
             Err(error) if args.without_names => Some(error.clone()),
             // Also checks the parts of the document that could be read.
-            Err(error) => Some(host.check_readable_parts(error.clone()).await),
+            Err(error) => Some(host.documents().check_readable_parts(error.clone()).await),
         };
         failed |= checked.is_some();
         match args.json {
@@ -117,18 +118,18 @@ pub(super) fn export(host: &Runtime, args: &ExportArgs) -> Result<(), Stop> {
     if document.is_none() {
         with_documents.report_mistakes()?;
     }
-    let exported = match (document, host.given_graph(&args.name)) {
+    let exported = match (document, host.catalogue().given_graph(&args.name)) {
         (Some(document), _) => document.export(args.form),
         (None, Some(graph)) => {
             // Only the tree form contains nested graphs; other forms refer to them by name.
             let inner = if args.form == DocumentForm::Tree {
-                host.graphs_within(&graph)
+                host.catalogue().graphs_within(&graph)
             } else {
                 Vec::new()
             };
             args.form.export_with(&graph, &inner)
         }
-        (None, None) => args.form.export(&host.workflow_graph(&args.name)?),
+        (None, None) => args.form.export(&host.catalogue().workflow_graph(&args.name)?),
     };
     let exported = exported.map_err(|error| Stop::failed("export", error.to_string()))?;
     match args.json {

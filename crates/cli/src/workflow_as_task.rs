@@ -69,8 +69,8 @@ pub(super) fn named(
 
 /// Builds the inputs of a workflow from a task.
 async fn input_of(host: &Runtime, name: &str, task: &str) -> Result<String, Stop> {
-    drop(host.fetch_toolsets_of(name).await);
-    let graph = host.workflow_graph(name)?;
+    drop(host.catalogue().fetch_toolsets_of(name).await);
+    let graph = host.catalogue().workflow_graph(name)?;
     let names: Vec<&str> = graph.inputs().map(|input| input.name.as_str()).collect();
     let input = match names.as_slice() {
         [one] => one,

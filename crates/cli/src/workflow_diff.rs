@@ -66,13 +66,13 @@ async fn side(host: &Runtime, what: &str) -> Result<Side, Stop> {
         true => {
             let document = Document::open(path).map_err(said)?;
             // Each document is checked separately, because the two versions may have the same name.
-            host.check(&document).await.map_err(said)?;
+            host.documents().check(&document).await.map_err(said)?;
             let hash = document.hash();
-            (document.name().to_owned(), Some(hash), host.with_only_document(&document))
+            (document.name().to_owned(), Some(hash), host.documents().with_only(&document))
         }
         false => (what.to_owned(), None, host.clone()),
     };
-    let (definition, parts) = host.definition_of(&name).await?;
+    let (definition, parts) = host.catalogue().definition_of(&name).await?;
     Ok(Side { workflow: name, definition, document, parts })
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result
         WorkflowViewCommand::DryRun(mut args) => {
             let name = named(&args.name, &mut args.documents.documents)?;
             let host = validate::load_documents_for(host, &args.documents, &name).await?;
-            let dry = host.dry_run(&name).await?;
+            let dry = host.catalogue().dry_run(&name).await?;
             if args.json { print_json(&dry) } else { super::tools::dry_run(&dry) }
         }
         WorkflowViewCommand::Diff(args) => workflow_diff::diff(host, &args).await,
@@ -56,13 +56,16 @@ pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result
 
 async fn list(host: &Runtime, json: bool) -> Result<(), Stop> {
     // Also fetches the tools that graphs name.
-    let catalogue = host.catalogue().await;
+    let catalogue = host.catalogue().snapshot().await;
     // If a workflow cannot be built, the others are still listed.
-    let (workflows, failed) = match host.workflows() {
+    let (workflows, failed) = match host.catalogue().workflows() {
         Ok(workflows) => (workflows, None),
         Err(error) => {
             let names = catalogue.of_kind(EntryKind::Workflow).map(|entry| &*entry.name);
-            (names.filter_map(|name| host.workflow_graph(name).ok()).collect(), Some(error))
+            (
+                names.filter_map(|name| host.catalogue().workflow_graph(name).ok()).collect(),
+                Some(error),
+            )
         }
     };
     let failed = failed.map_or(Ok(()), |error| Err(error.into()));
@@ -127,14 +130,14 @@ fn type_of(node: &GraphNode, dry: Option<&DryRun>) -> String {
 const DATA: &str = "json";
 
 async fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result<(), Stop> {
-    drop(host.fetch_toolsets_of(name).await);
-    let graph = host.workflow_graph(name)?;
+    drop(host.catalogue().fetch_toolsets_of(name).await);
+    let graph = host.catalogue().workflow_graph(name)?;
     match format {
         Some(GraphFormat::Mermaid) => line(graph.to_mermaid().trim_end()),
         Some(GraphFormat::Dot) => line(graph.to_dot().trim_end()),
         Some(GraphFormat::Json) => print_json(&graph),
-        Some(GraphFormat::DryRun) => super::tools::dry_run(&host.dry_run(name).await?),
-        None => outline(&graph, &host.dry_run(name).await?),
+        Some(GraphFormat::DryRun) => super::tools::dry_run(&host.catalogue().dry_run(name).await?),
+        None => outline(&graph, &host.catalogue().dry_run(name).await?),
     }
 }
 

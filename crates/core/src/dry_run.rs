@@ -17,7 +17,7 @@ use crate::tool_definition::{Effects, ToolPolicy};
 ///
 /// Returned by [`Workflow::dry_run`](crate::Workflow::dry_run), by
 /// [`AgentOutline::dry_run`](crate::agent::AgentOutline::dry_run) and, by name, by
-/// [`Runtime::dry_run`](crate::Runtime::dry_run). It can be printed as text and serialized.
+/// [`CatalogueReader::dry_run`](crate::runtime::CatalogueReader::dry_run). It can be printed as text and serialized.
 ///
 /// ```
 /// use agentflow::prelude::*;

@@ -295,7 +295,7 @@ pub struct ToolPolicy {
     pub effects: Effects,
     /// `true` if a call requires the approval of a person. A run that was granted `approve:NAME`
     /// calls the tool directly; any other run asks and waits for the
-    /// [answer](crate::Runtime::answer).
+    /// [answer](crate::runtime::RunRef::answer).
     pub approve: bool,
     /// Time limit for the answer of a person, in JSON as whole milliseconds `approve_timeout_ms`.
     /// `None`: no limit.

@@ -37,7 +37,7 @@ async fn run_task(
     caller: &Arc<str>,
 ) -> Result<TaskResult> {
     if let Some(session) = &start.session {
-        let owner = runtime.session(session).await?.caller;
+        let owner = runtime.sessions().get(session).await?.caller;
         if owner.as_ref() != Some(caller) {
             // The same error as for a session that does not exist, so that a caller cannot probe
             // for ids.
@@ -72,8 +72,8 @@ async fn existing_run(
     id: &RunId,
     caller: &Arc<str>,
 ) -> Result<Option<RunHandle<Encoded>>> {
-    match runtime.run_record(id).await?.caller {
-        Some(owner) if owner == *caller => runtime.attach(id).await.map(Some),
+    match runtime.run(id).record().await?.caller {
+        Some(owner) if owner == *caller => runtime.run(id).attach().await.map(Some),
         _ => Ok(None),
     }
 }

@@ -51,7 +51,7 @@ pub struct ScreenEvent {
     /// Name of the event, such as `node_start`.
     pub name: &'static str,
     /// The data: an object whose field `event` is the name. `awaiting_approval` has the `id` of the
-    /// question, for [`Runtime::answer`](agentflow_core::Runtime::answer). `workflow_complete` has
+    /// question, for [`RunRef::answer`](agentflow_core::runtime::RunRef::answer). `workflow_complete` has
     /// the `output` of the run. [`ScreenEvents`] adds the `state` of the run to
     /// `workflow_complete`.
     pub data: Value,

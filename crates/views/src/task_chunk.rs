@@ -18,7 +18,7 @@ pub enum TaskChunkKind {
     ToolCallRequest,
     /// A person must approve a call. The `id` of the content is the
     /// [id](agentflow_core::runtime::OpenQuestion::id) that
-    /// [`Runtime::answer`](agentflow_core::Runtime::answer) takes.
+    /// [`RunRef::answer`](agentflow_core::runtime::RunRef::answer) takes.
     ToolApprovalRequest,
     /// A person must enter a value. The `id` of the content is for the answer, as in
     /// `ToolApprovalRequest`.
@@ -158,7 +158,7 @@ fn payload(kind: &EventKind) -> TaskContent {
 }
 
 /// Returns the content of a question, including the id for
-/// [`Runtime::answer`](agentflow_core::Runtime::answer).
+/// [`RunRef::answer`](agentflow_core::runtime::RunRef::answer).
 fn question(event: &Event, request: &ApprovalRequest) -> TaskContent {
     match payload(&event.kind) {
         TaskContent::Json(mut content) => {

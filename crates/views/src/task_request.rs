@@ -43,7 +43,7 @@ use serde_json::{Map, Value};
 ///     let start = TaskRequest::from_json(body)?.start()?;
 ///     // A session id proves nothing: the program checks the owner.
 ///     if let Some(session) = &start.session {
-///         assert_eq!(runtime.session(session).await?.caller.as_deref(), Some(user), "not your session");
+///         assert_eq!(runtime.sessions().get(session).await?.caller.as_deref(), Some(user), "not your session");
 ///     }
 ///     // The task does not decide on whose behalf it runs either.
 ///     let request = start.request.caller(user);

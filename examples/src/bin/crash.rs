@@ -132,12 +132,12 @@ async fn crash_and_resume(file: PathBuf) -> Done {
     let run = crash(&file)?;
     let runtime = runtime(&file, false).await?;
     println!("resuming it would do this:");
-    let before = runtime.inspect(&run).await?.nodes;
+    let before = runtime.run(&run).inspect().await?.nodes;
     for node in &before {
         println!("  {}: {}", node.name, node.on_resume);
     }
     println!("process {} resumes it:", std::process::id());
-    let handle = runtime.resume_as(&run, &order::workflow()).await?;
+    let handle = runtime.run(&run).resume_as(&order::workflow()).await?;
     let (mut events, mut undecided) = (handle.events(), Vec::new());
     while let Some(event) = events.next().await {
         match &event.kind {

@@ -28,13 +28,14 @@ async fn reviewed(proposal: &str) -> (Report, BTreeMap<String, usize>, String) {
     // An unmet criterion leads to a handoff to the owner, who answers.
     assert_eq!(handoffs, usize::from(!report.unmet.is_empty()));
     let mut worked = BTreeMap::new();
-    for artifact in runtime.artifacts(run.run_id()).await.unwrap() {
+    for artifact in runtime.run(run.run_id()).artifacts().await.unwrap() {
         *worked.entry(artifact.name.to_string()).or_default() += 1;
     }
-    let text = runtime.artifact(run.run_id(), "report.md", None).await.unwrap().unwrap();
+    let text = runtime.run(run.run_id()).artifact("report.md", None).await.unwrap().unwrap();
     assert!(
         runtime
-            .run_state(run.run_id())
+            .run(run.run_id())
+            .state()
             .await
             .unwrap()
             .iter()

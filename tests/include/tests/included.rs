@@ -57,18 +57,18 @@ async fn an_included_document_is_started_with_its_types() {
         .unwrap();
     let count: usize = handle.result().await.unwrap();
     assert_eq!(count, 3);
-    check_events(&runtime.journal(handle.run_id()).await.unwrap()).unwrap();
-    assert_eq!(&*runtime.inspect(handle.run_id()).await.unwrap().run.name, "included_words");
+    check_events(&runtime.run(handle.run_id()).journal().await.unwrap()).unwrap();
+    assert_eq!(&*runtime.run(handle.run_id()).inspect().await.unwrap().run.name, "included_words");
     // Every runtime of the program finds the included document by its name.
     assert_eq!(
         run(&Runtime::default(), "included_words", json!({"first": "a", "second": "b"})).await,
         json!(2)
     );
     assert_eq!(count_both(&runtime.context(), "b".to_owned(), "a".to_owned()).await.unwrap(), 2);
-    assert!(runtime.dry_run("included_words").await.is_ok());
+    assert!(runtime.catalogue().dry_run("included_words").await.is_ok());
     let outer = runtime.start(included_outer::workflow(), "a b".to_owned()).await.unwrap();
     assert_eq!(outer.result().await.unwrap(), 8);
-    let journal = runtime.journal(outer.run_id()).await.unwrap();
+    let journal = runtime.run(outer.run_id()).journal().await.unwrap();
     assert!(
         journal.iter().any(|event| event.path.to_string() == "counted/joined"),
         "it is recorded below the step"

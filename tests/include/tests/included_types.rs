@@ -29,7 +29,7 @@ async fn types_that_do_not_fit_are_reported_where_the_document_is_used() {
         text.contains("an argument of the tool `included_count`, `text`: string is expected"),
         "{text}"
     );
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     assert!(catalogue.problems().iter().any(|problem| problem.to_string() == text));
     assert!(catalogue.get(EntryKind::Workflow, "included_misfit").is_err());
     assert!(misfit(1).await.is_err());
@@ -38,5 +38,5 @@ async fn types_that_do_not_fit_are_reported_where_the_document_is_used() {
     assert_eq!((errors.len(), errors[0].problems()[0].line()), (1, 5));
     // Without the Rust types the same document is valid.
     let document = Document::read("misfit.yaml", include_str!("included/misfit.yaml")).unwrap();
-    runtime.check(&document).await.unwrap();
+    runtime.documents().check(&document).await.unwrap();
 }

@@ -109,7 +109,7 @@ async fn main() -> Result<()> {
             // Documents are also replaced while the run is executed.
             write(folder, 1);
             let reloaded =
-                runtime.reload_documents().await.unwrap_or_else(|error| panic!("{error}"));
+                runtime.documents().reload().await.unwrap_or_else(|error| panic!("{error}"));
             assert!(reloaded.errors.is_empty() && reloaded.changed.len() == 2, "{reloaded:?}");
             runtime
         }
@@ -128,16 +128,16 @@ async fn main() -> Result<()> {
 /// be unfinished.
 async fn outcome(runtime: &Runtime, store: &SqliteStore, id: &RunId) -> Result<Encoded> {
     if store.record(id).await?.is_some_and(|record| record.status.has_ended()) {
-        return runtime.output(id).await;
+        return runtime.run(id).output().await;
     }
-    let run = runtime.resume(id).await?;
+    let run = runtime.run(id).resume().await?;
     let mut events = run.events();
     while let Some(event) = events.next().await {
         if let EventKind::NodeFailed { error, .. } = &event.kind
             && error.kind == "interrupted"
         {
             // An earlier process may have retried the node already, so a refusal is fine.
-            let _ = runtime.retry(id, &event.path.to_string(), "the worker").await;
+            let _ = runtime.run(id).retry(&event.path.to_string(), "the worker").await;
         }
     }
     run.result().await

@@ -186,7 +186,7 @@ async fn main() -> Result<()> {
                     print(&problem, &output);
                     return Ok(());
                 }
-                None => runtime.resume(&id).await?,
+                None => runtime.run(&id).resume().await?,
             }
         }
         Err(error) => return Err(error),
@@ -197,7 +197,7 @@ async fn main() -> Result<()> {
             && error.kind == "interrupted"
         {
             // An earlier process may have retried the node already, so a refusal is fine.
-            let _ = runtime.retry(&id, &event.path.to_string(), "the worker").await;
+            let _ = runtime.run(&id).retry(&event.path.to_string(), "the worker").await;
         }
     }
     print(&problem, &run.result().await?);

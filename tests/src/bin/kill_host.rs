@@ -149,7 +149,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             // The journal refers to the definition by hash. The program is unchanged, so this is
             // the same definition.
             store.put_definition(&flow.graph().hash(), flow.graph().to_json().to_string()).await?;
-            runtime.resume_as(&run, &flow).await?
+            runtime.run(&run).resume_as(&flow).await?
         }
         None => runtime.start(flow.clone(), 1).run_id(run.clone()).await?,
     };

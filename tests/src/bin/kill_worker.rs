@@ -143,7 +143,7 @@ async fn main() -> Result<()> {
                 print(&output);
                 return Ok(());
             }
-            runtime.resume_as(&id, &thirty::workflow()).await?
+            runtime.run(&id).resume_as(&thirty::workflow()).await?
         }
         Err(error) => return Err(error),
     };
@@ -153,7 +153,7 @@ async fn main() -> Result<()> {
             && error.kind == "interrupted"
         {
             // An earlier process may have retried the node already, so a refusal is fine.
-            let _ = runtime.retry(&id, &event.path.to_string(), "the worker").await;
+            let _ = runtime.run(&id).retry(&event.path.to_string(), "the worker").await;
         }
     }
     print(&run.result().await?);

@@ -111,9 +111,9 @@ async fn main() -> Result<()> {
     let (runtime, id) = (builder.build(), RunId::new("run"));
     let run = match store.record(&id).await? {
         Some(record) if record.status.has_ended() => {
-            return print(&runtime.output(&id).await?, &hash);
+            return print(&runtime.run(&id).output().await?, &hash);
         }
-        Some(_) => runtime.resume(&id).await?,
+        Some(_) => runtime.run(&id).resume().await?,
         None => {
             let name = if way == "code" { "grown" } else { "written" };
             runtime.start_named(name, json!({"input": "it"})).run_id(id.clone()).await?
@@ -125,7 +125,7 @@ async fn main() -> Result<()> {
             && error.kind == "interrupted"
         {
             // An earlier process may have retried the node already, so a refusal is fine.
-            let _ = runtime.retry(&id, &event.path.to_string(), "the worker").await;
+            let _ = runtime.run(&id).retry(&event.path.to_string(), "the worker").await;
         }
     }
     print(&run.result().await?, &hash)

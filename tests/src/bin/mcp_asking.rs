@@ -54,8 +54,8 @@ fn main() -> Result<()> {
             ["answer", store, calls, form, answer] => {
                 let runtime = host(store, calls, form).await?;
                 let answer: Value = serde_json::from_str(answer).expect("an answer is JSON");
-                for question in runtime.approvals(RunFilter::new()).await? {
-                    runtime.answer(&question.run, &question.path, &answer, "ada").await?;
+                for question in runtime.runs().questions(RunFilter::new()).await? {
+                    runtime.run(&question.run).answer(&question.path, &answer, "ada").await?;
                 }
                 Ok(())
             }
@@ -74,7 +74,7 @@ fn main() -> Result<()> {
 /// Prints the questions once all have been asked, then waits until the process is killed.
 async fn wait(runtime: &Runtime) -> Result<()> {
     loop {
-        let questions = runtime.approvals(RunFilter::new()).await?;
+        let questions = runtime.runs().questions(RunFilter::new()).await?;
         if !questions.is_empty() {
             let paths: Vec<String> =
                 questions.iter().map(|question| question.path.to_string()).collect();

@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = McpClient::http("suite", url).authorization(authorization(&context)).build()?;
     client.connect().await?;
     let runtime = Runtime::builder().store(MemoryStore::new()).toolset(client.clone()).build();
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     let schema_of = |name: &str| {
         let found = catalogue.get(EntryKind::Tool, &format!("{PREFIX}{name}"));
         found.ok().and_then(|tool| tool.input.clone()).unwrap_or_default()
@@ -76,7 +76,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
                         let schema: Value = question.answer.decode()?;
                         let given = example(&schema["anyOf"][0]);
                         runtime
-                            .answer(run.run_id(), &event.path.to_string(), &given, "the suite")
+                            .run(run.run_id())
+                            .answer(&event.path.to_string(), &given, "the suite")
                             .await?;
                     }
                     EventKind::ToolCompleted { result, .. }

@@ -119,7 +119,7 @@ async fn main() -> Result<()> {
     let store = SqliteStore::open(folder.join("runs.db")).await?;
     let runtime = Runtime::builder().store(store).resource(EffectFile::of(&folder)).build();
     let run = runtime.start(order::workflow(), 7).run_id(RunId::new("run")).await?;
-    while runtime.inspect(run.run_id()).await?.run.pause_reason.is_none() {
+    while runtime.run(run.run_id()).inspect().await?.run.pause_reason.is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     println!("it waits");

@@ -250,7 +250,7 @@ async fn values_of_the_application_come_from_the_runtime() {
     model.finish();
     // The outline and the plan list the keys, but not the keys that occur only in the text of the
     // input.
-    let outline = with(test_runtime()).agent_outline("of_the_application").unwrap();
+    let outline = with(test_runtime()).catalogue().agent_outline("of_the_application").unwrap();
     assert_eq!(
         outline.reads.iter().map(|key| &**key).collect::<Vec<_>>(),
         ["app:company", "app:limits", "app:unknown"]
@@ -451,7 +451,7 @@ mod one {
 
 #[test]
 fn every_agent_is_linked() {
-    let agents = Runtime::default().agents().expect("no two agents have one name");
+    let agents = Runtime::default().catalogue().agents().expect("no two agents have one name");
     let names: Vec<&str> = agents.iter().map(|agent| agent.name()).collect();
     assert!(names.is_sorted(), "{names:?}");
     for name in ["alone", "greet", "incident-judge", "words"] {

@@ -347,15 +347,16 @@ async fn tokens_are_on_the_handle_the_record_and_in_sums() {
                 ("clerk", "p", "m", 1)
             );
             assert_eq!(
-                runtime.run_record(run.run_id()).await.unwrap().usage,
+                runtime.run(run.run_id()).record().await.unwrap().usage,
                 Some(Usage::new(30, 10))
             );
-            let attached = runtime.attach(run.run_id()).await.unwrap();
+            let attached = runtime.run(run.run_id()).attach().await.unwrap();
             attached.result().await.unwrap();
             assert_eq!(attached.usage(), Usage::new(30, 10));
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
-        let total = async |filter: RunFilter| runtime.usage(filter).await.unwrap().total_tokens();
+        let total =
+            async |filter: RunFilter| runtime.runs().usage(filter).await.unwrap().total_tokens();
         assert_eq!(total(RunFilter::new()).await, 80);
         assert_eq!(total(RunFilter::new().session("ada")).await, 40);
         assert_eq!(total(RunFilter::new().caller("bob")).await, 40);
@@ -363,13 +364,14 @@ async fn tokens_are_on_the_handle_the_record_and_in_sums() {
         assert_eq!(total(RunFilter::new().since(begun[1])).await, 40);
         assert!(
             runtime
-                .runs(RunFilter::new())
+                .runs()
+                .list(RunFilter::new())
                 .await
                 .unwrap()
                 .iter()
                 .all(|run| run.usage == Some(Usage::new(30, 10)))
         );
-        let [row] = &runtime.spending(RunFilter::new()).await.unwrap()[..] else {
+        let [row] = &runtime.runs().spending(RunFilter::new()).await.unwrap()[..] else {
             panic!("one agent and one model")
         };
         assert_eq!((row.calls, row.usage.total_tokens()), (2, 80));

@@ -491,7 +491,7 @@ async fn all_agents_of_a_run_count_together() {
         let Some(cut) = crash_after else { return (result, calls.load(Ordering::SeqCst), events) };
         calls.store(0, Ordering::SeqCst);
         let runtime = runtime.with_store(store_with(&events[..cut]).await);
-        let handle = runtime.resume_as(&events[0].run_id, &workflow).await.unwrap();
+        let handle = runtime.run(&events[0].run_id).resume_as(&workflow).await.unwrap();
         let result = handle.result().await.map_err(|error| error.kind().as_str().to_owned());
         let before =
             events[..cut].iter().filter(|event| event.name() == "model.completed").count() as u32;
@@ -966,7 +966,7 @@ async fn what_was_spent_survives_a_snapshot() {
         let epoch = store.open(&run).await.unwrap();
         store.put_snapshot(&run, epoch, snapshot.clone()).await.unwrap();
         calls.store(0, Ordering::SeqCst);
-        let handle = builder.store(store).build().resume_as(&run, &workflow).await.unwrap();
+        let handle = builder.store(store).build().run(&run).resume_as(&workflow).await.unwrap();
         assert_eq!(handle.result().await.unwrap_err().kind(), kind);
         assert_eq!(calls.load(Ordering::SeqCst), 1);
     }

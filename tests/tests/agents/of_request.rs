@@ -193,7 +193,7 @@ async fn a_run_begins_with_the_state_of_its_request() {
     agent.run(request(None)).await.unwrap();
     let run = agent.start(request(Some("beta"))).unwrap();
     run.result().await.unwrap();
-    let state = runtime.run_state(run.run_id()).await.unwrap();
+    let state = runtime.run(run.run_id()).state().await.unwrap();
     assert_eq!(state.get(&TENANT).unwrap().as_deref(), Some("beta"));
     // Also for a run of a workflow, with and without a store.
     let started =

@@ -114,11 +114,11 @@ struct Reads {
 impl Reads {
     async fn read(&self, run: &RunId) {
         let runtime = self.runtime.get().unwrap();
-        let report = runtime.inspect(run).await.unwrap();
-        let journal = runtime.journal(run).await.unwrap();
+        let report = runtime.run(run).inspect().await.unwrap();
+        let journal = runtime.run(run).journal().await.unwrap();
         // The sink has its own thread, so the run continues meanwhile.
         assert!(report.run.events <= journal.len() as u64);
-        let handle = runtime.attach(run).await.unwrap();
+        let handle = runtime.run(run).attach().await.unwrap();
         assert_eq!(handle.run_id(), run);
         self.read.fetch_add(1, Ordering::SeqCst);
     }

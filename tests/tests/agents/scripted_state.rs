@@ -61,7 +61,7 @@ async fn state_of_an_answer_is_seen_by_its_tools_and_by_what_follows() {
     let agent = Agent::new(script()).tools(tools![intent_of_run]).runtime(&runtime);
     let run = agent.start(RunRequest::new("I want my money back.").session("s")).unwrap();
     assert_eq!(run.result().await.unwrap().output(), "refund");
-    let state = runtime.run_state(run.run_id()).await.unwrap();
+    let state = runtime.run(run.run_id()).state().await.unwrap();
     assert_eq!(
         (state.get(&INTENT).unwrap().as_deref(), state.get(&ROUNDS).unwrap()),
         (Some("refund"), Some(2))
@@ -102,7 +102,7 @@ async fn secrets_in_the_state_of_an_answer_are_not_recorded() {
         test_runtime().store(MemoryStore::new()).with(redact().secret("555-0100-7")).build();
     let run = Agent::new(model).runtime(&runtime).start("Hi.").unwrap();
     run.result().await.unwrap();
-    let state = runtime.run_state(run.run_id()).await.unwrap();
+    let state = runtime.run(run.run_id()).state().await.unwrap();
     assert_eq!(state.get(&INTENT).unwrap().as_deref(), Some("call [redacted]"));
 }
 

@@ -180,7 +180,7 @@ async fn an_unknown_session_begins_none() {
     assert_eq!(start.session.as_deref(), Some("of-another"));
     let error = runtime.start_agent("task_helper", start.request).await.err().unwrap();
     assert!(error.to_string().contains("there is no session `of-another`"), "{error}");
-    runtime.session("of-another").await.unwrap_err();
+    runtime.sessions().get("of-another").await.unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]

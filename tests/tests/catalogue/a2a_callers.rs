@@ -152,7 +152,10 @@ async fn a_caller_leaves_so_many_tasks_open_and_others_theirs() {
     let ended = send(&url, "POST /", &of("ada"), &call("SendMessage", answer)).await.json();
     assert_eq!(ended["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{ended}");
     assert!(begun(&url, "ada", "3").await["result"].is_object());
-    assert_eq!(runtime.runs(agentflow::store::RunFilter::unfinished()).await.unwrap().len(), 3);
+    assert_eq!(
+        runtime.runs().list(agentflow::store::RunFilter::unfinished()).await.unwrap().len(),
+        3
+    );
 }
 
 #[tokio::test]

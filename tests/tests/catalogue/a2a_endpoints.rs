@@ -67,7 +67,7 @@ async fn the_agent_at_an_endpoint_is_asked() {
     for text in [fixed(&url), steps] {
         let document = read(&text);
         let runtime = Runtime::builder().a2a_guard(loopback()).document(document.clone()).build();
-        runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+        runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         // Nothing is fetched before the node starts.
         assert_eq!(server.asked(), Vec::<String>::new());
         let output = result(&runtime, json!({"x": 1})).await.unwrap();
@@ -107,7 +107,7 @@ async fn an_address_that_is_not_public_is_refused_unless_it_is_allowed() {
         let document = read(&fixed(&url));
         let runtime = Runtime::builder().document(document.clone()).build();
         // The document is valid; the node fails.
-        runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+        runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         let error = result(&runtime, json!({})).await.unwrap_err().to_string();
         for says in [
             "is not an address of the public internet",
@@ -169,7 +169,7 @@ async fn without_an_answer_only_the_node_fails() {
     let node = edges(&format!("fixed_ref: {{endpoint: '{url}'}}"), ", on_error: skip_node");
     let document = read(&node);
     let runtime = Runtime::builder().a2a_guard(loopback()).document(document.clone()).build();
-    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(result(&runtime, json!({"x": 1})).await.unwrap(), json!({"x": 1}));
     let runtime = Runtime::builder().a2a_guard(loopback()).document(read(&fixed(&url))).build();
     let error = result(&runtime, json!({})).await.unwrap_err().to_string();

@@ -158,7 +158,7 @@ async fn what_the_host_is_asked_is_not_among_the_messages_of_a_client() {
     let client = client(&serve(A2aServer::from_runtime(&runtime).workflows(["announce"])).await);
     let begun = client.send(&A2aMessage::user_text("rain")).await.unwrap();
     let id = begun.task().unwrap().id.clone();
-    let run = runtime.attach(&agentflow::RunId::new(&*id)).await.unwrap();
+    let run = runtime.run(&agentflow::RunId::new(&*id)).attach().await.unwrap();
     let question = run.asked().await.unwrap().unwrap();
     run.approve(&question.path, Approval::granted(), "ada").await.unwrap();
     run.result().await.unwrap();

@@ -206,7 +206,7 @@ async fn the_end_of_a_task_is_notified_of_by_the_next_process() {
     assert_eq!(shown.token, None);
     let kept = Runtime::builder().store(SqliteStore::open(&store).await.unwrap()).build();
     within("all notifications to be sent", async {
-        while !kept.user_state("\u{1}a2a.push:agentflow").await.unwrap().is_empty() {
+        while !kept.persistent_state().user("\u{1}a2a.push:agentflow").await.unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
     })

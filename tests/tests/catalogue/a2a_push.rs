@@ -67,7 +67,8 @@ fn state(update: &A2aUpdate) -> Option<A2aTaskState> {
 /// Waits until no notification is pending.
 async fn all_done(runtime: &Runtime) {
     within("all notifications to be sent", async {
-        while !runtime.user_state("\u{1}a2a.push:agentflow").await.unwrap().is_empty() {
+        while !runtime.persistent_state().user("\u{1}a2a.push:agentflow").await.unwrap().is_empty()
+        {
             tokio::task::yield_now().await;
         }
     })
@@ -123,12 +124,12 @@ async fn an_address_is_sent_each_state_with_the_token_until_the_end() {
 
     // Secrets are kept only in the store and are deleted with the run.
     let run = RunId::new(&*id);
-    let journal = serde_json::to_string(&runtime.journal(&run).await.unwrap()).unwrap();
+    let journal = serde_json::to_string(&runtime.run(&run).journal().await.unwrap()).unwrap();
     assert!(!journal.contains("s3cret") && !format!("{config:?}").contains("s3cret"), "{journal}");
     let notes = format!("\u{1}run:{id}");
-    assert_eq!(runtime.user_state(&notes).await.unwrap().len(), 1);
-    runtime.delete(&run).await.unwrap();
-    assert!(runtime.user_state(&notes).await.unwrap().is_empty());
+    assert_eq!(runtime.persistent_state().user(&notes).await.unwrap().len(), 1);
+    runtime.run(&run).delete().await.unwrap();
+    assert!(runtime.persistent_state().user(&notes).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -195,7 +196,7 @@ async fn a_configuration_may_come_with_its_message_and_is_checked_before_it_begi
     };
     let refused = send(&url, "POST /", GOOD, &sent("http://169.254.169.254/latest")).await.json();
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
-    assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
+    assert!(runtime.runs().list(RunFilter::new()).await.unwrap().is_empty());
     let begun = send(&url, "POST /", GOOD, &sent(&hook)).await.json();
     let id = begun["result"]["task"]["id"].as_str().unwrap().to_owned();
     assert_eq!(within("a message", received.recv()).await.unwrap().1.task_id(), Some(&*id));
@@ -401,14 +402,15 @@ async fn what_is_kept_beside_a_run_is_removed_with_it() {
         ids.push(RunId::new(id));
     }
     all_done(&runtime).await;
-    let kept =
-        async |id: &RunId| runtime.user_state(&format!("\u{1}run:{id}")).await.unwrap().len();
+    let kept = async |id: &RunId| {
+        runtime.persistent_state().user(&format!("\u{1}run:{id}")).await.unwrap().len()
+    };
     for id in &ids {
         assert!(kept(id).await > 0);
     }
-    runtime.delete(&ids[0]).await.unwrap();
+    runtime.run(&ids[0]).delete().await.unwrap();
     assert_eq!((kept(&ids[0]).await, kept(&ids[1]).await > 0), (0, true));
-    let purged = runtime.purge(&Purge::older_than(Duration::ZERO)).await.unwrap();
+    let purged = runtime.runs().purge(&Purge::older_than(Duration::ZERO)).await.unwrap();
     assert_eq!(purged.len(), 2);
     for id in &ids {
         assert_eq!(kept(id).await, 0);

@@ -62,8 +62,8 @@ async fn a_person_answers_it_in_other_processes_and_the_task_is_the_same() {
     drop(run);
     first.drain(Duration::from_secs(3600)).await;
     let second = process(&store, &far);
-    second.answer(&id, &question.path, "blue", "ada").await.unwrap();
-    let run = second.resume(&id).await.unwrap();
+    second.run(&id).answer(&question.path, "blue", "ada").await.unwrap();
+    let run = second.run(&id).resume().await.unwrap();
     let question = run.asked().await.unwrap().unwrap();
     assert_eq!(
         (&*question.message, &*question.path),
@@ -72,9 +72,9 @@ async fn a_person_answers_it_in_other_processes_and_the_task_is_the_same() {
     drop(run);
     second.drain(Duration::from_secs(3600)).await;
     let third = process(&store, &far);
-    third.answer(&id, &question.path, "broad", "ada").await.unwrap();
+    third.run(&id).answer(&question.path, "broad", "ada").await.unwrap();
     third.recover().await.unwrap();
-    let answer: String = third.output(&id).await.unwrap().decode().unwrap();
+    let answer: String = third.run(&id).output().await.unwrap().decode().unwrap();
     assert!(answer.contains("painted"), "{answer}");
     assert!(far.cancelled().is_empty());
     far.finish();
@@ -122,7 +122,7 @@ async fn a_model_reads_it_by_default_and_a_node_asks_a_person() {
     }
     let painted: Value = run.result().await.unwrap().decode().unwrap();
     assert_eq!(painted["output"], "painted", "{painted}");
-    assert!(runtime.approvals(RunFilter::new()).await.unwrap().is_empty());
+    assert!(runtime.runs().questions(RunFilter::new()).await.unwrap().is_empty());
     far.finish();
 }
 
@@ -147,7 +147,7 @@ async fn painter_process() {
     let runtime = Runtime::builder().store(store).agent(&painter(client)).build();
     runtime.recover().await.unwrap();
     let id = RunId::new("paint-1");
-    let run = match runtime.attach(&id).await {
+    let run = match runtime.run(&id).attach().await {
         Ok(run) => run,
         Err(_) => runtime.start_agent("painter", RunRequest::new("Go.").run_id(id)).await.unwrap(),
     };
@@ -188,11 +188,11 @@ async fn a_process_that_is_killed_while_a_person_is_asked_has_sent_its_message_o
     let path = asked.split(' ').next().unwrap().to_owned();
     // A third process answers.
     let operator = Runtime::builder().store(SqliteStore::open(&store).await.unwrap()).build();
-    operator.answer(&RunId::new("paint-1"), &path, "blue", "ada").await.unwrap();
+    operator.run(&RunId::new("paint-1")).answer(&path, "blue", "ada").await.unwrap();
     let (second, answer) = wait(second, "answers ").await;
     assert!(answer.contains("Paint it. blue"), "{answer}");
     drop(second);
-    let tasks = far.runs(RunFilter::new()).await.unwrap();
+    let tasks = far.runs().list(RunFilter::new()).await.unwrap();
     assert_eq!(tasks.len(), 1, "{tasks:?}");
 }
 

@@ -498,8 +498,8 @@ async fn a_stream_waits_on_while_the_host_is_asked() {
         assert!(bytes > 0, "it ended: {said}");
         said.push_str(std::str::from_utf8(&piece[..bytes]).unwrap());
     }
-    let question = &runtime.approvals(RunFilter::new()).await.unwrap()[0];
-    runtime.approve(&question.run, &question.path, Approval::granted(), "ada").await.unwrap();
+    let question = &runtime.runs().questions(RunFilter::new()).await.unwrap()[0];
+    runtime.run(&question.run).approve(&question.path, Approval::granted(), "ada").await.unwrap();
     stream.read_to_string(&mut said).await.unwrap();
     assert!(
         said.contains("TASK_STATE_COMPLETED") && !said.contains("TASK_STATE_INPUT_REQUIRED"),

@@ -61,12 +61,12 @@ async fn a_workflow_is_a_skill_and_its_run_is_the_task() {
     assert_eq!(task.status.state, A2aTaskState::Completed);
     assert_eq!(task.artifacts[0].parts[0].content, A2aContent::Data(json!(8)));
     assert_eq!(&double.task(&task.id).await.unwrap(), task);
-    let record = runtime.run_record(&agentflow::RunId::new(task.id.as_str())).await.unwrap();
+    let record = runtime.run(&agentflow::RunId::new(task.id.as_str())).record().await.unwrap();
     assert_eq!((&*record.name, record.caller.as_deref()), ("double", Some("anonymous")));
 
     // Repeating the message returns the same task.
     assert_eq!(double.ask(&message).await.unwrap().task().unwrap().id, task.id);
-    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(runtime.runs().list(RunFilter::new()).await.unwrap().len(), 1);
 
     // At the server's root address a message has to name its skill.
     let at_host = client(&url);
@@ -103,7 +103,7 @@ async fn a_context_is_a_session_of_the_agent() {
         (second.text().as_str(), &second.task().unwrap().context_id),
         ("Ada.", &Some(context.clone()))
     );
-    assert_eq!(runtime.session_history(&context, 10).await.unwrap().len(), 2);
+    assert_eq!(runtime.sessions().history(&context, 10).await.unwrap().len(), 2);
     let other = client.ask(&A2aMessage::user_text("Who?").context("made-up")).await.unwrap_err();
     assert_eq!(other.code(), Some(A2aErrorCode::InvalidParams), "{other}");
 }
@@ -122,7 +122,7 @@ async fn a_question_is_answered_by_a_message_to_its_task() {
     let said = asked.status.message.as_ref().unwrap();
     assert_eq!(said.parts[0].as_text(), Some("announce rain?"));
     let A2aContent::Data(question) = &said.parts[1].content else { panic!("{said:?}") };
-    let open = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    let open = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!(
         (&question["question"], &question["about"]),
         (&json!(open.id), &json!("rain")),
@@ -248,8 +248,8 @@ async fn an_approval_is_kept_from_clients_unless_the_host_lets_them_answer() {
     // A server that lets clients answer shows the question. Here, however, the host answers.
     let open = self::client(&serve(server.clients_approve()).await);
     assert_eq!(open.task(&id).await.unwrap().status.state, A2aTaskState::InputRequired);
-    let question = &runtime.approvals(RunFilter::new()).await.unwrap()[0];
-    runtime.approve(&question.run, &question.path, Approval::granted(), "ada").await.unwrap();
+    let question = &runtime.runs().questions(RunFilter::new()).await.unwrap()[0];
+    runtime.run(&question.run).approve(&question.path, Approval::granted(), "ada").await.unwrap();
     let rest: Vec<A2aUpdate> = updates.collect().await;
     assert!(
         matches!(rest.last(), Some(A2aUpdate::Status(of)) if of.status.state == A2aTaskState::Completed),

@@ -130,9 +130,9 @@ async fn a_team_that_waits_for_a_person_is_resumed_and_the_message_was_sent_once
     drop(run);
     first.drain(Duration::from_secs(3600)).await;
     let second = process();
-    second.answer(&id, &question.path, "4", "ada").await.unwrap();
+    second.run(&id).answer(&question.path, "4", "ada").await.unwrap();
     second.recover().await.unwrap();
-    assert_eq!(second.output(&id).await.unwrap().decode::<String>().unwrap(), "Paid.");
+    assert_eq!(second.run(&id).output().await.unwrap().decode::<String>().unwrap(), "Paid.");
     far.finish();
     assert_eq!(far.messages().len(), 2);
 }

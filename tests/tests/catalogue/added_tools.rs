@@ -78,7 +78,7 @@ async fn a_built_runtime_takes_further_tools() {
     assert_eq!(clone.invoke(&call("later_ping"), &[]).await.unwrap().text(), "pong");
     let run = runtime.start_named("later_graph", &empty).await.unwrap();
     assert_eq!(run.result().await.unwrap().as_str(), r#""pong""#);
-    assert!(runtime.catalogue().await.problems().is_empty());
+    assert!(runtime.catalogue().snapshot().await.problems().is_empty());
 
     // A name can be registered once. If one tool of a list is refused, none is added.
     let error = runtime.add_tools([ping("other_ping"), ping("later_ping")]).await.unwrap_err();
@@ -87,7 +87,7 @@ async fn a_built_runtime_takes_further_tools() {
         "{error}"
     );
     assert!(error.to_string().contains("added_tools.rs"), "{error}");
-    assert!(runtime.tool("other_ping").await.is_err());
+    assert!(runtime.catalogue().tool("other_ping").await.is_err());
     runtime.add_tools(ToolsetRef::new(Library::default())).await.unwrap();
     assert_eq!(runtime.invoke(&call("library.open"), &[]).await.unwrap().text(), "pong");
     let error = runtime.add_tools(ToolsetRef::new(Library::default())).await.unwrap_err();
@@ -101,7 +101,7 @@ async fn added_tools_survive_documents_that_are_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = test_runtime().document_folder(folder.path()).build();
     runtime.add_tools(ping("kept_ping")).await.unwrap();
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert!(reloaded.errors.is_empty());
     assert_eq!(runtime.invoke(&call("kept_ping"), &[]).await.unwrap().text(), "pong");
 }
@@ -112,7 +112,7 @@ async fn the_list_of_a_caller_has_the_tools_of_toolsets() {
     let runtime =
         test_runtime().tools([granted]).toolset(Library::default()).grant(["house"]).build();
     let names = async |scopes: &[&str]| {
-        let tools = runtime.tools_with_scopes(scopes.iter().copied()).await.unwrap();
+        let tools = runtime.catalogue().tools_with_scopes(scopes.iter().copied()).await.unwrap();
         let mut names: Vec<String> =
             tools.iter().map(|tool| tool.catalogue_name().to_string()).collect();
         names.retain(|name| name.starts_with("library.") || name == "granted");
@@ -130,7 +130,7 @@ async fn a_toolset_is_prepared_once_and_released_when_the_runtime_is_drained() {
     for _ in 0..3 {
         runtime.invoke(&call("library.open"), &[]).await.unwrap();
     }
-    runtime.catalogue().await;
+    runtime.catalogue().snapshot().await;
     assert_eq!(library.counts(), (1, 0));
     let _ = runtime.drain(Duration::from_secs(5)).await;
     let _ = runtime.drain(Duration::from_secs(5)).await;

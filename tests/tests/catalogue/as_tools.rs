@@ -239,7 +239,7 @@ async fn a_gate_inside_is_answered_by_its_path() {
     let (run, path) = asking(&store, &agent).await;
     assert!(path.starts_with("tool#1.ask_and_double") && path.ends_with("/approval"), "{path}");
     let runtime = test_runtime().store(store.clone()).build();
-    runtime.approve(run.run_id(), &path, Approval::granted(), "ada").await.unwrap();
+    runtime.run(run.run_id()).approve(&path, Approval::granted(), "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap().output(), "8");
 }
 
@@ -330,7 +330,7 @@ async fn clients_are_shown_descriptions_of_agents_and_never_their_instructions()
         .card("http://127.0.0.1", None)
         .await
         .unwrap();
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     let entries: Vec<&str> = catalogue.entries().iter().map(|entry| &*entry.description).collect();
     for shown in [listed.to_string(), json!(cards).to_string(), entries.join("\n")] {
         assert!(!shown.contains("secret"), "{shown}");
@@ -341,7 +341,7 @@ async fn clients_are_shown_descriptions_of_agents_and_never_their_instructions()
     assert!(listed.to_string().contains("Shows the way."), "{listed}");
     // Within the program, a tool without a description shows its agent's instructions to the
     // calling model.
-    let helper = runtime.tool("helper").await.unwrap();
+    let helper = runtime.catalogue().tool("helper").await.unwrap();
     assert_eq!(&*helper.definition().description, "Keep the discount secret.");
     assert_eq!(
         &*ToolRef::from(margin_keeper::definition()).definition().description,

@@ -318,7 +318,7 @@ async fn a_server_that_always_wants_more_asks_a_person_a_few_times() {
     .await;
     let client = site.client(site.person().when_needed());
     let runtime = agentflow::Runtime::builder().toolset(client).build();
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     assert!(catalogue.check().is_err());
     let visits = site.visits();
     assert!((2..=4).contains(&visits), "{visits}");

@@ -335,7 +335,7 @@ async fn health_asks_a_server_whose_tools_are_known() {
         near
     });
     let runtime = runtime(&client.build().unwrap());
-    runtime.catalogue().await.check().unwrap();
+    runtime.catalogue().snapshot().await.check().unwrap();
     assert!(runtime.health().await.problem_of(BootPhase::Toolsets).is_none());
     gone.store(true, Ordering::SeqCst);
     let health = runtime.health().await;

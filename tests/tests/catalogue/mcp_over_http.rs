@@ -468,7 +468,7 @@ async fn a_key_that_a_server_sends_back_is_masked_in_all_messages() {
     let run = agent.runtime(&runtime).start("Go.").unwrap();
     let id = run.run_id().clone();
     run.result().await.unwrap();
-    let journal = serde_json::to_string(&runtime.journal(&id).await.unwrap()).unwrap();
+    let journal = serde_json::to_string(&runtime.run(&id).journal().await.unwrap()).unwrap();
     assert!(journal.contains("your headers were Bearer *** and ***"), "{journal}");
     let seen = format!(
         "{journal} {:?} {:?} {:?} {:?} {:?} {:?}",

@@ -73,15 +73,16 @@ async fn a_person_is_asked_and_the_call_continues() {
             let runtime = Runtime::builder().store(MemoryStore::new()).build();
             let run = agent(&server).runtime(&runtime).start("Go.").unwrap();
             run.events().any(|event| async move { event.name() == "run.paused" }).await;
-            let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+            let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
             assert_eq!(question.path.to_string(), QUESTION);
             assert_eq!(question.message, "the MCP server `flights` asks: Which seat?");
             let wrong = runtime
-                .answer(&question.run, &question.path, &json!({"seat": 7}), "ada")
+                .run(&question.run)
+                .answer(&question.path, &json!({"seat": 7}), "ada")
                 .await
                 .unwrap_err();
             assert!(wrong.to_string().contains("does not fit"), "{wrong}");
-            runtime.answer(&question.run, &question.path, &given, "ada").await.unwrap();
+            runtime.run(&question.run).answer(&question.path, &given, "ada").await.unwrap();
             assert_eq!(run.result().await.unwrap().output(), said);
             assert_eq!(server.answered().last(), Some(&answered));
         }
@@ -123,17 +124,17 @@ async fn a_node_of_a_graph_asks_as_an_agents_call_does() {
     drop(first);
     // A second process waits for the answer and ends before it arrives.
     let second = process();
-    let run = second.resume(&id).await.unwrap();
+    let run = second.run(&id).resume().await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     drop(run);
     second.drain(Duration::from_secs(3600)).await;
     drop(second);
     let third = process();
-    let question = third.approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = third.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!(question.path.to_string(), "book/ask#1");
-    third.answer(&id, &question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
+    third.run(&id).answer(&question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
     third.recover().await.unwrap();
-    let answer: String = third.output(&id).await.unwrap().decode().unwrap();
+    let answer: String = third.run(&id).output().await.unwrap().decode().unwrap();
     assert_eq!(answer, "booked");
     assert_eq!(server.calls().len(), 1);
 }
@@ -262,8 +263,8 @@ async fn a_run_that_is_cancelled_while_its_tool_waits_ends() {
         run.events().any(|event| async move { event.name() == "run.paused" }).await;
         run.cancel("enough").await.unwrap();
         assert!(run.result().await.is_err());
-        assert!(runtime.approvals(RunFilter::new()).await.unwrap().is_empty());
-        check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
+        assert!(runtime.runs().questions(RunFilter::new()).await.unwrap().is_empty());
+        check_events(&runtime.run(run.run_id()).journal().await.unwrap()).unwrap();
     }
 }
 
@@ -280,10 +281,10 @@ async fn it_is_answered_in_another_process_which_continues_the_call() {
     assert_eq!(first.drain(Duration::from_secs(3600)).await.left, std::slice::from_ref(&id));
     drop(first);
     let second = Runtime::builder().store(store).agent(&agent(&server).name("booking")).build();
-    let question = second.approvals(RunFilter::new()).await.unwrap().remove(0);
-    second.answer(&id, &question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
+    let question = second.runs().questions(RunFilter::new()).await.unwrap().remove(0);
+    second.run(&id).answer(&question.path, &json!({"seat": "aisle"}), "ada").await.unwrap();
     second.recover().await.unwrap();
-    let answer: String = second.output(&id).await.unwrap().decode().unwrap();
+    let answer: String = second.run(&id).output().await.unwrap().decode().unwrap();
     assert_eq!(answer, "booked");
     assert_eq!(server.calls().len(), 1);
     assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "aisle"}})]);
@@ -352,21 +353,22 @@ async fn a_question_that_its_server_takes_back_is_closed() {
     let question = run.asked().await.unwrap().unwrap();
     takes.notify_one();
     within("the questions to be answered", async {
-        while !runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
+        while !runtime.runs().questions(RunFilter::new()).await.unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     let late = runtime
-        .answer(&question.run, &question.id, &json!({"seat": "window"}), "ada")
+        .run(&question.run)
+        .answer(&question.id, &json!({"seat": "window"}), "ada")
         .await
         .unwrap_err();
-    let journal = runtime.journal(run.run_id()).await.unwrap();
+    let journal = runtime.run(run.run_id()).journal().await.unwrap();
     assert!(late.to_string().contains("waits for no answer"), "{late} {journal:#?}");
-    assert_eq!(runtime.run_record(run.run_id()).await.unwrap().pause_reason, None);
+    assert_eq!(runtime.run(run.run_id()).record().await.unwrap().pause_reason, None);
     takes.notify_one();
     assert_eq!(run.result().await.unwrap().output(), "any seat");
-    check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
+    check_events(&runtime.run(run.run_id()).journal().await.unwrap()).unwrap();
 }
 
 /// Creates a client of a server whose tool `wait` answers only after it is cancelled, and whose
@@ -458,10 +460,10 @@ async fn asked(server: &ScriptedMcp, store: &MemoryStore) -> (Runtime, RunId) {
 async fn a_question_is_answered_once() {
     let (server, store) = (flights_of_2026(), MemoryStore::new());
     let (first, id) = asked(&server, &store).await;
-    first.answer(&id, QUESTION, &json!({"seat": "window"}), "ada").await.unwrap();
-    let again = first.answer(&id, QUESTION, &json!({"seat": "aisle"}), "bob").await;
+    first.run(&id).answer(QUESTION, &json!({"seat": "window"}), "ada").await.unwrap();
+    let again = first.run(&id).answer(QUESTION, &json!({"seat": "aisle"}), "bob").await;
     assert!(again.is_err(), "the second answer counts");
-    assert_eq!(first.output(&id).await.unwrap().decode::<String>().unwrap(), "booked");
+    assert_eq!(first.run(&id).output().await.unwrap().decode::<String>().unwrap(), "booked");
     assert_eq!(server.answered(), [json!({"action": "accept", "content": {"seat": "window"}})]);
 }
 
@@ -472,11 +474,11 @@ async fn a_run_that_waits_in_no_process_can_be_cancelled() {
     first.drain(Duration::from_secs(3600)).await;
     drop(first);
     let second = Runtime::builder().store(store).agent(&agent(&server).name("booking")).build();
-    second.cancel(&id, "enough").await.unwrap();
+    second.run(&id).cancel("enough").await.unwrap();
     second.recover().await.unwrap();
-    assert!(second.output(&id).await.is_err());
-    assert!(second.approvals(RunFilter::new()).await.unwrap().is_empty());
-    check_events(&second.journal(&id).await.unwrap()).unwrap();
+    assert!(second.run(&id).output().await.is_err());
+    assert!(second.runs().questions(RunFilter::new()).await.unwrap().is_empty());
+    check_events(&second.run(&id).journal().await.unwrap()).unwrap();
     assert_eq!((server.calls().len(), server.answered().len()), (1, 0));
 }
 
@@ -488,7 +490,7 @@ async fn a_server_that_is_gone_when_the_answer_comes_is_an_error_that_the_model_
     drop(first);
     let gone = McpClient::stdio("flights", "/no/such/program").build().unwrap();
     let second = Runtime::builder().store(store).agent(&asking(gone).name("booking")).build();
-    second.answer(&id, QUESTION, &json!({"seat": "aisle"}), "ada").await.unwrap();
+    second.run(&id).answer(QUESTION, &json!({"seat": "aisle"}), "ada").await.unwrap();
     let left = second.recover().await.unwrap();
     match left.left.first() {
         // Without its server the agent has no tools, so the run waits until the server is
@@ -497,7 +499,7 @@ async fn a_server_that_is_gone_when_the_answer_comes_is_an_error_that_the_model_
             assert!(*run == id && error.to_string().contains("/no/such/program"), "{error}");
         }
         None => {
-            let error = second.output(&id).await.unwrap_err().to_string();
+            let error = second.run(&id).output().await.unwrap_err().to_string();
             assert!(error.contains("/no/such/program"), "{error}");
         }
     }
@@ -548,7 +550,8 @@ async fn a_server_asks_ten_times_in_a_call_at_most() {
         while let Some(question) = run.asked().await.unwrap() {
             asked += 1;
             runtime
-                .answer(&question.run, &question.path, &json!({"n": asked}), "ada")
+                .run(&question.run)
+                .answer(&question.path, &json!({"n": asked}), "ada")
                 .await
                 .unwrap();
         }
@@ -579,7 +582,7 @@ async fn a_server_asks_ten_questions_at_once_at_most() {
         match says {
             "" => {
                 run.asked().await.unwrap().unwrap();
-                assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap().len(), 10);
+                assert_eq!(runtime.runs().questions(RunFilter::new()).await.unwrap().len(), 10);
                 run.cancel("enough").await.unwrap();
             }
             says => assert!(run.result().await.unwrap().output().contains(says)),

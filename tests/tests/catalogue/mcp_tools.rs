@@ -39,18 +39,18 @@ async fn answer(
 async fn they_are_in_the_catalogue_under_the_name_of_their_server() {
     for server in [notes(), notes().without_handshake(), notes().paged(1)] {
         let runtime = Runtime::builder().toolset(client(&server).build().unwrap()).build();
-        let catalogue = runtime.catalogue().await.check().unwrap();
+        let catalogue = runtime.catalogue().snapshot().await.check().unwrap();
         let tools = catalogue.of_kind(EntryKind::Tool).map(|entry| &*entry.name);
         let names: Vec<&str> = tools.filter(|name| name.starts_with("mcp.")).collect();
         assert_eq!(names, ["mcp.notes.read", "mcp.notes.write"]);
         for name in ["mcp.notes.read", "mcp.notes:read", "mcp__notes__read", "notes:read"] {
             assert_eq!(
-                &**runtime.tool(name).await.unwrap().catalogue_name(),
+                &**runtime.catalogue().tool(name).await.unwrap().catalogue_name(),
                 "mcp.notes.read",
                 "{name}"
             );
         }
-        let unknown = runtime.tool("mcp.notes.raed").await.unwrap_err().to_string();
+        let unknown = runtime.catalogue().tool("mcp.notes.raed").await.unwrap_err().to_string();
         assert!(unknown.contains("`mcp.notes.read`"), "{unknown}");
         assert_eq!(server.connections(), 1);
     }
@@ -75,7 +75,7 @@ async fn a_schema_is_checked_as_far_as_it_can_be() {
     );
     let client = client(&server).build().unwrap();
     let runtime = Runtime::builder().toolset(client.clone()).build();
-    let catalogue = runtime.catalogue().await.check().unwrap();
+    let catalogue = runtime.catalogue().snapshot().await.check().unwrap();
     assert_eq!(client.health().left_out, []);
     for (name, unchecked) in [
         ("mail", Some("`/properties/to/pattern`")),

@@ -25,7 +25,7 @@ fn wrong(catalogue: &Catalogue) -> Vec<String> {
 
 #[tokio::test]
 async fn everything_that_is_linked_has_its_origin_and_its_schemas() {
-    let catalogue = test_runtime().build().catalogue().await.check().unwrap();
+    let catalogue = test_runtime().build().catalogue().snapshot().await.check().unwrap();
     let of = |kind, name| catalogue.get(kind, name).unwrap();
     let tool = of(EntryKind::Tool, "add");
     assert!(
@@ -55,7 +55,13 @@ async fn a_name_like_none_is_answered_with_those_that_are_known() {
         let workflow = runtime.start_named(name, json!({})).await.err().unwrap().to_string();
         let begins = format!("this program has no workflow `{name}`; its ");
         assert!(workflow.starts_with(&begins) && workflow.contains("`double`"), "{workflow}");
-        let model = runtime.catalogue().await.get(EntryKind::Model, name).unwrap_err().to_string();
+        let model = runtime
+            .catalogue()
+            .snapshot()
+            .await
+            .get(EntryKind::Model, name)
+            .unwrap_err()
+            .to_string();
         assert!(model.contains("; its models are ") && model.contains("`anthropic`"), "{model}");
     }
 }
@@ -70,7 +76,7 @@ async fn what_is_linked_may_be_given_too() {
         .workflow(&double::workflow())
         .schema("Order", json!({"type": "object"}))
         .build();
-    let catalogue = runtime.catalogue().await.check().unwrap();
+    let catalogue = runtime.catalogue().snapshot().await.check().unwrap();
     let add = catalogue.get(EntryKind::Tool, "add").unwrap();
     assert!(
         matches!(&add.origin, Origin::Given(place) if place.file.ends_with("names.rs")),
@@ -84,8 +90,8 @@ async fn what_is_linked_may_be_given_too() {
         catalogue.get(EntryKind::Schema, "Order").unwrap().input,
         Some(json!({"type": "object"}))
     );
-    assert_eq!(&*runtime.tool("add").await.unwrap().definition().name, "add");
-    let unknown = runtime.tool("ad").await.unwrap_err().to_string();
+    assert_eq!(&*runtime.catalogue().tool("add").await.unwrap().definition().name, "add");
+    let unknown = runtime.catalogue().tool("ad").await.unwrap_err().to_string();
     assert_eq!(unknown, "there is no tool `ad`; did you mean `add`?");
 }
 
@@ -97,7 +103,7 @@ async fn two_of_one_name_are_an_error_with_both_origins() {
     .unwrap();
     let agent = Agent::new(ScriptedModel::new([])).name("judge");
     let runtime = test_runtime().tools([named("add")]).workflow(&other).agent(&agent).build();
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     let said = wrong(&catalogue);
     assert_eq!(said.len(), 3, "{said:#?}");
     for (said, what) in said.iter().zip([
@@ -113,8 +119,8 @@ async fn two_of_one_name_are_an_error_with_both_origins() {
     let taken = |error: Error| {
         assert!(matches!(error, Error::Registry(RegistryError::NameTaken { .. })), "{error}");
     };
-    taken(runtime.tool("add").await.unwrap_err());
-    taken(runtime.workflow_graph("double").unwrap_err());
+    taken(runtime.catalogue().tool("add").await.unwrap_err());
+    taken(runtime.catalogue().workflow_graph("double").unwrap_err());
     taken(runtime.start_named("double", agentflow::value::Encoded::null()).await.unwrap_err());
     taken(catalogue.check().unwrap_err());
 }
@@ -123,8 +129,11 @@ async fn two_of_one_name_are_an_error_with_both_origins() {
 async fn tools_whose_wire_name_is_one_are_refused_with_both_names() {
     let runtime = test_runtime().tools([named("files.read"), named("files__read")]).build();
     let expected = "a model would call the tools `files.read` and `files__read` by one name, `files__read`; rename one";
-    assert_eq!(wrong(&runtime.catalogue().await), [expected]);
-    assert_eq!(&*runtime.tool("files.read").await.unwrap().definition().name, "files__read");
+    assert_eq!(wrong(&runtime.catalogue().snapshot().await), [expected]);
+    assert_eq!(
+        &*runtime.catalogue().tool("files.read").await.unwrap().definition().name,
+        "files__read"
+    );
     let model = ScriptedModel::new([]);
     let agent = Agent::new(model).tools([named("files.read"), named("files__read")]);
     assert!(agent.build().unwrap_err().to_string().contains(expected));
@@ -183,14 +192,14 @@ impl Toolset for Away {
 async fn the_tools_of_a_toolset_are_found_by_both_names() {
     let runtime = test_runtime().toolset(Files).toolset(Away).build();
     for name in ["mcp.files.list all", "mcp.files:list all", "mcp__files__list_all"] {
-        let tool = runtime.tool(name).await.unwrap();
+        let tool = runtime.catalogue().tool(name).await.unwrap();
         assert_eq!(&**tool.catalogue_name(), "mcp.files.list all");
         assert_eq!(&*tool.definition().name, "mcp__files__list_all");
     }
-    let near = runtime.tool("mcp.files.raed").await.unwrap_err().to_string();
+    let near = runtime.catalogue().tool("mcp.files.raed").await.unwrap_err().to_string();
     assert_eq!(near, "there is no tool `mcp.files.raed`; did you mean `mcp.files.read`?");
     // An unreachable toolset does not hide the others.
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     assert_eq!(
         wrong(&catalogue),
         ["the tools of `away` could not be fetched: the server does not answer"]
@@ -201,7 +210,7 @@ async fn the_tools_of_a_toolset_are_found_by_both_names() {
         catalogue.of_kind(EntryKind::Toolset).map(|entry| &*entry.name).collect::<Vec<_>>(),
         ["away", "mcp.files"]
     );
-    assert!(matches!(runtime.tool("away.x").await.unwrap_err(), Error::Toolset { .. }));
+    assert!(matches!(runtime.catalogue().tool("away.x").await.unwrap_err(), Error::Toolset { .. }));
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ async fn what_the_innermost_asks_is_asked_of_the_outermost_client() {
             [json!({"action": "accept", "content": {"seat": "window"}})]
         );
         for runtime in [&clerk_of, &desk_of] {
-            let runs = runtime.runs(RunFilter::new()).await.unwrap();
+            let runs = runtime.runs().list(RunFilter::new()).await.unwrap();
             assert_eq!(runs.iter().map(|run| run.status).collect::<Vec<_>>(), [RunStatus::Success]);
         }
         drop(desk_of);
@@ -131,7 +131,7 @@ async fn who_cancels_the_outermost_call_cancels_the_innermost() {
     lines.say(&cancelled).await;
     flights.wait_until(|server| server.cancelled() == 1).await;
     for runtime in [&desk_of, &clerk_of] {
-        let status = async || runtime.runs(RunFilter::new()).await.unwrap()[0].status;
+        let status = async || runtime.runs().list(RunFilter::new()).await.unwrap()[0].status;
         within("the run to be cancelled", async {
             while status().await != RunStatus::Cancelled {
                 tokio::task::yield_now().await;

@@ -381,7 +381,7 @@ async fn an_agent_and_a_workflow_are_runs_of_the_runtime() {
     assert_eq!(greeted["result"]["structuredContent"], json!({"result": "Hello Ada."}));
     let doubled = lines.call(2, "double", json!({"n": 4})).await;
     assert_eq!(doubled["result"]["structuredContent"], json!({"result": 8}), "{doubled}");
-    let runs = runtime.runs(RunFilter::new().tag("mcp.server", "sums")).await.unwrap();
+    let runs = runtime.runs().list(RunFilter::new().tag("mcp.server", "sums")).await.unwrap();
     assert_eq!(runs.len(), 2);
     let id = doubled["result"]["_meta"]["agentflow/run"].as_str().unwrap();
     let run = runs.iter().find(|run| run.run_id.as_str() == id).unwrap();
@@ -393,7 +393,7 @@ async fn an_agent_and_a_workflow_are_runs_of_the_runtime() {
         let wrong = lines.call(3, tool, arguments).await;
         assert_eq!(wrong["result"]["isError"], true, "{wrong}");
     }
-    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 2);
+    assert_eq!(runtime.runs().list(RunFilter::new()).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -421,15 +421,15 @@ async fn a_run_that_asks_is_an_error_that_names_it_and_can_still_be_answered() {
     let mut lines = Lines::greeted(&server).await;
     let asks = lines.call(1, "served_publish", json!({"text": "news"})).await;
     assert_eq!(asks["result"]["isError"], true, "{asks}");
-    let questions = runtime.approvals(RunFilter::new()).await.unwrap();
+    let questions = runtime.runs().questions(RunFilter::new()).await.unwrap();
     let [question] = &questions[..] else { panic!("{questions:?}") };
     assert_eq!(asks["result"]["_meta"]["agentflow/run"], question.run.as_str());
     for part in [question.run.as_str(), "publish this?", question.path.as_str()] {
         assert!(text(&asks).contains(part), "{part}: {asks}");
     }
     lines.leave().await.unwrap();
-    runtime.approve(&question.run, &question.path, Approval::granted(), "ada").await.unwrap();
-    let output = runtime.attach(&question.run).await.unwrap().result().await.unwrap();
+    runtime.run(&question.run).approve(&question.path, Approval::granted(), "ada").await.unwrap();
+    let output = runtime.run(&question.run).attach().await.unwrap().result().await.unwrap();
     assert_eq!(output.as_str(), r#""news""#);
     // A run that is not stored cannot wait for an answer.
     let server = McpServer::from_runtime(&Runtime::builder().build()).workflows(["served_publish"]);
@@ -472,7 +472,8 @@ async fn served_hold(n: i64) -> String {
 async fn status_of_only_run(runtime: &Runtime, is: RunStatus) {
     within("the status of the run", async {
         while runtime
-            .runs(RunFilter::new())
+            .runs()
+            .list(RunFilter::new())
             .await
             .unwrap()
             .first()
@@ -502,9 +503,9 @@ async fn a_cancelled_call_cancels_its_run_and_a_client_that_goes_away_does_not()
     status_of_only_run(&runtime, RunStatus::Running).await;
     tokio::time::pause();
     lines.leave().await.unwrap();
-    let runs = runtime.runs(RunFilter::new()).await.unwrap();
+    let runs = runtime.runs().list(RunFilter::new()).await.unwrap();
     assert_eq!(runs[0].status, RunStatus::Running);
-    runtime.cancel(&runs[0].run_id, "the test is over").await.unwrap();
+    runtime.run(&runs[0].run_id).cancel("the test is over").await.unwrap();
 }
 
 #[tokio::test]
@@ -641,8 +642,9 @@ async fn an_event_of_a_run_says_who_began_it() {
     let runtime = durable();
     let server = McpServer::from_runtime(&runtime).workflows(["double"]);
     Lines::greeted(&server).await.call(1, "double", json!({"n": 1})).await;
-    let runs = runtime.runs(RunFilter::new()).await.unwrap();
-    let events: Vec<_> = runtime.attach(&runs[0].run_id).await.unwrap().events().collect().await;
+    let runs = runtime.runs().list(RunFilter::new()).await.unwrap();
+    let events: Vec<_> =
+        runtime.run(&runs[0].run_id).attach().await.unwrap().events().collect().await;
     assert!(matches!(&events[0].kind, EventKind::RunStarted { .. }), "{:?}", events[0]);
     assert_eq!(runs[0].tags["mcp.server"], "agentflow");
 }

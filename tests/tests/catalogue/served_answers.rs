@@ -65,7 +65,7 @@ async fn answers_that_come_with_a_call_answer_what_its_run_asks() {
     let all = json!({"name": name, "seat": seat, "seats": accepted(json!({})), "unknown": 7});
     let end = lines.ask(1, "tools/call", booking(&forms, all)).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{end}");
-    assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().list(RunFilter::new()).await.unwrap().len(), 1);
     // A missing or invalid answer leads to a question.
     let wrong = accepted(json!({"row": -1, "by_window": true}));
     let asked =
@@ -83,7 +83,7 @@ async fn answers_that_come_with_a_call_answer_what_its_run_asks() {
     let declined =
         lines.ask(4, "tools/call", booking(&forms, json!({"name": {"action": "decline"}}))).await;
     assert_eq!(declined["result"]["isError"], true, "{declined}");
-    assert_eq!(durable(&store).approvals(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().questions(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn answers_are_limited_in_number_and_size() {
         assert_eq!(refused["error"]["code"], -32602, "{refused}");
         assert!(refused["error"]["message"].as_str().unwrap().contains(problem), "{refused}");
     }
-    assert!(durable(&store).runs(RunFilter::new()).await.unwrap().is_empty());
+    assert!(durable(&store).runs().list(RunFilter::new()).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -139,9 +139,9 @@ async fn a_client_that_does_not_say_that_it_can_be_asked_reads_which_capability_
     let data = &refused["error"]["data"];
     assert_eq!(data["requiredCapabilities"], json!({"elicitation": {"form": {}}}), "{refused}");
     // The run waits for an answer on the server's side.
-    let question = durable(&store).approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = durable(&store).runs().questions(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!(data["agentflow/run"], json!(question.run), "{refused}");
-    durable(&store).answer(&question.run, &question.id, "Ada", "bob").await.unwrap();
+    durable(&store).run(&question.run).answer(&question.id, "Ada", "bob").await.unwrap();
     // With the request state the client can continue the run once it supports questions.
     let mut further = booking(&json!({}), json!({}));
     further["requestState"] = data["requestState"].clone();
@@ -154,7 +154,7 @@ async fn a_client_that_does_not_say_that_it_can_be_asked_reads_which_capability_
     further["inputResponses"] = json!({"seat": accepted(json!({"row": 7, "by_window": true}))});
     let end = lines.ask(4, "tools/call", further).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: true", "{end}");
-    assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().list(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn a_clients_model_and_its_folders_are_asked_on_an_open_connection() {
     let error = json!({"code": -1, "message": "the user rejected it"});
     lines.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})).await;
     assert_eq!(lines.next().await["result"]["isError"], true);
-    assert_eq!(durable(&store).approvals(RunFilter::new()).await.unwrap().len(), 2);
+    assert_eq!(durable(&store).runs().questions(RunFilter::new()).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -227,9 +227,10 @@ async fn what_a_client_is_asked_is_the_answer_to_its_call_and_an_operator_may_an
     let refused = lines.ask(3, "tools/call", further.clone()).await;
     assert_eq!(refused["error"]["data"]["requiredCapabilities"], json!({"roots": {}}), "{refused}");
     let runtime = durable(&store);
-    let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     runtime
-        .answer(&question.run, &question.id, &json!({"folders": [{"uri": "file:///srv"}]}), "bob")
+        .run(&question.run)
+        .answer(&question.id, &json!({"folders": [{"uri": "file:///srv"}]}), "bob")
         .await
         .unwrap();
     let end = lines.ask(4, "tools/call", further).await;

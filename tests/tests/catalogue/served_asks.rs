@@ -124,7 +124,7 @@ async fn a_call_with_the_id_of_an_open_one_begins_no_run() {
     let refused = lines.call(1, "asked_booking", json!({"to": "Rome"})).await;
     assert_eq!(refused["error"]["code"], -32600, "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("open already"), "{refused}");
-    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(runtime.runs().list(RunFilter::new()).await.unwrap().len(), 1);
     // The open question is unchanged.
     let name =
         json!({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(json!({"answer": "Ada"}))});
@@ -139,10 +139,10 @@ async fn a_form_is_closed_when_somebody_else_answers() {
     let mut lines = Lines::greeted_with(&server(&runtime), json!({"elicitation": {}})).await;
     let asked = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
     assert_eq!(asked["method"], "elicitation/create", "{asked}");
-    let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     // A refused answer does not close the question.
-    runtime.answer(&question.run, &question.id, &7, "bob").await.unwrap_err();
-    runtime.answer(&question.run, &question.id, "Ada", "bob").await.unwrap();
+    runtime.run(&question.run).answer(&question.id, &7, "bob").await.unwrap_err();
+    runtime.run(&question.run).answer(&question.id, "Ada", "bob").await.unwrap();
     let said = [lines.next().await, lines.next().await];
     let closed = said
         .iter()
@@ -168,8 +168,8 @@ async fn a_form_is_closed_when_the_run_is_cancelled() {
     let runtime = durable(&store);
     let mut lines = Lines::greeted_with(&server(&runtime), json!({"elicitation": {}})).await;
     let asked = lines.call(1, "asked_booking", json!({"to": "Oslo"})).await;
-    let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
-    runtime.cancel(&question.run, "no flights").await.unwrap();
+    let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
+    runtime.run(&question.run).cancel("no flights").await.unwrap();
     let said = [lines.next().await, lines.next().await];
     assert!(said.iter().any(|said| said["params"]["requestId"] == asked["id"]), "{said:?}");
     assert!(said.iter().any(|said| said["result"]["isError"] == true), "{said:?}");
@@ -190,7 +190,7 @@ async fn a_client_that_declines_reads_that_the_run_waits() {
             .unwrap()
             .contains("waits for a person: In whose name")
     );
-    assert_eq!(durable(&store).approvals(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().questions(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -229,7 +229,7 @@ async fn without_a_handshake_a_question_is_the_answer_and_another_process_contin
     // Repeating the request has no effect, because the run has ended.
     let end = lines.ask(4, "tools/call", further).await;
     assert_eq!(end["result"]["content"][0]["text"], "Ada to Oslo in row 7, window: false", "{end}");
-    assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().list(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

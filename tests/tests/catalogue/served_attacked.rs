@@ -20,8 +20,8 @@ use crate::served_tasks::{accepted, ask, begin, durable, get, only, server, unti
 
 /// Returns the number of recorded answers of a run.
 async fn answers(runtime: &Runtime) -> usize {
-    let run = runtime.runs(RunFilter::new()).await.unwrap().remove(0).run_id;
-    let journal = runtime.journal(&run).await.unwrap();
+    let run = runtime.runs().list(RunFilter::new()).await.unwrap().remove(0).run_id;
+    let journal = runtime.run(&run).journal().await.unwrap();
     journal.iter().filter(|event| matches!(event.kind, EventKind::ApprovalResolved { .. })).count()
 }
 
@@ -76,7 +76,7 @@ async fn a_client_that_goes_away_or_cancels_in_a_question_leaves_what_each_means
     lines.leave().await.unwrap();
     tokio::time::resume();
     let runtime = durable(&store);
-    assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(runtime.runs().questions(RunFilter::new()).await.unwrap().len(), 1);
 
     let store = MemoryStore::new();
     let mut lines = Lines::greeted_with(&server(&store), asking).await;
@@ -84,7 +84,8 @@ async fn a_client_that_goes_away_or_cancels_in_a_question_leaves_what_each_means
     lines.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}})).await;
     let runtime = durable(&store);
     within("the run to be cancelled", async {
-        while runtime.runs(RunFilter::new()).await.unwrap()[0].status != RunStatus::Cancelled {
+        while runtime.runs().list(RunFilter::new()).await.unwrap()[0].status != RunStatus::Cancelled
+        {
             tokio::task::yield_now().await;
         }
     })

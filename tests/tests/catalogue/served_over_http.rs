@@ -148,7 +148,7 @@ async fn a_caller_has_its_scopes_and_nobody_else_has_them() {
     assert!(refused.text().contains("safe"), "{}", refused.text());
     let run = opened("owner", "served_open").await;
     assert_eq!(run.output, r#"{"result":"12-34"}"#);
-    let runs = runtime.runs(RunFilter::new().caller("ann")).await.unwrap();
+    let runs = runtime.runs().list(RunFilter::new().caller("ann")).await.unwrap();
     assert_eq!(runs.iter().map(|run| run.status).collect::<Vec<_>>(), [RunStatus::Success]);
     // The same with the earlier protocol.
     let (_, answer) =

@@ -51,7 +51,7 @@ async fn a_run_that_asks_is_answered_in_its_session() {
         "{answer}"
     );
     assert_eq!(call.message().await, None);
-    assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().list(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn an_answer_in_time_counts_although_others_have_the_turns() {
     // The only slot for calls is taken by `hold`, so the run asks its next question before the
     // call is processed again.
     let asks_next = async || {
-        let open = runtime.approvals(RunFilter::new()).await.unwrap();
+        let open = runtime.runs().questions(RunFilter::new()).await.unwrap();
         open.iter().any(|question| question.message == "Which seat?")
     };
     within("the next question", async {
@@ -297,7 +297,7 @@ async fn what_a_client_never_answers_waits_when_its_session_has_ended() {
     drop(call);
     client.send("DELETE", "").await;
     let runtime = durable(&store);
-    let asked = runtime.approvals(RunFilter::new()).await.unwrap();
+    let asked = runtime.runs().questions(RunFilter::new()).await.unwrap();
     assert_eq!((asked.len(), &*asked[0].message), (1, "In whose name to Oslo?"));
 }
 
@@ -314,10 +314,11 @@ async fn a_call_is_cancelled_in_its_session_by_the_notification() {
     other.say(&cancelled).await;
     assert!(other.request(1, "tools/list", json!({})).await.next().await["result"].is_object());
     let runtime = durable(&store);
-    assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(runtime.runs().questions(RunFilter::new()).await.unwrap().len(), 1);
     client.say(&cancelled).await;
     within("the run to be cancelled", async {
-        while runtime.runs(RunFilter::new()).await.unwrap()[0].status != RunStatus::Cancelled {
+        while runtime.runs().list(RunFilter::new()).await.unwrap()[0].status != RunStatus::Cancelled
+        {
             tokio::task::yield_now().await;
         }
     })
@@ -383,7 +384,7 @@ async fn a_killed_server_leaves_the_run_that_asks_for_another_process() {
     drop(process);
     assert_eq!(call.message().await, None);
     let runtime = Runtime::builder().store(SqliteStore::open(&file).await.unwrap()).build();
-    let run = runtime.runs(RunFilter::new()).await.unwrap().remove(0).run_id.to_string();
+    let run = runtime.runs().list(RunFilter::new()).await.unwrap().remove(0).run_id.to_string();
     drop(runtime);
     let runs = |args: &[&str]| {
         let args =

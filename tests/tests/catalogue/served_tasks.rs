@@ -148,7 +148,7 @@ async fn a_run_is_a_task_and_what_it_asks_is_the_input_of_the_task() {
         assert_eq!(ask(&mut lines, method, params).await["result"]["resultType"], "complete");
     }
     assert_eq!(get(&mut lines, &task).await, ended);
-    assert_eq!(durable(&store).runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(durable(&store).runs().list(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -226,10 +226,10 @@ async fn an_approval_is_the_input_of_a_task_only_where_the_host_says_so() {
         tokio::task::yield_now().await;
     };
     assert_eq!(waits["status"], "working", "{waits}");
-    let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     let key = question.path.clone();
     update(&mut lines, &task, &key, accepted(json!({"approve": true}))).await;
-    assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(runtime.runs().questions(RunFilter::new()).await.unwrap().len(), 1);
     let mut lines = Lines::of(&server(&store).clients_approve());
     assert_eq!(only(&get(&mut lines, &task).await).0, key);
     update(&mut lines, &task, &key, accepted(json!({"approve": true}))).await;
@@ -329,7 +329,8 @@ async fn a_client_leaves_so_many_runs_open_and_no_more() {
     ask(&mut lines, "tasks/cancel", json!({"taskId": tasks[0]})).await;
     let begun = ask(&mut lines, "tools/call", call).await;
     assert_eq!(begun["result"]["resultType"], "task", "{begun}");
-    let open = durable(&store).runs(RunFilter::new().status(RunStatus::Paused)).await.unwrap();
+    let open =
+        durable(&store).runs().list(RunFilter::new().status(RunStatus::Paused)).await.unwrap();
     assert_eq!(open.len(), 2);
 }
 

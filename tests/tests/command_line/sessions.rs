@@ -62,7 +62,7 @@ impl Place {
             RunRequest::new("stall").session("of-bob").caller("bob").run_id(RunId::new("bob-2"));
         let run = agent.start(stall).unwrap();
         within("the run to begin", async {
-            while runtime.session("of-bob").await.unwrap().unfinished.is_none() {
+            while runtime.sessions().get("of-bob").await.unwrap().unfinished.is_none() {
                 tokio::task::yield_now().await;
             }
         })

@@ -129,13 +129,13 @@ async fn an_agent_decides_in_a_graph() {
 async fn the_plan_with_its_questions_is_a_graph_again() {
     let given = || known(Runtime::builder(), SAYS);
     let runtime = given().graph(graph(Some(Decider::agent("guide")))).build();
-    let whole = runtime.workflow_graph("joins").unwrap();
+    let whole = runtime.catalogue().workflow_graph("joins").unwrap();
     let json = serde_json::to_string(&whole.to_json()).unwrap();
     let again: Graph = serde_json::from_str(&json).unwrap();
     let asks = again.node("each.decision").unwrap();
     assert_eq!((asks.decides.as_deref(), asks.edges[0].from.as_str()), (Some("each"), "spare"));
     let second = given().graph(again).build();
-    assert_eq!(second.workflow_graph("joins").unwrap().hash(), whole.hash());
+    assert_eq!(second.catalogue().workflow_graph("joins").unwrap().hash(), whole.hash());
     assert_eq!(run(&second, "joins", INPUT()).await, json!(["x/y", null, ["one"]]));
 }
 
@@ -186,7 +186,7 @@ async fn what_is_wrong_with_a_decider_is_said_once() {
         ),
     ] {
         let runtime = known(Runtime::builder(), SAYS).graph(graph(Some(decider))).build();
-        let error = runtime.workflow_graph("joins").unwrap_err().to_string();
+        let error = runtime.catalogue().workflow_graph("joins").unwrap_err().to_string();
         assert_eq!(error.matches(problem).count(), 1, "{error}");
     }
     let arm = json!({"arms": [{"arm": "a", "when": {"equals": [{"value": 1}, {"value": 2}]}}, {"arm": "b"}]});
@@ -202,6 +202,7 @@ async fn what_is_wrong_with_a_decider_is_said_once() {
     let error = known(Runtime::builder(), SAYS)
         .graph(never)
         .build()
+        .catalogue()
         .workflow_graph("never")
         .unwrap_err()
         .to_string();
@@ -216,6 +217,7 @@ async fn what_is_wrong_with_a_decider_is_said_once() {
     let error = known(Runtime::builder(), SAYS)
         .graph(astray)
         .build()
+        .catalogue()
         .workflow_graph("joins")
         .unwrap_err()
         .to_string();
@@ -229,6 +231,7 @@ async fn what_is_wrong_with_a_decider_is_said_once() {
     let error = known(Runtime::builder(), SAYS)
         .graph(unordered)
         .build()
+        .catalogue()
         .workflow_graph("joins")
         .unwrap_err()
         .to_string();
@@ -287,7 +290,7 @@ async fn a_document_names_its_decider() {
     for (text, input) in [(TOOLS, INPUT()), (TREE, json!({"input": INPUT()}))] {
         let document = read(text);
         let runtime = known(Runtime::builder(), SAYS).document(document.clone()).build();
-        runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+        runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(run(&runtime, "it", input).await, json!("x/y"));
     }
     // Exporting to another form keeps the decider.
@@ -394,7 +397,7 @@ fn what_decides_asks_a_decider() {
 fn with_nodes(mut graph: Graph, nodes: &[Value]) -> String {
     graph.nodes.extend(nodes.iter().map(|node| serde_json::from_value(node.clone()).unwrap()));
     let built = known(Runtime::builder(), SAYS).graph(graph).build();
-    built.workflow_graph("joins").unwrap_err().to_string()
+    built.catalogue().workflow_graph("joins").unwrap_err().to_string()
 }
 
 #[test]

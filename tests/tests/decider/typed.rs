@@ -331,13 +331,13 @@ async fn a_resumed_run_decides_the_same_though_the_model_would_not() {
     let run = first.start(flow.clone(), 1).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     // The approval shows the revised arguments.
-    let question = first.approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = first.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!((question.path.as_str(), question.about.to_string().as_str()), ("c", r#"{"n":40}"#));
     run.abandon();
     let silent = ScriptedModel::new([]);
     let second = test_runtime().store(store).model(silent.clone()).build();
     let id = RunId::new("run-1");
-    let run = second.resume_as(&id, &flow).await.unwrap();
+    let run = second.run(&id).resume_as(&flow).await.unwrap();
     run.approve("c", Approval::granted(), "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 41);
     assert_eq!(silent.calls(), 0);

@@ -159,9 +159,9 @@ async fn what_was_revised_is_undone_and_what_was_skipped_is_not() {
         match kept.record(&id).await.unwrap() {
             None => continue,
             Some(record) if record.status.has_ended() => {}
-            Some(_) => drop(second.resume(&id).await.unwrap().result().await.unwrap_err()),
+            Some(_) => drop(second.run(&id).resume().await.unwrap().result().await.unwrap_err()),
         }
-        let events = second.journal(&id).await.unwrap();
+        let events = second.run(&id).journal().await.unwrap();
         check_events(&events).unwrap_or_else(|problem| panic!("{cut}: {problem}"));
         assert_eq!(service.deeds(), all, "{cut}");
     }
@@ -180,12 +180,13 @@ async fn another_process_cancels_and_undoes_wherever_the_first_one_ended() {
         }
         let second = runtime(true, &service, MortalStore::new(&kept, None));
         second
-            .cancel(&id, "the trip is off")
+            .run(&id)
+            .cancel("the trip is off")
             .await
             .unwrap_or_else(|error| panic!("{cut}: {error}"));
-        let events = second.journal(&id).await.unwrap();
+        let events = second.run(&id).journal().await.unwrap();
         check_events(&events).unwrap_or_else(|problem| panic!("{cut}: {problem}"));
-        assert_eq!(second.run_record(&id).await.unwrap().status, RunStatus::Cancelled, "{cut}");
+        assert_eq!(second.run(&id).record().await.unwrap().status, RunStatus::Cancelled, "{cut}");
         let deeds = service.deeds();
         let undone: Vec<String> =
             deeds.iter().filter(|deed| deed.starts_with("unbook")).cloned().collect();
@@ -195,7 +196,7 @@ async fn another_process_cancels_and_undoes_wherever_the_first_one_ended() {
             "{cut}: {deeds:?}"
         );
         assert_eq!(undone.len(), made(&events).len(), "{cut}: {deeds:?}");
-        let again = second.cancel(&id, "once more").await.unwrap_err().to_string();
+        let again = second.run(&id).cancel("once more").await.unwrap_err().to_string();
         assert!(again.contains("cancelled"), "{cut}: {again}");
         assert_eq!(service.deeds(), deeds, "{cut}");
     }

@@ -138,7 +138,7 @@ async fn each_call_of_a_graph_asks_with_its_own_arguments() {
                 };
                 let asked = answered(&run, &sent, tool, first).await;
                 run.result().await.unwrap_or_else(|error| panic!("{tool}, {form}: {error}"));
-                check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
+                check_events(&runtime.run(run.run_id()).journal().await.unwrap()).unwrap();
                 assert_eq!(asked[0], expected[0], "{tool}, {form}");
                 let made = if changes { "z" } else { expected[0] };
                 assert_eq!(sent.all()[0], made, "{tool}, {form}");
@@ -173,7 +173,7 @@ async fn a_call_by_name_is_asked_about_once_over_restarts() {
 
             let store = store.as_another_process();
             let second = runtime(&sent).graph(graph.clone()).store(store.clone()).build();
-            let run = second.resume(&id).await.unwrap();
+            let run = second.run(&id).resume().await.unwrap();
             let again = asked(&run).await.unwrap();
             assert_eq!(
                 (&again.path, &again.message),
@@ -186,15 +186,15 @@ async fn a_call_by_name_is_asked_about_once_over_restarts() {
 
             // The answer arrives while no process executes the run.
             let third = runtime(&sent).graph(graph).store(store.as_another_process()).build();
-            third.approve(&id, &again.path, Approval::granted(), "ada").await.unwrap();
-            let run = third.resume(&id).await.unwrap();
+            third.run(&id).approve(&again.path, Approval::granted(), "ada").await.unwrap();
+            let run = third.run(&id).resume().await.unwrap();
             let asked = answered(&run, &Sent::default(), tool, Approval::granted()).await;
             run.result().await.unwrap_or_else(|error| panic!("{tool}, {form}: {error}"));
             assert_eq!(asked, expected[1..], "{tool}, {form}");
             let mut made = sent.all();
             made.sort();
             assert_eq!(made, expected, "{tool}, {form}");
-            check_events(&third.journal(&id).await.unwrap()).unwrap();
+            check_events(&third.run(&id).journal().await.unwrap()).unwrap();
         }
     }
 }

@@ -211,7 +211,7 @@ async fn a_catalogue_reports_each_schema_that_is_not_one() {
         .schema("note", json!({"properties": {"text": {"type": "strng"}}}))
         .graph(graph("desk.typed"))
         .build();
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     let mut said: Vec<String> = catalogue.problems().iter().map(ToString::to_string).collect();
     said.sort_unstable();
     let typed = "the parameters of the tool `desk.typed`: this is not a JSON Schema at `/type`: there is no type `objekt`; did \
@@ -234,8 +234,8 @@ async fn a_catalogue_reports_each_schema_that_is_not_one() {
     let deep = catalogue.get(EntryKind::Tool, "shop.deep").unwrap();
     assert!(deep.unchecked[0].contains("`#/nowhere` leads to no schema"), "{:?}", deep.unchecked);
     assert!(catalogue.check().is_err());
-    assert_eq!(runtime.tool("desk.typed").await.unwrap_err().to_string(), typed);
-    assert_eq!(runtime.tool("desk__typed").await.unwrap_err().to_string(), typed);
+    assert_eq!(runtime.catalogue().tool("desk.typed").await.unwrap_err().to_string(), typed);
+    assert_eq!(runtime.catalogue().tool("desk__typed").await.unwrap_err().to_string(), typed);
     let called = runtime.invoke(&ToolCall::new("1", "desk.typed", "{}"), &[]).await.unwrap_err();
     assert_eq!(called.to_string(), typed);
 }
@@ -248,7 +248,7 @@ fn refused(nodes: Value) -> Vec<String> {
     }))
     .unwrap();
     let runtime = test_runtime().tools(dynamic(&Arc::default())).graph(graph).build();
-    match runtime.workflow_graph("constant") {
+    match runtime.catalogue().workflow_graph("constant") {
         Ok(_) => Vec::new(),
         Err(error) => {
             let error = error.to_string();

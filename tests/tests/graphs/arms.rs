@@ -13,6 +13,7 @@ fn built(output: &str, nodes: Value) -> Result<(), String> {
     test_runtime()
         .graph(graph)
         .build()
+        .catalogue()
         .workflow_graph("arms")
         .map(drop)
         .map_err(|error| error.to_string())

@@ -134,12 +134,14 @@ async fn a_graph_is_described_as_it_was_given() {
              "edges": [{"from": "a"}, {"from": "b"}, {"from": "way", "when": {"exists": {"from": "n"}}}], "begins": {"barrier": 1}, "ends": true},
         ]),
     );
-    let described = test_runtime().graph(graph).build().workflow_graph("whole").unwrap();
+    let described =
+        test_runtime().graph(graph).build().catalogue().workflow_graph("whole").unwrap();
     assert_eq!(described.node("way").unwrap().kind, NodeKind::Router);
     let text = serde_json::to_string(&described).unwrap();
     let again = test_runtime()
         .graph(serde_json::from_str(&text).unwrap())
         .build()
+        .catalogue()
         .workflow_graph("whole")
         .unwrap();
     assert_eq!(again, described);
@@ -162,13 +164,13 @@ async fn the_policy_of_a_tool_is_that_of_its_node() {
         runtime.start_named("whole", Encoded::new(&json!({"cents": 5})).unwrap()).await.unwrap();
     let run = handle.run_id().clone();
     within("the run to ask", async {
-        while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+        while runtime.run(&run).inspect().await.unwrap().run.pause_reason.is_none() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     assert!(log.counts().is_empty());
-    runtime.approve(&run, "paid/tool#1.pay_out", Approval::granted(), "ada").await.unwrap();
+    runtime.run(&run).approve("paid/tool#1.pay_out", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<u32>().unwrap(), 5);
     assert_eq!(log.count("paid/tool#1.pay_out"), 1, "{:?}", log.counts());
 }
@@ -204,7 +206,7 @@ async fn the_first_edge_that_is_taken_begins_a_node_and_an_end_stops_the_rest() 
     let output: Value = handle.result().await.unwrap().decode().unwrap();
     let why = json!({"kind": "error", "message": "it was to fail"});
     assert_eq!(output, json!({"a": null, "b": 2, "why": why}));
-    let events = runtime.journal(handle.run_id()).await.unwrap();
+    let events = runtime.run(handle.run_id()).journal().await.unwrap();
     agentflow_testing::check_events(&events).unwrap();
     assert!(
         trace(&events)
@@ -251,7 +253,8 @@ fn branches_run_again_only_when_all_of_them_may() {
     let twice = branch("twice", json!({"object": {"n": {"value": 1}}}));
     let fallback = json!({"fallback": [twice, branch("send_off", json!({"object": {}}))]});
     let graph = whole("out", json!([{"name": "out", "does": fallback}]));
-    let described = test_runtime().graph(graph).build().workflow_graph("whole").unwrap();
+    let described =
+        test_runtime().graph(graph).build().catalogue().workflow_graph("whole").unwrap();
     assert_eq!(described.node("out").unwrap().policy.repeatable, Some(false));
 }
 
@@ -267,7 +270,7 @@ async fn the_answer_of_an_agent_is_the_value_of_its_type() {
     let twice = tool("twice", json!({"object": {"n": {"from": "out"}}}));
     let graph =
         whole("twice", json!([{"name": "out", "does": call}, {"name": "twice", "does": twice}]));
-    test_runtime().agent(&judge).graph(graph).build().workflow_graph("whole").unwrap();
+    test_runtime().agent(&judge).graph(graph).build().catalogue().workflow_graph("whole").unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,5 +341,5 @@ async fn a_name_of_something_else_is_named_as_what_it_is() {
         "this program has no workflow `graph-innr`; did you mean `graph-inner`?"
     );
     // A dry run also describes agents.
-    assert!(runtime.dry_run("plans_say").await.is_ok());
+    assert!(runtime.catalogue().dry_run("plans_say").await.is_ok());
 }

@@ -62,11 +62,15 @@ async fn conditions_are_lines_of_cel_wherever_they_stand() {
 
 #[test]
 fn they_survive_the_stored_form_and_count_in_the_hash() {
-    let described = test_runtime().graph(forms()).build().workflow_graph("cel").unwrap();
+    let described =
+        test_runtime().graph(forms()).build().catalogue().workflow_graph("cel").unwrap();
     let text = serde_json::to_string(&described).unwrap();
     assert!(text.contains(r#"{"cel":"order.total > 100 && state.size == size"}"#), "{text}");
     let again: Graph = serde_json::from_str(&text).unwrap();
-    assert_eq!(test_runtime().graph(again).build().workflow_graph("cel").unwrap(), described);
+    assert_eq!(
+        test_runtime().graph(again).build().catalogue().workflow_graph("cel").unwrap(),
+        described
+    );
     let of = |condition: &str| {
         let value = || GraphBody::Value(Mapping::Value(json!(1)));
         let edge = GraphEdge::from("a").when(Condition::Cel(condition.parse().unwrap()));
@@ -101,7 +105,7 @@ fn mistakes_are_named_with_their_place() {
             ]),
         };
         let runtime = test_runtime().graph(graph("out", nodes)).build();
-        let error = runtime.workflow_graph("cel").map(drop).unwrap_err().to_string();
+        let error = runtime.catalogue().workflow_graph("cel").map(drop).unwrap_err().to_string();
         error.lines().map(ToOwned::to_owned).collect()
     };
     for (place, condition, says) in [

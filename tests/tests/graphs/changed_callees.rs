@@ -59,7 +59,7 @@ async fn resumed(
         .await
         .unwrap();
     within("the run to ask", async {
-        while first.run_record(&id).await.unwrap().pause_reason.is_none() {
+        while first.run(&id).record().await.unwrap().pause_reason.is_none() {
             tokio::task::yield_now().await;
         }
     })
@@ -67,7 +67,8 @@ async fn resumed(
     handle.abandon();
     within("the run to be free", async {
         while first
-            .resume(&id)
+            .run(&id)
+            .resume()
             .await
             .is_err_and(|error| error.to_string().contains("running in this process"))
         {
@@ -77,8 +78,8 @@ async fn resumed(
     .await;
     drop(first);
     let second = new(process()).changes(changes).build();
-    let handle = second.resume(&id).await.map_err(|error| error.to_string())?;
-    second.answer(&id, "ok", &1, "ada").await.unwrap();
+    let handle = second.run(&id).resume().await.map_err(|error| error.to_string())?;
+    second.run(&id).answer("ok", &1, "ada").await.unwrap();
     handle.result().await.map(|output| output.to_string()).map_err(|error| error.to_string())
 }
 

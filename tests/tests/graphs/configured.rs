@@ -158,11 +158,11 @@ async fn a_builder_takes_a_configuration_over() {
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(3));
     drop(runtime);
     let runtime = Runtime::builder().config(config.clone()).await.unwrap().build();
-    assert_eq!(runtime.runs(agentflow::store::RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(runtime.runs().list(agentflow::store::RunFilter::new()).await.unwrap().len(), 1);
     // The output limit from the file applies.
     fs::write(folder.path().join("flows/sum.yaml"), text.replace("b: 2", "b: 99999999999"))
         .unwrap();
-    let _ = runtime.reload_documents().await.unwrap();
+    let _ = runtime.documents().reload().await.unwrap();
     let started = runtime.start_named("sum", json!({})).await.unwrap();
     assert!(started.result().await.unwrap_err().to_string().contains("20 bytes"));
     // A store that cannot be opened is an error.

@@ -33,9 +33,9 @@ async fn two_documents_have_an_agent_of_one_name() {
         .fold(test_runtime().model(echo()), |builder, of| builder.document(of.clone()))
         .build();
     for document in &documents {
-        runtime.check(document).await.unwrap_or_else(|error| panic!("{error}"));
+        runtime.documents().check(document).await.unwrap_or_else(|error| panic!("{error}"));
     }
-    let catalogue = runtime.catalogue().await.check().unwrap();
+    let catalogue = runtime.catalogue().snapshot().await.check().unwrap();
     for (name, says) in [("intake", "Read it."), ("billing", "Add it up.")] {
         assert_eq!(run(&runtime, name, json!({"message": "m"})).await, json!(says));
         // Outside its document the agent's name is prefixed with the name of the document.
@@ -48,7 +48,7 @@ async fn two_documents_have_an_agent_of_one_name() {
     assert!(error.contains("reader"), "{error}");
     // In another document the bare name is ambiguous.
     let other = read("name: other\ntopology: {agent: reader}\n");
-    let error = runtime.check(&other).await.unwrap_err();
+    let error = runtime.documents().check(&other).await.unwrap_err();
     assert_eq!(
         error.problems()[0].message(),
         "the node `reader`: this program has no agent `reader`; did you mean `intake.reader`?"
@@ -63,13 +63,22 @@ async fn an_agent_of_a_document_counts_in_it_before_that_of_the_program() {
         .replace("type: sequential", "type: loop, max_iterations: 1");
     let of_program = Agent::new(echo()).name("reader").instruct("Mine.");
     let runtime = test_runtime().model(echo()).agent(&of_program).document(read(&text)).build();
-    assert!(runtime.catalogue().await.problems().is_empty());
+    assert!(runtime.catalogue().snapshot().await.problems().is_empty());
     assert_eq!(run(&runtime, "intake", json!({"message": "m"})).await, json!("Read it."));
     let alone = runtime.start_agent("reader", RunRequest::new("m")).await.unwrap();
     assert_eq!(alone.result().await.unwrap().decode::<Value>().unwrap(), json!("Mine."));
     // A unique name needs no prefix.
     let runtime = test_runtime().model(echo()).document(read(&text)).build();
-    assert!(runtime.catalogue().await.check().unwrap().get(EntryKind::Agent, "reader").is_ok());
+    assert!(
+        runtime
+            .catalogue()
+            .snapshot()
+            .await
+            .check()
+            .unwrap()
+            .get(EntryKind::Agent, "reader")
+            .is_ok()
+    );
 }
 
 /// Reads a document with optional settings and with fields that this form does not define.

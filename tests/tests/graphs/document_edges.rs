@@ -86,7 +86,7 @@ fn document(nodes: &str, edges: &str) -> String {
 async fn output_of(text: &str, input: Value) -> Value {
     let document = read(text);
     let runtime = with_far(Runtime::builder()).document(document.clone()).build();
-    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
     run(&runtime, document.name(), json!({"input": input})).await
 }
 
@@ -109,7 +109,7 @@ async fn a_router_chooses_among_the_nodes_of_servers_and_agents() {
     .capturing();
     let runtime =
         with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
-    runtime.check(&document).await.unwrap();
+    runtime.documents().check(&document).await.unwrap();
     let large = run(&runtime, "review", json!({"input": {"path": "large"}})).await;
     let verdict = "[Say whether this can be merged.\n\n{\"change\":\"a text that is large\"}]";
     assert_eq!(large, json!({"path": "large", "text": "a text that is large", "verdict": verdict}));
@@ -384,7 +384,7 @@ async fn a_node_reads_a_resource_of_a_server() {
         let document = read(&text);
         let runtime =
             Runtime::builder().toolset(client.toolset()).document(document.clone()).build();
-        runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+        runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         let found = run(&runtime, "it", json!({"input": {"which": "note://b"}})).await;
         let expected = json!({"which": "note://b", "output": output, "tool_used": "read_resource", "server_id": "notes"});
         assert_eq!(found, expected);
@@ -439,7 +439,7 @@ async fn people_are_asked_before_a_node_and_before_the_workflow() {
     for (node, asks) in [("begin", "may `it` begin?"), ("a", "may `a` begin?")] {
         within("the question", async {
             loop {
-                let report = runtime.inspect(&run).await.unwrap();
+                let report = runtime.run(&run).inspect().await.unwrap();
                 assert!(!report.run.status.has_ended(), "nobody was asked");
                 let question = report
                     .nodes
@@ -454,7 +454,7 @@ async fn people_are_asked_before_a_node_and_before_the_workflow() {
             }
         })
         .await;
-        runtime.approve(&run, node, Approval::granted(), "ada").await.unwrap();
+        runtime.run(&run).approve(node, Approval::granted(), "ada").await.unwrap();
     }
     assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!({"a": "echo"}));
 }
@@ -478,7 +478,7 @@ async fn steps_follow_each_other() {
 async fn a_model_that_nobody_names_is_a_problem() {
     let document = read(REVIEW);
     let runtime = with_far(Runtime::builder()).document(document.clone()).build();
-    let error = runtime.check(&document).await.unwrap_err();
+    let error = runtime.documents().check(&document).await.unwrap_err();
     assert_eq!(error.problems().len(), 1, "{error}");
     assert!(
         error.problems()[0]
@@ -486,13 +486,13 @@ async fn a_model_that_nobody_names_is_a_problem() {
             .starts_with("the agent `review.note` has no model; give the document a `model`")
     );
     let named = read(&REVIEW.replace("version: 2", "model: openai/gpt-5-mini"));
-    runtime.check(&named).await.unwrap_or_else(|error| panic!("{error}"));
+    runtime.documents().check(&named).await.unwrap_or_else(|error| panic!("{error}"));
     let unknown = read(
         &REVIEW
             .replace("server_id: notes", "server_id: note")
             .replace("version: 2", "model: openai/x"),
     );
-    let error = runtime.check(&unknown).await.unwrap_err();
+    let error = runtime.documents().check(&unknown).await.unwrap_err();
     assert!(
         error.problems()[0].message().contains("no MCP server `note`; did you mean `notes`?"),
         "{error}"
@@ -608,7 +608,7 @@ async fn a_node_gets_a_prompt_of_a_server() {
         let document = read(&text);
         let runtime =
             Runtime::builder().toolset(client.toolset()).document(document.clone()).build();
-        runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+        runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         let found = run(&runtime, "it", json!({"input": {"how": "short", "n": 3}})).await;
         let expected = json!({"how": "short", "n": 3, "output": output, "tool_used": "get_prompt", "server_id": "notes"});
         assert_eq!(found, expected);
@@ -648,7 +648,7 @@ async fn what_follows_a_skipped_node_begins() {
         with_far(Runtime::builder()).store(MemoryStore::new()).document(read(&by_router)).build();
     let handle = runtime.start_named("it", json!({"input": {"n": 1}})).await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!({"n": 1}));
-    let report = runtime.inspect(handle.run_id()).await.unwrap();
+    let report = runtime.run(handle.run_id()).inspect().await.unwrap();
     let last = report.nodes.iter().find(|node| &*node.name == "c").unwrap();
     assert_eq!(serde_json::to_value(last.status).unwrap(), "success", "{report:?}");
     // The same with servers, with a condition on the state, and with a follower of a node that did

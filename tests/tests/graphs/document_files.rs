@@ -123,6 +123,6 @@ async fn no_link_leads_out_of_a_folder() {
     ]) {
         assert!(error.contains(of), "{of}: {error}");
     }
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert_eq!((reloaded.removed.len(), reloaded.errors.len()), (0, 4), "{reloaded:?}");
 }

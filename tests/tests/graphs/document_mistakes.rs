@@ -256,7 +256,7 @@ async fn names_that_are_not_there_are_reported_beside_other_mistakes() {
             ],
         ),
     ] {
-        let error = runtime.read_document("it.yaml", text).await.unwrap_err();
+        let error = runtime.documents().read("it.yaml", text).await.unwrap_err();
         assert_eq!(places(&error), expected, "{error}");
     }
 }
@@ -377,7 +377,7 @@ async fn mistakes_of_all_kinds_are_reported_together() {
     let runtime = Runtime::builder().build();
     let mut others = Vec::new();
     for (text, expected) in TOGETHER {
-        let error = runtime.read_document("it.yaml", *text).await.unwrap_err();
+        let error = runtime.documents().read("it.yaml", *text).await.unwrap_err();
         if places(&error) != *expected {
             others.push(format!("{text}{:#?}", places(&error)));
         }
@@ -415,7 +415,7 @@ fn a_placeholder_is_marked_where_it_stands() {
 #[tokio::test]
 async fn a_part_is_marked_where_it_stands() {
     let text = "name: t\nroot:\n  sequence:\n    - {timeout: {tool: doc_twice, with: {text: a}}, seconds: 1}\n    - {loop: {sequence: [{tool: doc_twice, with: {txt: b}}, {value: x}]}, max: 2}\n    - {tool: doc_twice, with: {text: c, more: d}}\n";
-    let error = Runtime::builder().build().read_document("it.yaml", text).await.unwrap_err();
+    let error = Runtime::builder().build().documents().read("it.yaml", text).await.unwrap_err();
     assert_eq!(
         places(&error),
         [
@@ -433,11 +433,11 @@ async fn a_document_that_calls_itself_is_reported() {
         let text = format!(
             "name: a\noutput: x\nnodes:\n  - {{name: x, does: {{call: {{kind: workflow, name: a, with: {{value: {{}}}}}}}}}}\n  - {{name: y{more}}}\n"
         );
-        let error = Runtime::builder().build().read_document("it.yaml", text).await.unwrap_err();
+        let error = Runtime::builder().build().documents().read("it.yaml", text).await.unwrap_err();
         assert!(places(&error).contains(&format!("4:51: {says}")), "{error}");
     }
     let tree = "name: a\nroot: {loop: {sequence: [{value: 1}, {workflow: a}]}, max: 2}\n";
-    let error = Runtime::builder().build().read_document("it.yaml", tree).await.unwrap_err();
+    let error = Runtime::builder().build().documents().read("it.yaml", tree).await.unwrap_err();
     let says =
         "2:49: the node `a`: the workflow `a` cannot be built: it calls itself: `a` calls `a`";
     assert_eq!(places(&error), [says]);
@@ -478,7 +478,7 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
             ],
         ),
     ] {
-        let error = Runtime::builder().build().read_document("it.yaml", text).await.unwrap_err();
+        let error = Runtime::builder().build().documents().read("it.yaml", text).await.unwrap_err();
         let (mut found, mut expected) = (places(&error), expected);
         found.sort();
         expected.sort();
@@ -495,8 +495,13 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
         ],
     }))
     .unwrap();
-    let error =
-        Runtime::builder().graph(graph).build().workflow_graph("doc_plan").unwrap_err().to_string();
+    let error = Runtime::builder()
+        .graph(graph)
+        .build()
+        .catalogue()
+        .workflow_graph("doc_plan")
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("when `way` takes `r`, the workflow has no output")
             && error.contains(unknown),

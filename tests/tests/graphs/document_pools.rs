@@ -64,7 +64,7 @@ async fn output_with(text: &str, model: &ConstantModel, input: Value) -> Value {
     let document = read(text);
     let runtime =
         with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
-    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
     run(&runtime, "it", json!({"input": input})).await
 }
 
@@ -76,7 +76,7 @@ async fn a_model_picks_one_of_the_candidates() {
     let model = ScriptedModel::new([Turn::text("1")]).capturing();
     let runtime =
         with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
-    runtime.check(&document).await.unwrap();
+    runtime.documents().check(&document).await.unwrap();
     let output = run(&runtime, "it", json!({"input": {"x": 1}})).await;
     assert_eq!(output, json!({"x": 1, "got": {"x": 1}, "used": "note", "server": "notes"}));
     let [asked] = &model.requests()[..] else { panic!("one call") };
@@ -205,7 +205,7 @@ async fn a_model_picks_a_resource_or_a_prompt() {
         .model(model.clone())
         .document(document.clone())
         .build();
-    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
     let output = run(&runtime, "it", json!({"input": {}})).await;
     assert_eq!(
         output,
@@ -260,7 +260,7 @@ async fn a_model_chooses_among_the_tools_of_several_dependencies() {
         let document = read(&node(&dependencies));
         let runtime =
             with_far(Runtime::builder()).model(model.clone()).document(document.clone()).build();
-        runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+        runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
         let output = run(&runtime, "it", json!({"input": {}})).await;
         assert_eq!(output, json!({"output": "done", "tool_used": "echo", "server_id": "code"}));
         let requests = model.requests();
@@ -458,7 +458,7 @@ async fn resolved_dependencies_are_reported() {
         let runtime = builder.document(read(&text)).build();
         let handle = runtime.start_named("it", json!({"input": {}})).await.unwrap();
         handle.result().await.unwrap();
-        let report = runtime.inspect(handle.run_id()).await.unwrap();
+        let report = runtime.run(handle.run_id()).inspect().await.unwrap();
         let node = report.nodes.iter().find(|node| node.name == "n").unwrap();
         assert_eq!(node.status, NodeStatus::Success);
         let resolved = serde_json::to_value(&node.resolved_dependencies).unwrap();
@@ -485,7 +485,7 @@ async fn resolved_dependencies_are_reported() {
     let runtime = builder.document(read(&pool(THREE, ""))).build();
     let handle = runtime.start_named("it", json!({"input": {}})).await.unwrap();
     within("the choice", begun.notified()).await;
-    let report = runtime.inspect(handle.run_id()).await.unwrap();
+    let report = runtime.run(handle.run_id()).inspect().await.unwrap();
     let node = report.nodes.iter().find(|node| node.name == "n").unwrap();
     assert_eq!(
         (node.status, node.status.as_str()),
@@ -568,7 +568,7 @@ async fn a_run_that_is_resumed_does_not_choose_again() {
     drop((handle, first));
     hangs.store(false, Ordering::SeqCst);
     let other = ConstantModel::new("0");
-    let output = build(&other).resume(&id).await.unwrap().result().await.unwrap();
+    let output = build(&other).run(&id).resume().await.unwrap().result().await.unwrap();
     assert_eq!(output.decode::<Value>().unwrap()["tool_used"], "slow");
     assert_eq!(other.asked(), 0);
 }
@@ -593,7 +593,7 @@ edges: []
 model: openai/gpt-5-mini
 ";
     let runtime = with_far(Runtime::builder()).build();
-    let error = runtime.check(&read(text)).await.unwrap_err();
+    let error = runtime.documents().check(&read(text)).await.unwrap_err();
     let found = places(&error);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(
@@ -606,7 +606,7 @@ model: openai/gpt-5-mini
 #[tokio::test]
 async fn a_missing_argument_is_reported_at_the_call() {
     let text = "id: w\nnodes:\n  - {id: a, args_template: {most: \"{query}\"}, tool: doc_search}\n";
-    let error = Runtime::builder().build().check(&read(text)).await.unwrap_err();
+    let error = Runtime::builder().build().documents().check(&read(text)).await.unwrap_err();
     let found = places(&error);
     assert_eq!(
         found,

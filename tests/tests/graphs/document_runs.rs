@@ -188,14 +188,14 @@ impl Case {
             .agent(&helper);
         let builder = builder.documents(self.calls.map(read)).document(document.clone());
         let runtime = builder.build();
-        runtime.check(document).await.unwrap_or_else(|error| panic!("{error}"));
+        runtime.documents().check(document).await.unwrap_or_else(|error| panic!("{error}"));
         let run = runtime
             .start_named(document.name(), (self.input)())
             .await
             .unwrap_or_else(|error| panic!("{error}"));
         let result =
             run.result().await.unwrap_or_else(|error| panic!("{}: {error}", document.name()));
-        check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
+        check_events(&runtime.run(run.run_id()).journal().await.unwrap()).unwrap();
         model.finish();
         result.decode().unwrap()
     }

@@ -59,7 +59,7 @@ async fn a_tree_is_the_graphs_of_its_operators() {
     let graphs = letters().graphs("letters").unwrap();
     assert_eq!(document.graph(), graphs.last().unwrap());
     let runtime = Runtime::builder().store(MemoryStore::new()).document(document.clone()).build();
-    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
     let output = run(&runtime, "letters", json!({"input": ["a b", "c"]})).await;
     assert_eq!(output, json!("sent: 6!!!!"));
 }
@@ -117,7 +117,7 @@ async fn a_branch_may_only_observe() {
     let text = "name: t\nroot:\n  parallel:\n    - {tap: {tool: doc_broken, with: {}}}\n    - {sequence: [{tap: {tool: doc_note, with: {text: '{input}'}}}], as: seen}\n    - {value: 5}\n";
     let document = read(text);
     let runtime = Runtime::builder().document(document.clone()).build();
-    runtime.check(&document).await.unwrap_or_else(|error| panic!("{error}"));
+    runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{error}"));
     let output = run(&runtime, "t", json!({"input": 7})).await;
     assert_eq!(output, json!({"doc_broken": 7, "seen": 7, "value": 5}));
     let written = document.export(DocumentForm::Tree).unwrap().to_string();
@@ -187,7 +187,7 @@ topology:
         let question =
             within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
         assert_eq!((&*question.path, &*question.message), ("gate", "Transfer 5?"));
-        runtime.approve(handle.run_id(), &question.id, answer, "ada").await.unwrap();
+        runtime.run(handle.run_id()).approve(&question.id, answer, "ada").await.unwrap();
         assert_eq!(handle.result().await.unwrap().decode::<String>().unwrap(), output);
     }
     let error =
@@ -206,7 +206,7 @@ async fn a_part_with_a_schema_and_arguments_means_one_thing() {
     ] {
         let document = read(&text);
         let runtime = Runtime::builder().document(document.clone()).build();
-        runtime.check(&document).await.unwrap_or_else(|error| panic!("{text}{error}"));
+        runtime.documents().check(&document).await.unwrap_or_else(|error| panic!("{text}{error}"));
         assert_eq!(run(&runtime, "it", json!({"input": "a"})).await, json!("a!"));
         let again = DocumentForm::Tree
             .export_with(document.graph(), document.inner())
@@ -215,7 +215,7 @@ async fn a_part_with_a_schema_and_arguments_means_one_thing() {
     }
     let misfit = format!("name: it\ntopology: {{sequence: [{{value: 5}}, {part}]}}\n");
     let runtime = Runtime::builder().build();
-    let error = runtime.check(&read(&misfit)).await.unwrap_err();
+    let error = runtime.documents().check(&read(&misfit)).await.unwrap_err();
     assert!(error.problems()[0].message().contains("string is expected"), "{error}");
 }
 

@@ -59,13 +59,13 @@ async fn a_graph_document_runs_like_the_graph_it_describes() {
     let document = read(COUNT);
     assert_eq!((document.form(), document.name()), (DocumentForm::Graph, "doc-count-found"));
     let runtime = Runtime::builder().document(document.clone()).build();
-    runtime.check(&document).await.unwrap();
+    runtime.documents().check(&document).await.unwrap();
     assert_eq!(run(&runtime, "doc-count-found", json!({"topic": "rust"})).await, json!(4));
     // The exported JSON gives the same graph.
     let json = serde_json::to_string_pretty(&document.graph().to_json()).unwrap();
     let again = read(&json);
     assert_eq!(again.graph().hash(), document.graph().hash());
-    let origin = runtime.catalogue().await.check().unwrap();
+    let origin = runtime.catalogue().snapshot().await.check().unwrap();
     let entry = origin.get(agentflow::runtime::EntryKind::Workflow, "doc-count-found").unwrap();
     assert_eq!(entry.origin.to_string(), "from the document it.yaml");
 }
@@ -85,7 +85,7 @@ async fn a_document_bounds_its_runs() {
     let runtime = Runtime::builder().store(MemoryStore::new()).document(document).build();
     let run = runtime.start_named("bounded", json!({})).await.unwrap();
     run.result().await.unwrap();
-    let events = runtime.journal(run.run_id()).await.unwrap();
+    let events = runtime.run(run.run_id()).journal().await.unwrap();
     let agentflow::event::EventKind::RunStarted(started) = &events[0].kind else {
         panic!("{:?}", events[0])
     };
@@ -118,7 +118,7 @@ async fn every_mistake_is_named_where_it_stands() {
         .replace("{from: found}}", "{from: found}, twice: {value: 2}}");
     let document = read(&text);
     let runtime = Runtime::builder().document(document.clone()).build();
-    let error = runtime.check(&document).await.unwrap_err();
+    let error = runtime.documents().check(&document).await.unwrap_err();
     assert_eq!(
         places(&error),
         [
@@ -133,7 +133,7 @@ async fn every_mistake_is_named_where_it_stands() {
         .to_string();
     assert!(started.contains("it.yaml:10:32"), "{started}");
     assert!(started.contains("^^^^^^^^^^"), "{started}");
-    assert_eq!(runtime.catalogue().await.problems().len(), 1);
+    assert_eq!(runtime.catalogue().snapshot().await.problems().len(), 1);
 }
 
 #[test]
@@ -253,7 +253,7 @@ async fn a_document_of_tools_fills_its_templates() {
     let document = read(RESEARCH);
     assert_eq!(document.form(), DocumentForm::Tools);
     let runtime = Runtime::builder().store(MemoryStore::new()).document(document.clone()).build();
-    runtime.check(&document).await.unwrap();
+    runtime.documents().check(&document).await.unwrap();
     let handle = runtime
         .start_named("research_report", Encoded::new(&json!({"task": "rust"})).unwrap())
         .await
@@ -262,7 +262,7 @@ async fn a_document_of_tools_fills_its_templates() {
         handle.result().await.unwrap().decode::<Value>().unwrap(),
         json!(["rust: 6 words, of rust 1 1"])
     );
-    let state = serde_json::to_value(runtime.run_state(handle.run_id()).await.unwrap()).unwrap();
+    let state = serde_json::to_value(runtime.run(handle.run_id()).state().await.unwrap()).unwrap();
     assert_eq!(state["count"], json!(6), "{state}");
     let policy = |node: &str| document.graph().node(node).unwrap().policy.retry.max_attempts;
     assert_eq!((policy("discover"), policy("note")), (3, 1));
@@ -292,7 +292,7 @@ async fn mistakes_of_a_document_of_tools() {
         ]
     );
     let document = read(&RESEARCH.replace("texts: \"{discover}\"", "text: \"{discover}\""));
-    let error = Runtime::default().check(&document).await.unwrap_err();
+    let error = Runtime::default().documents().check(&document).await.unwrap_err();
     assert_eq!(
         places(&error),
         [
@@ -320,12 +320,12 @@ async fn agents_work_one_after_another() {
         .document(document.clone())
         .model(model.clone())
         .build();
-    runtime.check(&document).await.unwrap();
+    runtime.documents().check(&document).await.unwrap();
     let handle = runtime
         .start_named("exchange_tracker", Encoded::new(&json!({"message": "The euro?"})).unwrap());
     let handle = handle.await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!("It rises."));
-    let state = serde_json::to_value(runtime.run_state(handle.run_id()).await.unwrap()).unwrap();
+    let state = serde_json::to_value(runtime.run(handle.run_id()).state().await.unwrap()).unwrap();
     assert_eq!(
         (&state["rate_data"], &state["analysis"]),
         (&json!("1.1 dollars"), &json!("It rises.")),
@@ -354,7 +354,7 @@ async fn agents_work_at_the_same_time_or_in_rounds() {
     ]);
     let document = read(&text);
     let runtime = Runtime::builder().document(document.clone()).model(model).build();
-    runtime.check(&document).await.unwrap();
+    runtime.documents().check(&document).await.unwrap();
     assert_eq!(run(&runtime, "exchange_tracker", json!({"message": "?"})).await, json!("b"));
 }
 
@@ -413,7 +413,7 @@ async fn an_agent_ends_a_loop() {
         let handle = runtime.start_named("exchange_tracker", input).await.unwrap();
         assert_eq!(handle.result().await.unwrap().decode::<Value>().unwrap(), json!(output));
         let state =
-            serde_json::to_value(runtime.run_state(handle.run_id()).await.unwrap()).unwrap();
+            serde_json::to_value(runtime.run(handle.run_id()).state().await.unwrap()).unwrap();
         assert_eq!(
             state["analysis"],
             if output.is_empty() { Value::Null } else { json!(output) },
@@ -440,13 +440,22 @@ impl Toolset for Away {
 async fn a_toolset_that_cannot_be_fetched_is_a_problem_of_the_document() {
     let document = read("id: reads\nnodes:\n  - {id: a, tool: mcp.away.read}\n");
     let runtime = Runtime::builder().toolset(ToolsetRef::new(Away)).build();
-    let error = runtime.check(&document).await.unwrap_err();
+    let error = runtime.documents().check(&document).await.unwrap_err();
     assert!(places(&error).iter().any(|problem| problem.contains("nobody is at home")), "{error}");
     let agents = TRACKER.replace("[doc_search]", "[mcp.away]");
-    Runtime::builder().toolset(ToolsetRef::new(Away)).build().check(&read(&agents)).await.unwrap();
+    Runtime::builder()
+        .toolset(ToolsetRef::new(Away))
+        .build()
+        .documents()
+        .check(&read(&agents))
+        .await
+        .unwrap();
     let one = Runtime::builder().toolset(ToolsetRef::new(Away)).build();
     // A single tool of the server is also looked up when the agent runs.
-    one.check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]"))).await.unwrap();
+    one.documents()
+        .check(&read(&TRACKER.replace("[doc_search]", "[mcp.away.read]")))
+        .await
+        .unwrap();
 }
 
 /// Fails each time.
@@ -523,7 +532,7 @@ async fn mistakes_of_a_document_of_agents() {
         ]
     );
     let document = read(&TRACKER.replace("[doc_search]", "[doc_serch, nothing_like_it]"));
-    let error = Runtime::default().check(&document).await.unwrap_err();
+    let error = Runtime::default().documents().check(&document).await.unwrap_err();
     assert_eq!(
         places(&error),
         [
@@ -532,11 +541,11 @@ async fn mistakes_of_a_document_of_agents() {
         ]
     );
     let document = read(&TRACKER.replacen("openai-chat/", "openai-chatt/", 1));
-    let error = Runtime::default().check(&document).await.unwrap_err();
+    let error = Runtime::default().documents().check(&document).await.unwrap_err();
     let unknown = "6:12: the agent `fetcher`: no adapter is called `openai-chatt`; did you mean `openai-chat`?";
     assert_eq!(places(&error), [unknown]);
     // The model of the runtime replaces the unknown one.
-    Runtime::builder().model(Echo::default()).build().check(&document).await.unwrap();
+    Runtime::builder().model(Echo::default()).build().documents().check(&document).await.unwrap();
 }
 
 /// Checks that reading a randomly modified document terminates, and that every problem has a
@@ -589,7 +598,10 @@ fn a_graph_is_read_as_it_was_written() {
             // A graph that fails without knowledge of its names must also fail in a runtime.
             Err(error) => {
                 let runtime = Runtime::builder().graph(graph).build();
-                assert!(runtime.workflow_graph("random").is_err(), "seed {seed}: {error}");
+                assert!(
+                    runtime.catalogue().workflow_graph("random").is_err(),
+                    "seed {seed}: {error}"
+                );
             }
         }
     }

@@ -150,7 +150,7 @@ async fn a_graph_is_traced_with_its_conditions_and_schemas() {
     .unwrap();
     let judge = Agent::new(ScriptedModel::new([])).name("dry-agent");
     let runtime = test_runtime().tools(counting(&called)).graph(graph).agent(&judge).build();
-    let dry = runtime.dry_run("dry").await.unwrap();
+    let dry = runtime.catalogue().dry_run("dry").await.unwrap();
     assert_eq!(called.load(Ordering::SeqCst), 0);
     assert_eq!(dry.step("one").unwrap().when, ["`way` takes `some`"]);
     assert_eq!(dry.step("one").unwrap().gives, json!({"type": "integer", "minimum": 0}));
@@ -162,8 +162,8 @@ async fn a_graph_is_traced_with_its_conditions_and_schemas() {
     assert_eq!(dry.output["prefixItems"].as_array().unwrap().len(), 2);
     assert_eq!(dry.scopes().into_iter().collect::<Vec<_>>(), ["numbers"]);
     // The name may also belong to an agent.
-    assert_eq!(runtime.dry_run("dry-agent").await.unwrap().what, "agent");
-    let unknown = runtime.dry_run("dri").await.unwrap_err().to_string();
+    assert_eq!(runtime.catalogue().dry_run("dry-agent").await.unwrap().what, "agent");
+    let unknown = runtime.catalogue().dry_run("dri").await.unwrap_err().to_string();
     assert_eq!(unknown, "this program has no workflow `dri`; did you mean `dry`?");
 }
 
@@ -214,7 +214,7 @@ async fn an_agent_is_drawn_with_its_team() {
     assert_eq!(called.load(Ordering::SeqCst), 0);
     // An `#[agent]` uses the model of its runtime.
     let runtime = Runtime::builder().model("anthropic/claude-sonnet-4-5").build();
-    let outline = runtime.agent_outline("dry_judge").unwrap();
+    let outline = runtime.catalogue().agent_outline("dry_judge").unwrap();
     assert_eq!(
         (&*outline.model, &*outline.tools[0].name),
         ("anthropic/claude-sonnet-4-5", "dry_look_up")
@@ -231,7 +231,7 @@ fn dry_say(text: String) -> String {
 /// Returns the issues of a pipeline, as pairs of node and problem.
 async fn issues(pipeline: &agentflow::pipeline::Pipeline) -> Vec<(String, String)> {
     let runtime = test_runtime().pipeline("keys", pipeline).build();
-    let dry = runtime.dry_run("keys").await.unwrap();
+    let dry = runtime.catalogue().dry_run("keys").await.unwrap();
     dry.issues.iter().map(|issue| (issue.node.to_string(), issue.problem.clone())).collect()
 }
 
@@ -331,7 +331,7 @@ async fn reads_of_keys_that_nothing_saves_are_reported() {
     assert!(near[0].1.contains("did you mean `summery`?"), "{near:?}");
 
     let runtime = test_runtime().pipeline("keys", &(saves() >> reads())).build();
-    let dry = runtime.dry_run("keys").await.unwrap();
+    let dry = runtime.catalogue().dry_run("keys").await.unwrap();
     assert_eq!(dry.step("saves").unwrap().saves_state, ["summary".into()]);
     let read = &dry.step("reads").unwrap().reads_state[0];
     assert_eq!((&*read.key, read.optional), ("summary", false));

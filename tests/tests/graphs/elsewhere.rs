@@ -52,7 +52,7 @@ async fn run(runtime: &Runtime) -> Value {
     let handle = runtime.start_named("far", Encoded::new(&json!({"n": 3})).unwrap()).await.unwrap();
     let id = handle.run_id().clone();
     let output = handle.result().await.unwrap().decode().unwrap();
-    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+    check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
     output
 }
 

@@ -44,20 +44,20 @@ pub(super) async fn every_crash(
             let (ended, is_over) = match ended {
                 Some(ended) => (ended, true),
                 None if kept.record(&id).await.unwrap().is_none() => continue,
-                None => match second.resume(&id).await {
+                None => match second.run(&id).resume().await {
                     // The timeout fails the test if the run waits for a person.
                     Ok(handle) => (
                         timeout(PATIENCE, handle.result()).await.expect("it waits").unwrap(),
                         false,
                     ),
-                    Err(_) => (second.output(&id).await.unwrap(), false),
+                    Err(_) => (second.run(&id).output().await.unwrap(), false),
                 },
             };
-            let state = serde_json::to_value(second.run_state(&id).await.unwrap()).unwrap();
+            let state = serde_json::to_value(second.run(&id).state().await.unwrap()).unwrap();
             check(
                 &ended.decode().unwrap(),
                 &state,
-                second.journal(&id).await.unwrap(),
+                second.run(&id).journal().await.unwrap(),
                 &cut.to_string(),
             );
             if is_over {

@@ -95,7 +95,14 @@ fn problem(nodes: &Value) -> String {
     let graph =
         json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes});
     let graph: Graph = serde_json::from_value(graph).unwrap();
-    test_runtime().graph(graph).build().workflow_graph("known").map(drop).unwrap_err().to_string()
+    test_runtime()
+        .graph(graph)
+        .build()
+        .catalogue()
+        .workflow_graph("known")
+        .map(drop)
+        .unwrap_err()
+        .to_string()
 }
 
 /// Returns a graph that looks up a customer and greets the customer behind the condition `when`.
@@ -354,7 +361,7 @@ fn an_arm_whose_condition_cannot_hold_is_named() {
     let rest = json!([{"arm": "a", "when": x}, {"arm": "c", "when": {"not": x}}, {"arm": "b"}]);
     let graph = json!({"version": 1, "name": "known", "output": "o", "concurrency": 2, "nodes": nodes(rest)});
     let graph: Graph = serde_json::from_value(graph).unwrap();
-    assert!(test_runtime().graph(graph).build().workflow_graph("known").is_ok());
+    assert!(test_runtime().graph(graph).build().catalogue().workflow_graph("known").is_ok());
 }
 
 #[tokio::test]
@@ -372,7 +379,8 @@ async fn nodes_that_double_what_was_before_make_no_schema_that_no_memory_holds()
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let runtime = test_runtime().graph(graph.clone()).build();
     assert!(
-        serde_json::to_string(&runtime.workflow_graph("known").unwrap()).unwrap().len() < 100_000
+        serde_json::to_string(&runtime.catalogue().workflow_graph("known").unwrap()).unwrap().len()
+            < 100_000
     );
     // The value itself is limited too.
     let run = runtime.start_named("known", json!({"n": 1})).await.unwrap();

@@ -63,7 +63,13 @@ async fn run(graph: Graph, model: &ScriptedModel) -> Result<Value> {
 }
 
 fn refused(graph: Graph) -> String {
-    test_runtime().graph(graph).build().workflow_graph("judged").unwrap_err().to_string()
+    test_runtime()
+        .graph(graph)
+        .build()
+        .catalogue()
+        .workflow_graph("judged")
+        .unwrap_err()
+        .to_string()
 }
 
 #[tokio::test]
@@ -129,7 +135,7 @@ fn an_agent_that_there_is_not_is_named_with_the_nearest_one() {
 
 #[tokio::test]
 async fn the_catalogue_has_what_an_agent_function_takes_and_gives() {
-    let catalogue = test_runtime().build().catalogue().await;
+    let catalogue = test_runtime().build().catalogue().snapshot().await;
     let entry = catalogue.get(EntryKind::Agent, "graphs_judge").unwrap();
     let input = entry.input.as_ref().unwrap();
     assert_eq!(input["required"], json!(["claim"]), "{input}");

@@ -83,7 +83,8 @@ fn node<'g>(graph: &'g mut Value, name: &str) -> &'g mut Value {
 fn said(graph: Value) -> String {
     match serde_json::from_value::<Graph>(graph) {
         Err(error) => format!("read: {error}"),
-        Ok(graph) => match test_runtime().graph(graph).build().workflow_graph("orders") {
+        Ok(graph) => match test_runtime().graph(graph).build().catalogue().workflow_graph("orders")
+        {
             Err(error) => error.to_string().replace("the workflow `orders` cannot be built: ", ""),
             Ok(_) => String::new(),
         },

@@ -74,7 +74,7 @@ fn read(tool: &str, does: Value) -> Result<(), String> {
             Ok::<_, String>(json!({}))
         });
     let runtime = test_runtime().tools(dynamic.output_schema(open)).graph(graph).build();
-    runtime.workflow_graph("parts").map(drop).map_err(|error| error.to_string())
+    runtime.catalogue().workflow_graph("parts").map(drop).map_err(|error| error.to_string())
 }
 
 fn part(at: &str) -> Result<(), String> {
@@ -192,6 +192,7 @@ fn a_part_of_an_item_is_looked_at() {
         test_runtime()
             .graph(graph)
             .build()
+            .catalogue()
             .workflow_graph("items")
             .map(drop)
             .map_err(|error| error.to_string())

@@ -291,9 +291,9 @@ async fn what_one_writes_of_agents() {
     let run = runtime.start_agent("pipelines_writer", RunRequest::new("go")).await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "a draft");
     assert!(
-        runtime.catalogue().await.problems().is_empty(),
+        runtime.catalogue().snapshot().await.problems().is_empty(),
         "{:?}",
-        runtime.catalogue().await.problems()
+        runtime.catalogue().snapshot().await.problems()
     );
 }
 
@@ -331,7 +331,7 @@ async fn a_gate_waits_for_a_person_and_passes_its_value() {
             runtime.start_named("made", Encoded::new(&json!({"input": 1})).unwrap()).await.unwrap();
         let run = handle.run_id().clone();
         let report = loop {
-            let report = runtime.inspect(&run).await.unwrap();
+            let report = runtime.run(&run).inspect().await.unwrap();
             if report.run.pause_reason.is_some() {
                 break report;
             }
@@ -345,7 +345,7 @@ async fn a_gate_waits_for_a_person_and_passes_its_value() {
             "{asked:?}"
         );
         let answer = if granted { Approval::granted() } else { Approval::denied("no") };
-        runtime.approve(&run, "gate", answer, "ada").await.unwrap();
+        runtime.run(&run).approve("gate", answer, "ada").await.unwrap();
         let ended = handle.result().await;
         match granted {
             true => assert_eq!(ended.unwrap().as_str(), "4"),
@@ -398,16 +398,16 @@ async fn every_node_that_has_a_question_asks_it() {
             .unwrap();
         let run = handle.run_id().clone();
         within("the run to ask", async {
-            while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+            while runtime.run(&run).inspect().await.unwrap().run.pause_reason.is_none() {
                 assert!(
-                    !runtime.inspect(&run).await.unwrap().run.status.has_ended(),
+                    !runtime.run(&run).inspect().await.unwrap().run.status.has_ended(),
                     "{kind}: nobody was asked"
                 );
                 tokio::task::yield_now().await;
             }
         })
         .await;
-        runtime.approve(&run, "asked", Approval::denied("no"), "ada").await.unwrap();
+        runtime.run(&run).approve("asked", Approval::denied("no"), "ada").await.unwrap();
         assert!(
             handle.result().await.unwrap_err().to_string().contains("approval denied: no"),
             "{kind}"
@@ -426,6 +426,7 @@ async fn every_node_that_has_a_question_asks_it() {
         let error = test_runtime()
             .graph(graph)
             .build()
+            .catalogue()
             .workflow_graph("asks")
             .map(drop)
             .unwrap_err()
@@ -559,6 +560,7 @@ async fn mistakes_are_named_all_at_once() {
     assert!(
         runtime
             .catalogue()
+            .snapshot()
             .await
             .problems()
             .iter()
@@ -628,7 +630,7 @@ fn random_pipelines_are_graphs_that_can_be_read() {
         prop_assert_eq!(names.len(), graphs.len());
         // The remaining problems are about names and types.
         let runtime = graphs.into_iter().fold(test_runtime(), |runtime, graph| runtime.graph(graph)).build();
-        let error = runtime.workflow_graph("made").map(drop).err().map(|error| error.to_string()).unwrap_or_default();
+        let error = runtime.catalogue().workflow_graph("made").map(drop).err().map(|error| error.to_string()).unwrap_or_default();
         let known = ["no agent `somebody`", "is expected, and", "which are never equal", "both save", "each of them saves", "is a tap, and", "does not fit"];
         for line in error.lines() {
             prop_assert!(known.iter().any(|known| line.contains(known)), "{}", line);
@@ -670,7 +672,7 @@ async fn a_map_over_a_value_that_is_not_a_list_fails() {
         error.to_string(),
         "the step `out` failed: a list of items is expected, and `all` is an object: `{\"n\":1}`"
     );
-    agentflow_testing::check_events(&runtime.journal(run.run_id()).await.unwrap()).unwrap();
+    agentflow_testing::check_events(&runtime.run(run.run_id()).journal().await.unwrap()).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -161,7 +161,7 @@ async fn missing_resources_of_a_workflows_agent_are_reported_before_the_run() {
         .build();
     let error = runtime.start_named("ask", input()).await.unwrap_err().to_string();
     assert!(error.contains("the agent `places_asker`: no adapter is called `lab`"), "{error}");
-    assert!(runtime.dry_run("ask").await.unwrap_err().to_string().contains("`lab`"));
+    assert!(runtime.catalogue().dry_run("ask").await.unwrap_err().to_string().contains("`lab`"));
 
     let lab = |_: &_, _: &_| Ok(Arc::new(ScriptedModel::new([])) as Arc<dyn Model>);
     let runtime = test_runtime()

@@ -18,7 +18,7 @@ fn problems(graph: Value) -> Vec<String> {
     let graph: Graph = serde_json::from_value(graph).unwrap();
     let name = graph.name.clone();
     let runtime = test_runtime().graph(graph).build();
-    let error = runtime.workflow_graph(&name).unwrap_err().to_string();
+    let error = runtime.catalogue().workflow_graph(&name).unwrap_err().to_string();
     error.lines().map(ToOwned::to_owned).collect()
 }
 
@@ -90,7 +90,7 @@ async fn a_graph_that_calls_itself_is_refused() {
     let empty = Encoded::new(&json!({})).unwrap();
     let error = runtime.start_named("a", &empty).await.unwrap_err().to_string();
     assert!(error.contains("it calls itself: `a` calls `b` calls `a`"), "{error}");
-    let problems = runtime.catalogue().await.problems().len();
+    let problems = runtime.catalogue().snapshot().await.problems().len();
     assert_eq!(problems, 2);
 }
 
@@ -206,7 +206,7 @@ async fn the_schemas_of_all_that_has_a_name_are_in_the_catalogue() {
         .agent(&judge)
         .tools(dynamic)
         .build();
-    let catalogue = runtime.catalogue().await.check().unwrap();
+    let catalogue = runtime.catalogue().snapshot().await.check().unwrap();
     let output = |kind, name: &str| catalogue.get(kind, name).unwrap().output.clone();
     let counted = output(EntryKind::Tool, "graphs_count").unwrap();
     assert_eq!(counted["required"], json!(["title", "words"]), "{counted}");
@@ -284,8 +284,8 @@ fn a_node_that_begins_with_any_edge_waits_for_none_of_them() {
     let behind = json!({"edges": [{"from": "first"}]});
     let first = value("first", saves(json!({})));
     let nodes = json!([first, value("a", behind.clone()), value("b", behind), value("page", any)]);
-    build(nodes).workflow_graph("wrong").unwrap_or_else(|error| panic!("{error}"));
+    build(nodes).catalogue().workflow_graph("wrong").unwrap_or_else(|error| panic!("{error}"));
     let all = saves(json!({"edges": both}));
     let nodes = json!([value("a", saves(json!({}))), value("b", json!({})), value("page", all)]);
-    build(nodes).workflow_graph("wrong").unwrap_or_else(|error| panic!("{error}"));
+    build(nodes).catalogue().workflow_graph("wrong").unwrap_or_else(|error| panic!("{error}"));
 }

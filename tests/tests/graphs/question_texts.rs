@@ -31,7 +31,7 @@ async fn asked(builder: RuntimeBuilder, name: &str, node: &str, input: Value) ->
     let question =
         within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
     assert!(question.path.starts_with(node), "{question:?}");
-    runtime.approve(handle.run_id(), &question.id, Approval::granted(), "ada").await.unwrap();
+    runtime.run(handle.run_id()).approve(&question.id, Approval::granted(), "ada").await.unwrap();
     let output = handle.result().await.unwrap().decode().unwrap();
     (question.message, output)
 }
@@ -175,7 +175,7 @@ fn pictures_show_that_a_person_is_asked() {
     // A tool that needs approval by its own policy.
     let call = Pipeline::tool("question_texts_send").with(json!({"amount": "{input}"}));
     let runtime = test_runtime().pipeline("made", call).build();
-    let mermaid = runtime.workflow_graph("made").unwrap().to_mermaid();
+    let mermaid = runtime.catalogue().workflow_graph("made").unwrap().to_mermaid();
     assert!(
         mermaid
             .contains("{{\"question_texts_send (tool)<br/>asks: call `question_texts_send`?\"}}"),
@@ -250,7 +250,11 @@ async fn a_question_about_a_call_shows_arguments_of_the_state() {
         let question =
             within("the question", handle.asked()).await.unwrap().expect("somebody is asked");
         assert_eq!(question.about.decode::<Value>().unwrap(), about, "{question:?}");
-        runtime.approve(handle.run_id(), &question.id, Approval::granted(), "ada").await.unwrap();
+        runtime
+            .run(handle.run_id())
+            .approve(&question.id, Approval::granted(), "ada")
+            .await
+            .unwrap();
         handle.result().await.unwrap();
     }
 }

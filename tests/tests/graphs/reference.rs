@@ -664,7 +664,7 @@ fn runtime(plan: &[RandomNode], made: Made, store: impl Store) -> agentflow::Res
         Made::Graph => runtime.tools(tool(plan)).tools(decider(plan)).graph(graph(plan)).build(),
         Made::Typed => runtime.workflow(&typed(plan)?).build(),
     };
-    runtime.workflow_graph("random").map(|_| runtime)
+    runtime.catalogue().workflow_graph("random").map(|_| runtime)
 }
 
 /// Compares the journal and the result of the run with the naive interpreter.
@@ -777,10 +777,10 @@ async fn run(plan: &[RandomNode], made: Made, cut: Option<Cut>) -> usize {
             if kept.record(&id).await.unwrap().is_none() {
                 return 0;
             }
-            let ended = match second.resume(&id).await {
+            let ended = match second.run(&id).resume().await {
                 Ok(handle) => handle.result().await,
                 // The run had already ended.
-                Err(_) => second.output(&id).await,
+                Err(_) => second.run(&id).output().await,
             };
             compare(plan, made, &kept, &id, ended, &how).await;
         }

@@ -64,7 +64,7 @@ impl Folder {
 async fn asking(runtime: &Runtime, name: &str, id: &str) -> RunHandle<agentflow::value::Encoded> {
     let run = runtime.start_named(name, json!({})).run_id(RunId::new(id)).await.unwrap();
     within("the run to ask", async {
-        while runtime.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
+        while runtime.run(run.run_id()).inspect().await.unwrap().run.pause_reason.is_none() {
             tokio::task::yield_now().await;
         }
     })
@@ -81,7 +81,11 @@ fn done(reloaded: &Reloaded) -> (Vec<&str>, Vec<&str>, Vec<&str>) {
 }
 
 async fn answered(runtime: &Runtime, run: &RunId, number: i64) {
-    runtime.answer(run, "number", &number, "ada").await.unwrap_or_else(|error| panic!("{error}"));
+    runtime
+        .run(run)
+        .answer("number", &number, "ada")
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[tokio::test]
@@ -95,7 +99,7 @@ async fn a_waiting_run_keeps_its_version_and_a_new_one_has_the_new_version() {
     let gone = asking(&runtime, "sum", "gone").await;
 
     folder.write("sum.yaml", asks("sum", 100));
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert_eq!(done(&reloaded), (vec![], vec!["sum"], vec![]));
     let new = asking(&runtime, "sum", "new").await;
     for run in [&old, &new] {
@@ -109,10 +113,10 @@ async fn a_waiting_run_keeps_its_version_and_a_new_one_has_the_new_version() {
     left.abandon();
     gone.abandon();
     let other = folder.boot(|builder| builder.store(store.clone())).await;
-    let left = other.resume(&RunId::new("left")).await.unwrap();
+    let left = other.run(&RunId::new("left")).resume().await.unwrap();
     answered(&other, left.run_id(), 5).await;
     assert_eq!(left.result().await.unwrap().as_str(), "6");
-    check_events(&other.journal(left.run_id()).await.unwrap()).unwrap();
+    check_events(&other.run(left.run_id()).journal().await.unwrap()).unwrap();
     let without = Runtime::builder().store(store).build();
     let recovered = without.recover().await.unwrap();
     assert!(recovered.left.is_empty(), "{:?}", recovered.left);
@@ -139,12 +143,12 @@ async fn an_answer_is_checked_by_the_version_of_the_run() {
         "same.yaml",
         "name: same\noutput: a\nnodes: [{name: a, kind: input}, {name: b, kind: input}]\n",
     );
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert!(reloaded.errors.is_empty(), "{:?}", reloaded.errors);
     let id = RunId::new("old");
     // No process executes the run.
     answered(&runtime, &id, 5).await;
-    assert_eq!(runtime.resume(&id).await.unwrap().result().await.unwrap().as_str(), "6");
+    assert_eq!(runtime.run(&id).resume().await.unwrap().result().await.unwrap().as_str(), "6");
 }
 
 #[tokio::test]
@@ -163,9 +167,9 @@ async fn a_document_that_another_one_calls_is_kept_with_it() {
     let runtime = folder.boot(|builder| builder.store(store.clone())).await;
     asking(&runtime, "outer", "old").await.abandon();
     folder.write("inner.yaml", inner(1000));
-    assert_eq!(done(&runtime.reload_documents().await.unwrap()), (vec![], vec!["inner"], vec![]));
+    assert_eq!(done(&runtime.documents().reload().await.unwrap()), (vec![], vec!["inner"], vec![]));
     let new = asking(&runtime, "outer", "new").await;
-    let old = runtime.resume(&RunId::new("old")).await.unwrap();
+    let old = runtime.run(&RunId::new("old")).resume().await.unwrap();
     for run in [&old, &new] {
         answered(&runtime, run.run_id(), 5).await;
     }
@@ -207,7 +211,7 @@ async fn an_agent_keeps_the_instruction_that_its_run_began_with() {
     let start = || runtime.start_named("team", json!({"message": "Hello."}));
     let run = start().run_id(RunId::new("old")).await.unwrap();
     within("the run to ask", async {
-        while runtime.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
+        while runtime.run(run.run_id()).inspect().await.unwrap().run.pause_reason.is_none() {
             tokio::task::yield_now().await;
         }
     })
@@ -215,10 +219,10 @@ async fn an_agent_keeps_the_instruction_that_its_run_began_with() {
     run.abandon();
     folder.write("team.yaml", agents("In the new way."));
     let other = folder.boot(|builder| builder.store(store.clone()).model(model())).await;
-    let run = other.resume(&RunId::new("old")).await.unwrap();
-    let open = other.approvals(RunFilter::new()).await.unwrap();
+    let run = other.run(&RunId::new("old")).resume().await.unwrap();
+    let open = other.runs().questions(RunFilter::new()).await.unwrap();
     let [question] = open.as_slice() else { panic!("{open:?}") };
-    other.answer(&question.run, &question.path, "this", "ada").await.unwrap();
+    other.run(&question.run).answer(&question.path, "this", "ada").await.unwrap();
     let output = run.result().await.unwrap();
     assert!(output.as_str().contains("old way"), "{output}");
 }
@@ -231,9 +235,9 @@ async fn whoever_accepts_all_changes_has_the_version_of_now() {
     let runtime = folder.boot(|builder| builder.store(store.clone())).await;
     asking(&runtime, "sum", "old").await.abandon();
     folder.write("sum.yaml", asks("sum", 100));
-    let _ = runtime.reload_documents().await.unwrap();
+    let _ = runtime.documents().reload().await.unwrap();
     let runtime = runtime.with_changes(Changes::AcceptAll);
-    let run = runtime.resume(&RunId::new("old")).await.unwrap();
+    let run = runtime.run(&RunId::new("old")).resume().await.unwrap();
     answered(&runtime, run.run_id(), 5).await;
     assert_eq!(run.result().await.unwrap().as_str(), "105");
 }
@@ -261,14 +265,14 @@ async fn a_document_with_mistakes_leaves_the_former_version_in_place() {
         folder.write("sum.yaml", text);
         folder.write("other.yaml", sum("reload_add").replace("id: sum", "id: other"));
         folder.write("wrong.yaml", "id: wrong\nnodes: []\n");
-        let reloaded = runtime.reload_documents().await.unwrap();
+        let reloaded = runtime.documents().reload().await.unwrap();
         assert_eq!(done(&reloaded), (vec!["other"], vec![], vec![]));
         let problems: Vec<String> = reloaded.errors.iter().flat_map(places).collect();
         assert_eq!(problems, [problem, "1:1: a document of tools has at least one node"]);
         assert_eq!(run(&runtime, "sum", json!({"n": 2})).await, json!(3));
         assert_eq!(run(&runtime, "other", json!({"n": 2})).await, json!(3));
         folder.remove("other.yaml");
-        let reloaded = runtime.reload_documents().await.unwrap();
+        let reloaded = runtime.documents().reload().await.unwrap();
         assert_eq!(done(&reloaded), (vec![], vec![], vec!["other"]));
         assert!(runtime.start_named("other", json!({"n": 2})).await.is_err());
     }
@@ -289,7 +293,7 @@ async fn of_two_documents_of_one_name_the_new_one_is_wrong() {
     folder.write("a.yaml", sum("b", 100));
     // `c.yaml` changes its name at the same time.
     folder.write("c.yaml", sum("d", 4));
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert_eq!(done(&reloaded), (vec!["d"], vec![], vec!["c"]));
     let problems: Vec<String> = reloaded.errors.iter().flat_map(places).collect();
     let known = folder.path().join("b.yaml");
@@ -305,7 +309,7 @@ async fn of_two_documents_of_one_name_the_new_one_is_wrong() {
     folder.remove("a.yaml");
     folder.write("b.yaml", sum("d", 5));
     folder.write("c.yaml", sum("b", 6));
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert_eq!((done(&reloaded), reloaded.errors.len()), ((vec![], vec!["b", "d"], vec![]), 0));
     assert_eq!(
         (run(&runtime, "b", json!({})).await, run(&runtime, "d", json!({})).await),
@@ -327,7 +331,7 @@ async fn what_a_removed_document_leaves_behind_is_reported() {
     let runtime = folder.boot(|builder| builder).await;
     assert_eq!(run(&runtime, "outer", json!({})).await, json!(3));
     folder.remove("inner.yaml");
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert_eq!(done(&reloaded), (vec![], vec![], vec!["inner"]));
     let problems: Vec<String> = reloaded.errors.iter().flat_map(places).collect();
     assert!(problems.len() == 1 && problems[0].contains("`inner`"), "{problems:?}");
@@ -337,12 +341,12 @@ async fn what_a_removed_document_leaves_behind_is_reported() {
         "inner.yaml",
         "id: inner\nnodes:\n  - {id: t, tool: reload_add, args_template: {a: 1, b: 2}}\n",
     );
-    assert_eq!(done(&runtime.reload_documents().await.unwrap()), (vec!["inner"], vec![], vec![]));
+    assert_eq!(done(&runtime.documents().reload().await.unwrap()), (vec!["inner"], vec![], vec![]));
     folder.write(
         "inner.yaml",
         "# Adds.\nid: inner\nnodes:\n  - {tool: reload_add, id: t, args_template: {b: 2, a: 1}}\n",
     );
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert_eq!((done(&reloaded), reloaded.errors.len()), ((vec![], vec![], vec![]), 0));
     assert_eq!(run(&runtime, "outer", json!({})).await, json!(3));
 }
@@ -391,7 +395,7 @@ async fn what_calls_a_document_with_mistakes_names_that_document() {
         assert_eq!(problems, [&*of_writer, problem, &*of_inner, &*of_outer, lacks]);
         // Starting the workflow reports the problem too.
         let runtime = Runtime::builder().document_folder(folder.path()).build();
-        assert_eq!(runtime.reload_documents().await.unwrap().errors.len(), 5);
+        assert_eq!(runtime.documents().reload().await.unwrap().errors.len(), 5);
         let error = runtime.start_named("inner", json!({})).await.unwrap_err().to_string();
         let says = format!(
             "the workflow `inner` cannot be built: its document {} has problems",
@@ -408,7 +412,7 @@ async fn what_calls_a_document_with_mistakes_names_that_document() {
     folder.remove("team.yaml");
     let runtime = folder.boot(|builder| builder).await;
     folder.write("inner.yaml", "id: inner\nnodes: []\n");
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert_eq!(reloaded.errors.len(), 1);
     assert_eq!(run(&runtime, "outermost", json!({})).await, json!(3));
 }
@@ -426,7 +430,7 @@ async fn a_folder_that_is_gone_changes_nothing() {
     let builder = Runtime::builder().model(ScriptedModel::new([]));
     let runtime = builder.document_folder(&inner).boot().await.unwrap();
     fs::remove_dir_all(&inner).unwrap();
-    let error = runtime.reload_documents().await.unwrap_err();
+    let error = runtime.documents().reload().await.unwrap_err();
     assert!(matches!(&error, FolderError::Io { folder, .. } if *folder == inner), "{error}");
     assert_eq!(run(&runtime, "sum", json!({})).await, json!(3));
 }
@@ -444,7 +448,7 @@ async fn all_that_is_made_of_a_runtime_has_the_new_version() {
     let (stored, cloned) = (runtime.with_store(MemoryStore::new()), runtime.clone());
     assert_eq!(run(&stored, "sum", json!({})).await, json!(2));
     folder.write("sum.yaml", sum(2));
-    let _ = cloned.reload_documents().await.unwrap();
+    let _ = cloned.documents().reload().await.unwrap();
     assert_eq!(
         (run(&runtime, "sum", json!({})).await, run(&stored, "sum", json!({})).await),
         (json!(3), json!(3))
@@ -529,13 +533,13 @@ async fn health_is_what_every_phase_finds_now() {
     // The previous version stays active, and the problem is reported until the document is fixed.
     folder.write("sum.yaml", sum("reload_ad"));
     assert!(runtime.health().await.is_well(), "nobody has read it yet");
-    let _ = runtime.reload_documents().await.unwrap();
+    let _ = runtime.documents().reload().await.unwrap();
     let health = runtime.health().await;
     let problem = health.problem_of(BootPhase::Documents).unwrap();
     assert!(problem.found().contains("this program has no tool `reload_ad`"), "{problem}");
     assert_eq!((health.problems().len(), run(&runtime, "sum", json!({})).await), (1, json!(3)));
     folder.write("sum.yaml", sum("reload_add"));
-    let _ = runtime.reload_documents().await.unwrap();
+    let _ = runtime.documents().reload().await.unwrap();
     assert!(runtime.health().await.is_well());
     // Health checks look at all phases, also after a problem.
     let agent = || Agent::new(ScriptedModel::new([])).name("one");
@@ -567,7 +571,7 @@ async fn a_watch_reads_what_has_changed() {
     folder.write("sum.yaml", sum(1));
     let runtime = folder.boot(|builder| builder).await;
     let (seen, mut changes) = tokio::sync::mpsc::unbounded_channel();
-    let watch = runtime.watch_documents(Duration::ZERO, move |reloaded| {
+    let watch = runtime.documents().watch(Duration::ZERO, move |reloaded| {
         let _ = seen.send(reloaded.map(|reloaded| (reloaded.changed.len(), reloaded.errors.len())));
     });
     // The file size must differ, since two quick writes may have the same timestamp.
@@ -580,7 +584,7 @@ async fn a_watch_reads_what_has_changed() {
     // A mistake is reported once. The watch does not report changes that an explicit reload has
     // already read.
     folder.write("sum.yaml", sum(20));
-    assert_eq!(names(&runtime.reload_documents().await.unwrap().changed), ["sum"]);
+    assert_eq!(names(&runtime.documents().reload().await.unwrap().changed), ["sum"]);
     folder.write("sum.yaml", sum(300_000));
     assert_eq!(within("a message", changes.recv()).await.unwrap().unwrap(), (1, 0));
     fs::remove_dir_all(folder.path()).unwrap();
@@ -629,7 +633,7 @@ async fn runs_that_begin_while_documents_are_read_have_one_version() {
         version += 1;
         folder.write("inner.yaml", inner(version));
         folder.write("outer.yaml", outer(version));
-        let (one, other) = tokio::join!(runtime.reload_documents(), runtime.reload_documents());
+        let (one, other) = tokio::join!(runtime.documents().reload(), runtime.documents().reload());
         let changed: usize =
             [one.unwrap(), other.unwrap()].iter().map(|reloaded| reloaded.changed.len()).sum();
         assert_eq!(changed, 2);
@@ -659,7 +663,7 @@ async fn a_name_that_is_taken_keeps_a_new_document_out() {
     folder.write("b.yaml", agents("reload_b"));
     folder.write("d.yaml", asks("reload_a", 1));
     folder.write("c.yaml", asks("reload_add_workflow", 1));
-    let reloaded = runtime.reload_documents().await.unwrap();
+    let reloaded = runtime.documents().reload().await.unwrap();
     assert_eq!(done(&reloaded), (vec!["reload_add_workflow", "reload_b"], vec![], vec![]));
     assert_eq!(reloaded.errors.len(), 1);
     let problem = reloaded.errors[0].to_string();

@@ -47,8 +47,8 @@ async fn run(runtime: &Runtime, name: &str, input: Value) -> Result<(Value, Valu
     let handle = runtime.start_named(name, Encoded::new(&input).unwrap()).caller("ada").await?;
     let id = handle.run_id().clone();
     let output = handle.result().await?.decode().unwrap();
-    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
-    let state = serde_json::to_value(runtime.run_state(&id).await.unwrap()).unwrap();
+    check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
+    let state = serde_json::to_value(runtime.run(&id).state().await.unwrap()).unwrap();
     Ok((output, state))
 }
 
@@ -228,7 +228,7 @@ async fn a_node_that_cannot_save_fails_and_nothing_is_saved() {
 fn mistakes_are_found_when_the_graph_is_read() {
     let problems = |nodes: Value| {
         let runtime = known(&graph("wrong", "out", nodes)).build();
-        let error = runtime.workflow_graph("wrong").unwrap_err().to_string();
+        let error = runtime.catalogue().workflow_graph("wrong").unwrap_err().to_string();
         error.lines().map(ToOwned::to_owned).collect::<Vec<_>>()
     };
     let found = problems(json!([
@@ -275,7 +275,7 @@ fn mistakes_are_found_when_the_graph_is_read() {
 #[test]
 fn two_nodes_at_the_same_time_that_save_one_key_are_refused() {
     let problem = |nodes: Value| {
-        known(&graph("twice", "out", nodes)).build().workflow_graph("twice").map(drop)
+        known(&graph("twice", "out", nodes)).build().catalogue().workflow_graph("twice").map(drop)
     };
     let saves = |name: &str, edges: Value| json!({"name": name, "does": {"value": {"value": {"tone": 1}}}, "saves": {"tone": "/tone"}, "edges": edges});
     let changes =
@@ -299,10 +299,10 @@ fn two_nodes_at_the_same_time_that_save_one_key_are_refused() {
 
 #[test]
 fn the_description_and_the_hash_have_what_is_read_and_saved() {
-    let described = known(&letter()).build().workflow_graph("letter").unwrap();
+    let described = known(&letter()).build().catalogue().workflow_graph("letter").unwrap();
     assert_eq!(described.node("read").unwrap().saves["total"], "/total");
     let again: Graph = serde_json::from_str(&serde_json::to_string(&described).unwrap()).unwrap();
-    assert_eq!(known(&again).build().workflow_graph("letter").unwrap(), described);
+    assert_eq!(known(&again).build().catalogue().workflow_graph("letter").unwrap(), described);
     let hash = |of: GraphNode| Graph::new("h", "out").with(of).hash();
     let plain = || GraphNode::new("out", GraphBody::Value(Mapping::Value(json!({"a": 1}))));
     let hashes = [

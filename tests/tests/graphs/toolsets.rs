@@ -101,14 +101,14 @@ async fn run(runtime: &Runtime) -> Result<String> {
 async fn they_are_fetched_before_a_run_begins() {
     let files = Files::default();
     let runtime = runtime(&files, json!([{"name": "out", "does": tool("mcp.files.read")}]));
-    let error = runtime.workflow_graph("tidy").unwrap_err().to_string();
+    let error = runtime.catalogue().workflow_graph("tidy").unwrap_err().to_string();
     let expected = "the node `out`: the tools of the toolset `mcp.files` were not fetched yet, and `mcp.files.read` may be \
-                    one; start the workflow, or await `Runtime::catalogue`, which fetch them";
+                    one; start the workflow, or await `runtime.catalogue().snapshot()`, which fetch them";
     assert!(error.ends_with(expected), "{error}");
     assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
     assert_eq!(files.fetches.load(Ordering::SeqCst), 1);
-    runtime.workflow_graph("tidy").unwrap();
-    runtime.catalogue().await.check().unwrap();
+    runtime.catalogue().workflow_graph("tidy").unwrap();
+    runtime.catalogue().snapshot().await.check().unwrap();
     // An unknown tool of the toolset is reported when the graph is read.
     let other = self::runtime(&files, json!([{"name": "out", "does": tool("mcp.files.raed")}]));
     let error = run(&other).await.unwrap_err().to_string();
@@ -188,7 +188,7 @@ async fn an_unknown_server_is_shown_where_it_is_named() {
     let mut wrong = Vec::new();
     for (text, mistake) in NAMES_A_SERVER {
         for text in [(*text).to_owned(), format!("{text}{mistake}\n")] {
-            let error = runtime.read_document("w.yaml", text.as_str()).await.unwrap_err();
+            let error = runtime.documents().read("w.yaml", text.as_str()).await.unwrap_err();
             let of_server: Vec<_> =
                 error.problems().iter().filter(|of| of.message().contains("flies")).collect();
             let says = "no MCP server `flies`; did you mean `files`?";
@@ -215,7 +215,7 @@ async fn a_toolset_that_cannot_be_fetched_is_named() {
         error.contains("the tools of `mcp.files` could not be fetched: nobody is at home"),
         "{error}"
     );
-    assert!(runtime.catalogue().await.check().is_err());
+    assert!(runtime.catalogue().snapshot().await.check().is_err());
     files.away.store(false, Ordering::SeqCst);
     assert_eq!(run(&runtime).await.unwrap(), "read of version 0");
     // If a fetch fails, the tools of the previous fetch stay in use.
@@ -253,7 +253,7 @@ async fn a_change_does_not_disturb_a_call() {
     let handle = runtime.start_named("tidy", empty()).await.unwrap();
     within("`files.began`", files.began.notified()).await;
     files.version.store(1, Ordering::SeqCst);
-    runtime.catalogue().await.check().unwrap();
+    runtime.catalogue().snapshot().await.check().unwrap();
     files.may_end.notify_one();
     let output: Value = handle.result().await.unwrap().decode().unwrap();
     assert_eq!(output, json!(["slow of version 0", "read of version 1"]));
@@ -271,19 +271,20 @@ async fn a_tool_of_another_policy_is_not_called_as_the_one_before() {
     let handle = runtime.start_named("tidy", empty()).await.unwrap();
     let run = handle.run_id().clone();
     within("the run to ask", async {
-        while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+        while runtime.run(&run).inspect().await.unwrap().run.pause_reason.is_none() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     files.version.store(3, Ordering::SeqCst);
-    runtime.approve(&run, "asked", Approval::granted(), "ada").await.unwrap();
+    runtime.run(&run).approve("asked", Approval::granted(), "ada").await.unwrap();
     let error = handle.result().await.unwrap_err().to_string();
     let changed = "the policy of the tool `mcp.files.read` has changed since the workflow was read; start a new run";
     assert!(error.contains(changed), "{error}");
     // After the toolset was fetched again, the node asks for approval.
-    runtime.catalogue().await.check().unwrap();
-    let policy = runtime.workflow_graph("tidy").unwrap().node("out").unwrap().policy.clone();
+    runtime.catalogue().snapshot().await.check().unwrap();
+    let policy =
+        runtime.catalogue().workflow_graph("tidy").unwrap().node("out").unwrap().policy.clone();
     assert_eq!(policy.approve.as_deref(), Some("call `mcp.files.read`?"));
 }
 
@@ -305,7 +306,7 @@ async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
     let handle = first.start_named("tidy", empty()).await.unwrap();
     let run = handle.run_id().clone();
     within("the run to ask", async {
-        while first.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+        while first.run(&run).inspect().await.unwrap().run.pause_reason.is_none() {
             tokio::task::yield_now().await;
         }
     })
@@ -330,7 +331,7 @@ async fn a_run_is_recovered_with_the_tools_of_a_toolset() {
     files.away.store(false, Ordering::SeqCst);
     let mut recovered = second.recover().await.unwrap();
     let handle = recovered.resumed.pop().unwrap();
-    second.approve(&run, "asked", Approval::granted(), "ada").await.unwrap();
+    second.run(&run).approve("asked", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap().decode::<String>().unwrap(), "read of version 0");
 }
 
@@ -398,7 +399,7 @@ async fn a_node_fetches_the_tools_again_that_could_not_be_fetched_before() {
         let run: RunId = handle.run_id().clone();
         let question = within("the question", handle.asked()).await.unwrap().unwrap();
         files.away.store(false, Ordering::SeqCst);
-        runtime.answer(&run, &question.path, &Approval::granted(), "ada").await.unwrap();
+        runtime.run(&run).answer(&question.path, &Approval::granted(), "ada").await.unwrap();
         let ended = within("the end", handle.result()).await;
         match outcome {
             Ok(text) => assert_eq!(ended.unwrap().decode::<String>().unwrap(), text),
@@ -450,12 +451,12 @@ async fn a_run_that_began_without_a_toolset_is_resumed_when_it_is_back() {
         let (files, runtime) = next_process(&store, &graph, is_away);
         // Fetching the tools for another purpose does not change the plan of the run.
         if !is_away {
-            runtime.catalogue().await.check().unwrap();
-            assert_eq!(runtime.inspect(&run).await.unwrap().changed, None);
+            runtime.catalogue().snapshot().await.check().unwrap();
+            assert_eq!(runtime.run(&run).inspect().await.unwrap().changed, None);
         }
-        let handle = runtime.resume(&run).await.unwrap();
+        let handle = runtime.run(&run).resume().await.unwrap();
         let question = within("the question", handle.asked()).await.unwrap().unwrap();
-        runtime.answer(&run, &question.path, &Approval::granted(), "ada").await.unwrap();
+        runtime.run(&run).answer(&question.path, &Approval::granted(), "ada").await.unwrap();
         let output = within("the end", handle.result()).await.unwrap().decode::<String>().unwrap();
         assert_eq!((output.as_str(), files.away.load(Ordering::SeqCst)), (expected, is_away));
     }
@@ -466,12 +467,12 @@ async fn a_run_that_began_with_a_toolset_waits_until_it_is_back() {
     let (store, graph) = (MemoryStore::new(), asks_then_reads());
     let run = abandon_at_question(&store, &graph, false).await;
     let (files, runtime) = next_process(&store, &graph, true);
-    let error = runtime.resume(&run).await.map(drop).unwrap_err();
+    let error = runtime.run(&run).resume().await.map(drop).unwrap_err();
     assert!(matches!(error, Error::Toolset { .. }), "{error}");
     files.away.store(false, Ordering::SeqCst);
-    let handle = runtime.resume(&run).await.unwrap();
+    let handle = runtime.run(&run).resume().await.unwrap();
     let question = within("the question", handle.asked()).await.unwrap().unwrap();
-    runtime.answer(&run, &question.path, &Approval::granted(), "ada").await.unwrap();
+    runtime.run(&run).answer(&question.path, &Approval::granted(), "ada").await.unwrap();
     let output = within("the end", handle.result()).await.unwrap();
     assert_eq!(output.decode::<String>().unwrap(), "read of version 0");
 }
@@ -485,7 +486,7 @@ async fn only_the_tools_of_the_toolset_are_excepted() {
     let mut changed = serde_json::to_value(&graph).unwrap();
     changed["nodes"][3]["does"] = other;
     let (_, runtime) = next_process(&store, &serde_json::from_value(changed).unwrap(), false);
-    let error = runtime.resume(&run).await.map(drop).unwrap_err();
+    let error = runtime.run(&run).resume().await.map(drop).unwrap_err();
     assert_eq!(error.kind(), FailureKind::DefinitionChanged, "{error}");
     assert!(
         error.to_string().contains("`out`") && !error.to_string().contains("`read`"),
@@ -500,7 +501,7 @@ async fn a_worker_with_the_toolset_executes_steps_of_a_run_that_began_without_it
     let read = graph(json!([{"name": "out", "does": tool("mcp.files.read")}]));
     let worker =
         test_runtime().toolset(Files::default()).graph(read.clone()).store(store.clone()).build();
-    worker.catalogue().await.check().unwrap();
+    worker.catalogue().snapshot().await.check().unwrap();
     let executor = Elsewhere::on_task(worker);
     let runtime = test_runtime().toolset(files).graph(read).store(store).executor(executor).build();
     assert_eq!(run(&runtime).await.unwrap(), "read of version 0");

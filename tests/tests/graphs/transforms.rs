@@ -165,7 +165,7 @@ async fn a_step_that_is_executed_elsewhere_changes_the_same_and_a_tap_changes_no
             error.contains("this step is a tap, which sees the state and changes nothing of it"),
             "{error}"
         );
-        assert!(runtime.run_state(&id).await.unwrap().is_empty());
+        assert!(runtime.run(&id).state().await.unwrap().is_empty());
     }
 }
 
@@ -215,7 +215,7 @@ async fn what_a_tap_calls_changes_nothing_however_deep() {
     assert_eq!(refused.len(), 10, "{refused:#?}");
     assert!(refused.iter().all(|error| error.contains("this step is a tap")), "{refused:#?}");
     // Artifacts are refused within taps too. The third call is not a tap and saves one.
-    assert_eq!(runtime.artifacts(&id).await.unwrap().len(), 1);
+    assert_eq!(runtime.run(&id).artifacts().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -270,7 +270,7 @@ fn mistakes_are_found_when_the_graph_is_read() {
     ]);
     let runtime =
         test_runtime().tools(tools![transform_watches]).graph(graph("wrong", "out", nodes)).build();
-    let error = runtime.workflow_graph("wrong").unwrap_err().to_string();
+    let error = runtime.catalogue().workflow_graph("wrong").unwrap_err().to_string();
     let expected = [
         "the node `a` has the placeholder `{page.title}`, and a change of the state sees the state alone; save the output of \
          `page` with `saves`, or make the text in a node of `value`",
@@ -306,8 +306,12 @@ fn the_hash_and_the_stored_form_have_them() {
     };
     let tapped = |policy| Graph::new("h", "out").with(node().policy(policy)).hash();
     assert_ne!(tapped(NodePolicy::default()), tapped(NodePolicy::default().tap()));
-    let read =
-        test_runtime().graph(transform_graph()).build().workflow_graph("handed-over").unwrap();
+    let read = test_runtime()
+        .graph(transform_graph())
+        .build()
+        .catalogue()
+        .workflow_graph("handed-over")
+        .unwrap();
     let again: Graph = serde_json::from_str(&serde_json::to_string(&read).unwrap()).unwrap();
     assert_eq!(again, read);
 }

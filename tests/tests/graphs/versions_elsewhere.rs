@@ -220,7 +220,7 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
         let request = RunRequest::new("Hello.").run_id(RunId::new(id));
         let run = first.start_agent("asker", request).await.unwrap();
         within("the run to ask", async {
-            while first.inspect(run.run_id()).await.unwrap().run.pause_reason.is_none() {
+            while first.run(run.run_id()).inspect().await.unwrap().run.pause_reason.is_none() {
                 tokio::task::yield_now().await;
             }
         })
@@ -228,19 +228,22 @@ async fn an_agent_of_a_document_is_resumed_as_it_began() {
         run.abandon();
     }
     let answered = async |runtime: &Runtime, id: &str| {
-        let run =
-            runtime.resume(&RunId::new(id)).await.unwrap_or_else(|error| panic!("{id}: {error}"));
-        let open = runtime.approvals(RunFilter::new()).await.unwrap();
+        let run = runtime
+            .run(&RunId::new(id))
+            .resume()
+            .await
+            .unwrap_or_else(|error| panic!("{id}: {error}"));
+        let open = runtime.runs().questions(RunFilter::new()).await.unwrap();
         let question = open.iter().find(|question| question.run.as_str() == id).unwrap();
-        runtime.answer(&question.run, &question.path, "this", "ada").await.unwrap();
+        runtime.run(&question.run).answer(&question.path, "this", "ada").await.unwrap();
         assert_eq!(run.result().await.unwrap().as_str(), "\"done\"");
-        check_events(&runtime.journal(&RunId::new(id)).await.unwrap()).unwrap();
+        check_events(&runtime.run(&RunId::new(id)).journal().await.unwrap()).unwrap();
         offered.lock().unwrap().last().cloned().unwrap()
     };
     // The second process has no tool that can ask. The third has no document, so the agent is
     // unknown there.
     let second = runtime().document(agent("", "Ask nobody.")).build();
-    let report = second.inspect(&RunId::new("changed")).await.unwrap();
+    let report = second.run(&RunId::new("changed")).inspect().await.unwrap();
     assert!(report.differences.is_empty(), "{:?}", report.differences);
     assert_eq!(answered(&second, "changed").await, ["ask_user"]);
     assert_eq!(answered(&runtime().build(), "gone").await, ["ask_user"]);

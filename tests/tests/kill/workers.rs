@@ -103,7 +103,7 @@ async fn workers_are_killed_and_every_queued_run_ends() {
         }
     }
     for run in &runs {
-        let handle = runtime.attach(run).await.unwrap();
+        let handle = runtime.run(run).attach().await.unwrap();
         let output = within("the end of a queued run", handle.result()).await.unwrap();
         assert_eq!(output.decode::<u32>().unwrap(), 4);
     }

@@ -112,7 +112,7 @@ async fn every_prefix_of_a_session_is_a_request_that_providers_take() {
                 let agent = Agent::new(scripted).tools(tools![sess_lookup]).runtime(&runtime);
                 drop(agent.resume(&run).await.unwrap().result().await);
             }
-            Some(run) => runtime.cancel(&run, "enough").await.unwrap(),
+            Some(run) => runtime.run(&run).cancel("enough").await.unwrap(),
             None if resumed => continue,
             None => {}
         }

@@ -21,7 +21,7 @@ const EXCEPTIONS: [(&str, &str); 13] = [
     ("crates/models/src/openai/chat/decode.rs", "words of a provider"),
     // Own sentences that are still read. Do not add any.
     ("crates/schema/src/expression/evaluate.rs", "own sentence: problem and remedy"),
-    ("crates/core/src/runtime/given_documents.rs", "own sentence: the document of a workflow"),
+    ("crates/core/src/runtime/documents/registered.rs", "own sentence: the document of a workflow"),
     ("crates/core/src/tool/history.rs", "own sentence: the path of a question"),
     ("crates/core/src/workflow/driver/closing.rs", "own sentence: the paths of stopped steps"),
     ("crates/core/src/failure.rs", "own sentence: the cause of an error"),

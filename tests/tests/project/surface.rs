@@ -157,11 +157,12 @@ fn methods_after_the_dot_are_counted() {
     assert!((8..=21).contains(&handle.len()), "{} methods: {handle:#?}", handle.len());
 }
 
-/// Each control request has the same name on the handle, on the runtime and on the command line.
+/// Each control request has the same name on the handle, on `RunRef` and on the command line.
 #[test]
 fn controls_have_one_name_everywhere() {
     let text = |file: &str| std::fs::read_to_string(root().join("crates").join(file)).unwrap();
-    let (handle, runtime) = (text("core/src/run/handle.rs"), text("core/src/runtime/control.rs"));
+    let (handle, by_id) =
+        (text("core/src/run/handle.rs"), text("core/src/runtime/runs/run_ref.rs"));
     let cli = text("cli/src/args.rs");
     for control in ["pause", "unpause", "cancel", "retry", "approve"] {
         // An async function, or a function that returns an awaitable request.
@@ -172,7 +173,7 @@ fn controls_have_one_name_everywhere() {
         };
         let command = format!("    {}{}", control[..1].to_uppercase(), &control[1..]);
         assert!(has(&handle), "a handle has no `{control}`");
-        assert!(has(&runtime), "a runtime has no `{control}`");
+        assert!(has(&by_id), "`RunRef` has no `{control}`");
         assert!(cli.contains(&command), "the command line has no `{control}`");
     }
     assert!(

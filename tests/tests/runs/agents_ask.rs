@@ -93,18 +93,21 @@ async fn a_person_agrees_wherever_the_run_is() {
         pass(1000).await;
         assert_eq!(waits(&store).await, ASKED);
         let elsewhere = runtime(store.process(2), &model, &paid).build();
-        let report = elsewhere.inspect(&id()).await.unwrap();
+        let report = elsewhere.run(&id()).inspect().await.unwrap();
         let asks = report.nodes.iter().find(|node| node.question.is_some()).unwrap();
         assert_eq!(asks.name, "tool#1.asks_pay");
         assert_eq!(asks.question.as_deref(), Some(r#"call `asks_pay(cents: 500, who: "ada")`?"#));
         assert_eq!(asks.about.as_ref().unwrap().to_string(), r#"{"cents":500,"who":"ada"}"#);
         assert!(paid.all().is_empty());
         let who = if by_id { &elsewhere } else { &here };
-        who.approve(&id(), "tool#1.asks_pay", Approval::granted(), "bob").await.unwrap();
+        who.run(&id()).approve("tool#1.asks_pay", Approval::granted(), "bob").await.unwrap();
         assert_eq!(handle.result().await.unwrap().output(), "paid");
         assert_eq!(paid.all(), ["500 to ada"]);
-        let again =
-            who.approve(&id(), "tool#1.asks_pay", Approval::granted(), "bob").await.unwrap_err();
+        let again = who
+            .run(&id())
+            .approve("tool#1.asks_pay", Approval::granted(), "bob")
+            .await
+            .unwrap_err();
         assert!(again.to_string().contains("it is over"), "{again}");
         check_events(&journal(&store).await).unwrap();
         model.finish();
@@ -120,7 +123,7 @@ async fn a_person_changes_the_arguments() {
     pass(1).await;
     let run = id();
     let other = |arguments: Value| {
-        here.approve(&run, "tool#1.asks_pay", Approval::granted_with(arguments), "bob")
+        here.run(&run).approve("tool#1.asks_pay", Approval::granted_with(arguments), "bob")
     };
     for (wrong, problem) in [
         (json!(5), "`arguments` is an object with all arguments of the call"),
@@ -160,7 +163,8 @@ async fn a_model_learns_that_a_person_said_no() {
     let here = runtime(store.clone(), &model, &paid).build();
     let handle = begin(&here);
     pass(1).await;
-    here.approve(&id(), "tool#1.asks_pay", Approval::denied("not on a Friday"), "bob")
+    here.run(&id())
+        .approve("tool#1.asks_pay", Approval::denied("not on a Friday"), "bob")
         .await
         .unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "not paid");
@@ -188,11 +192,11 @@ async fn arguments_that_no_record_may_hold_are_refused() {
     pass(1).await;
     let secret = Approval::granted_with(json!({"who": "0123-4567-89", "cents": 5}));
     let error =
-        here.approve(&id(), "tool#1.asks_pay", secret, "bob").await.unwrap_err().to_string();
+        here.run(&id()).approve("tool#1.asks_pay", secret, "bob").await.unwrap_err().to_string();
     assert!(error.contains("hold what this runtime takes out of its records"), "{error}");
     assert!(!error.contains("0123-4567-89"), "{error}");
     let other = Approval::granted_with(json!({"who": "eve", "cents": 5}));
-    here.approve(&id(), "tool#1.asks_pay", other, "bob").await.unwrap();
+    here.run(&id()).approve("tool#1.asks_pay", other, "bob").await.unwrap();
     handle.result().await.unwrap();
     assert_eq!(paid.all(), ["5 to eve"]);
 }
@@ -213,11 +217,11 @@ async fn what_needs_no_word_is_done_meanwhile() {
     let handle = agent.start(RunRequest::default().run_id(id())).unwrap();
     pass(1).await;
     assert_eq!(paid.all(), ["looked at bob", "looked at kim"]);
-    here.approve(&id(), "tool#1.asks_pay[1]", Approval::granted(), "bob").await.unwrap();
+    here.run(&id()).approve("tool#1.asks_pay[1]", Approval::granted(), "bob").await.unwrap();
     pass(1).await;
     assert_eq!(waits(&store).await, ASKED);
     assert_eq!(paid.all()[2..], ["2 to eve"]);
-    here.approve(&id(), "tool#1.asks_pay", Approval::denied("no"), "bob").await.unwrap();
+    here.run(&id()).approve("tool#1.asks_pay", Approval::denied("no"), "bob").await.unwrap();
     assert_eq!(handle.result().await.unwrap().output(), "done");
     check_events(&journal(&store).await).unwrap();
 }
@@ -234,8 +238,8 @@ async fn a_question_survives_its_process() {
     // The answer arrives while no process executes the run.
     let second = runtime(store.process(2), &model, &paid).build();
     second
+        .run(&id())
         .approve(
-            &id(),
             "tool#1.asks_pay",
             Approval::granted_with(json!({"who": "eve", "cents": 1})),
             "bob",
@@ -243,7 +247,7 @@ async fn a_question_survives_its_process() {
         .await
         .unwrap();
     assert!(paid.all().is_empty());
-    let handle = second.resume(&id()).await.unwrap();
+    let handle = second.run(&id()).resume().await.unwrap();
     handle.result().await.unwrap();
     assert_eq!(paid.all(), ["1 to eve"]);
     let events = journal(&store).await;
@@ -263,7 +267,7 @@ async fn a_run_that_asks_is_cancelled_and_drained() {
         let handle = begin(&first);
         pass(1).await;
         if cancel {
-            first.cancel(&id(), "enough").await.unwrap();
+            first.run(&id()).cancel("enough").await.unwrap();
             assert!(matches!(handle.result().await.unwrap_err(), Error::Cancelled { .. }));
             assert!(paid.all().is_empty());
             check_events(&journal(&store).await).unwrap();
@@ -272,9 +276,9 @@ async fn a_run_that_asks_is_cancelled_and_drained() {
         let left = first.drain(Duration::from_secs(3600)).await;
         assert_eq!(waits(&store).await, ASKED, "{left:?}");
         let second = runtime(store.process(2), &model, &paid).build();
-        let handle = second.resume(&id()).await.unwrap();
+        let handle = second.run(&id()).resume().await.unwrap();
         pass(1).await;
-        second.approve(&id(), "tool#1.asks_pay", Approval::granted(), "bob").await.unwrap();
+        second.run(&id()).approve("tool#1.asks_pay", Approval::granted(), "bob").await.unwrap();
         handle.result().await.unwrap();
         assert_eq!(paid.all(), ["500 to ada"]);
     }
@@ -296,7 +300,7 @@ async fn an_inbox_has_the_questions_of_all_runs() {
     let _gate = here.start(asks_gates::workflow(), 1).run_id(RunId::new("run-gate")).await.unwrap();
     pass(1).await;
     let elsewhere = runtime(store.process(2), &model, &paid).build();
-    let all = elsewhere.approvals(RunFilter::new()).await.unwrap();
+    let all = elsewhere.runs().questions(RunFilter::new()).await.unwrap();
     let shown: Vec<String> =
         all.iter().map(|one| format!("{} {} {}", one.run, one.name, one.path)).collect();
     let of_runs = ["run-0 asks_clerk", "run-1 asks_clerk", "run-2 asks_clerk"]
@@ -305,17 +309,24 @@ async fn an_inbox_has_the_questions_of_all_runs() {
     assert_eq!((all.len(), &*all[3].path, &*all[3].message), (4, "agreed", "go on?"));
     assert!(all.is_sorted_by_key(|one| one.asked));
     assert_eq!(read(all[0].about.as_str()), json!({"who": "ada", "cents": 1}));
-    let news = elsewhere.approvals(RunFilter::new().tag("desk", "news")).await.unwrap();
+    let news = elsewhere.runs().questions(RunFilter::new().tag("desk", "news")).await.unwrap();
     assert_eq!(news.iter().map(|one| one.run.to_string()).collect::<Vec<_>>(), ["run-0", "run-2"]);
-    elsewhere.approve(&news[1].run, &news[1].path, Approval::denied("no"), "bob").await.unwrap();
+    elsewhere
+        .run(&news[1].run)
+        .approve(&news[1].path, Approval::denied("no"), "bob")
+        .await
+        .unwrap();
     pass(1).await;
-    let asked = elsewhere.approvals(RunFilter::new().tag("desk", "news")).await.unwrap();
+    let asked = elsewhere.runs().questions(RunFilter::new().tag("desk", "news")).await.unwrap();
     assert_eq!(
         asked.iter().map(|one| &*one.path).collect::<Vec<_>>(),
         ["tool#1.asks_pay", "tool#2.asks_pay"]
     );
     runs[0].cancel("enough").await.unwrap();
-    assert_eq!(elsewhere.approvals(RunFilter::new().tag("desk", "news")).await.unwrap().len(), 1);
+    assert_eq!(
+        elsewhere.runs().questions(RunFilter::new().tag("desk", "news")).await.unwrap().len(),
+        1
+    );
 }
 
 #[workflow(name = "asks-gates")]
@@ -352,14 +363,14 @@ async fn middleware_sees_what_a_person_agreed_to() {
     let handle = begin(&here);
     pass(1).await;
     assert!(seen.lock().unwrap().is_empty());
-    here.approve(
-        &id(),
-        "tool#1.asks_pay",
-        Approval::granted_with(json!({"who": "ada", "cents": 7})),
-        "bob",
-    )
-    .await
-    .unwrap();
+    here.run(&id())
+        .approve(
+            "tool#1.asks_pay",
+            Approval::granted_with(json!({"who": "ada", "cents": 7})),
+            "bob",
+        )
+        .await
+        .unwrap();
     handle.result().await.unwrap();
     assert_eq!(
         (paid.all(), seen.lock().unwrap().clone()),
@@ -387,20 +398,21 @@ async fn an_agent_in_a_step_asks_and_so_does_a_step() {
     let handle = here.start(asks_in_steps::workflow(), 9).run_id(id()).await.unwrap();
     pass(1).await;
     let changed = |cents: u32| Approval::granted_with(json!({"who": "kim", "cents": cents}));
-    here.approve(&id(), "said/tool#1.asks_pay", changed(1), "bob").await.unwrap();
+    here.run(&id()).approve("said/tool#1.asks_pay", changed(1), "bob").await.unwrap();
     pass(1).await;
     let wrong = here
-        .approve(&id(), "paid/tool#1.asks_pay", Approval::granted_with(json!({"who": 1})), "bob")
+        .run(&id())
+        .approve("paid/tool#1.asks_pay", Approval::granted_with(json!({"who": 1})), "bob")
         .await;
     assert!(wrong.unwrap_err().to_string().contains("`who`"));
-    here.approve(&id(), "paid/tool#1.asks_pay", changed(2), "bob").await.unwrap();
+    here.run(&id()).approve("paid/tool#1.asks_pay", changed(2), "bob").await.unwrap();
     pass(1).await;
-    let gate = here.approve(&id(), "agreed", changed(3), "bob").await.unwrap_err();
+    let gate = here.run(&id()).approve("agreed", changed(3), "bob").await.unwrap_err();
     assert!(
         gate.to_string().contains("only the question about the call of a tool takes `arguments`"),
         "{gate}"
     );
-    here.approve(&id(), "agreed", Approval::granted(), "bob").await.unwrap();
+    here.run(&id()).approve("agreed", Approval::granted(), "bob").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), "paid, 2 to kim, true");
     assert_eq!(paid.all(), ["1 to kim", "2 to kim"]);
     check_events(&journal(&store).await).unwrap();

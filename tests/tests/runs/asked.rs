@@ -139,13 +139,13 @@ async fn a_run_of_another_process_is_asked_and_answered_through_the_store() {
     let elsewhere = runtime(store.process(2), &clock);
     for path in ["one", "two"] {
         // Each iteration attaches a new handle, which has no memory of earlier questions.
-        let attached = elsewhere.attach(run.run_id()).await.unwrap();
+        let attached = elsewhere.run(run.run_id()).attach().await.unwrap();
         assert_eq!(next(&attached).await.as_deref(), Some(path));
         attached.approve(path, Approval::granted(), "ada").await.unwrap();
     }
-    let attached = elsewhere.attach(run.run_id()).await.unwrap();
+    let attached = elsewhere.run(run.run_id()).attach().await.unwrap();
     assert_eq!(next(&attached).await, None);
-    assert_eq!(next(&elsewhere.attach(run.run_id()).await.unwrap()).await, None);
+    assert_eq!(next(&elsewhere.run(run.run_id()).attach().await.unwrap()).await, None);
     assert_eq!(run.result().await.unwrap(), 3);
 }
 
@@ -156,12 +156,12 @@ async fn a_run_that_stops_here_is_no_run_that_has_ended() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let first = runtime(store.clone(), &clock);
     let run = first.start(twice::workflow(), 3).await.unwrap();
-    let attached = first.attach(run.run_id()).await.unwrap();
+    let attached = first.run(run.run_id()).attach().await.unwrap();
     let drains = async {
         pass(5).await;
         first.drain(Duration::from_secs(1)).await;
         let second = runtime(store.process(2), &clock);
-        let resumed = second.resume_as(run.run_id(), &twice::workflow()).await.unwrap();
+        let resumed = second.run(run.run_id()).resume_as(&twice::workflow()).await.unwrap();
         let question = next(&resumed).await;
         (second, resumed, question)
     };
@@ -174,7 +174,7 @@ async fn a_run_that_stops_here_is_no_run_that_has_ended() {
     resumed.abandon();
     pass(1).await;
     let third = runtime(store.process(3), &clock);
-    let resumed = third.resume_as(attached.run_id(), &twice::workflow()).await.unwrap();
+    let resumed = third.run(attached.run_id()).resume_as(&twice::workflow()).await.unwrap();
     assert_eq!(next(&resumed).await.as_deref(), Some("two"));
     resumed.approve("two", Approval::granted(), "ada").await.unwrap();
     assert_eq!((next(&resumed).await, next(&attached).await), (None, None));
@@ -222,7 +222,8 @@ async fn an_answer_that_names_an_older_question_is_refused() {
     pass(11).await;
     assert!(run.result().await.is_err());
     let id = run.run_id().clone();
-    let refused = runtime.approve(&id, &older.id, Approval::granted(), "ada").await.unwrap_err();
+    let refused =
+        runtime.run(&id).approve(&older.id, Approval::granted(), "ada").await.unwrap_err();
     assert!(refused.to_string().contains("over"), "{refused}");
     run.retry("ok", "ada").await.unwrap();
     let newer = run.asked().await.unwrap().unwrap();
@@ -237,18 +238,18 @@ async fn an_answer_that_names_an_older_question_is_refused() {
         );
     };
     says(run.approve(&older.id, Approval::granted(), "ada").await.unwrap_err());
-    says(runtime.approve(&id, &older.id, Approval::granted(), "ada").await.unwrap_err());
+    says(runtime.run(&id).approve(&older.id, Approval::granted(), "ada").await.unwrap_err());
     // The question has the same id in the store and in another process.
-    let listed = runtime.approvals(agentflow::store::RunFilter::new()).await.unwrap();
+    let listed = runtime.runs().questions(agentflow::store::RunFilter::new()).await.unwrap();
     assert_eq!(listed.iter().map(|question| &question.id).collect::<Vec<_>>(), [&newer.id]);
     run.abandon();
     drop(runtime);
     let other = self::runtime(store, &clock);
-    says(other.approve(&id, &older.id, Approval::granted(), "ada").await.unwrap_err());
-    other.approve(&id, &newer.id, Approval::granted(), "ada").await.unwrap();
-    let again = other.approve(&id, &newer.id, Approval::granted(), "ada").await.unwrap_err();
+    says(other.run(&id).approve(&older.id, Approval::granted(), "ada").await.unwrap_err());
+    other.run(&id).approve(&newer.id, Approval::granted(), "ada").await.unwrap();
+    let again = other.run(&id).approve(&newer.id, Approval::granted(), "ada").await.unwrap_err();
     assert!(again.to_string().contains("waits for no answer"), "{again}");
-    assert_eq!(other.resume(&id).await.unwrap().result().await.unwrap().as_str(), "true");
+    assert_eq!(other.run(&id).resume().await.unwrap().result().await.unwrap().as_str(), "true");
 }
 
 /// Opens a door.
@@ -283,7 +284,7 @@ async fn the_question_of_a_step_that_was_stopped_is_closed() {
     let stopped = run.asked().await.unwrap().unwrap();
     assert_ne!(stopped.path, "on");
     pass(11).await;
-    let open = runtime.approvals(agentflow::store::RunFilter::new()).await.unwrap();
+    let open = runtime.runs().questions(agentflow::store::RunFilter::new()).await.unwrap();
     assert_eq!(open.iter().map(|question| &*question.path).collect::<Vec<_>>(), ["on"]);
     assert_eq!(next(&run).await.as_deref(), Some("on"));
     let late = run.approve(&stopped.id, Approval::granted(), "ada").await.unwrap_err();

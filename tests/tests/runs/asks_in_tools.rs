@@ -149,13 +149,13 @@ async fn the_call_asks_with_its_own_arguments_and_takes_changed_ones() {
     let run = begin(&here);
     pass().await;
     assert!(payments.all().is_empty());
-    let asked = here.approvals(RunFilter::new()).await.unwrap();
+    let asked = here.runs().questions(RunFilter::new()).await.unwrap();
     let asked: Vec<_> =
         asked.iter().map(|one| (one.path.to_string(), one.message.to_string())).collect();
     let question = r#"call `inner_pay(cents: 500, who: "ada")`?"#;
     assert_eq!(asked, [("tool#1.outer_settle/tool#1.inner_pay".to_owned(), question.to_owned())]);
     let less = Approval::granted_with(json!({"who": "ada", "cents": 3}));
-    here.approve(&id(), &asked[0].0, less, "bob").await.unwrap();
+    here.run(&id()).approve(&asked[0].0, less, "bob").await.unwrap();
     assert_eq!(within("the run", run.result()).await.unwrap().output(), "done");
     assert_eq!(payments.all(), ["3 to ada"]);
     check_events(&journal(&store).await).unwrap();
@@ -174,7 +174,7 @@ async fn a_denial_is_the_answer_of_the_outer_tool() {
         let run = begin(&here);
         pass().await;
         let path = format!("tool#1.{tool}/tool#1.inner_pay");
-        here.approve(&id(), &path, Approval::denied("not on a Friday"), "bob").await.unwrap();
+        here.run(&id()).approve(&path, Approval::denied("not on a Friday"), "bob").await.unwrap();
         assert_eq!(within("the run", run.result()).await.unwrap().output(), "kept");
         assert!(payments.all().is_empty());
         let events = journal(&store).await;
@@ -198,12 +198,14 @@ async fn two_calls_of_a_turn_have_a_question_each() {
     let here = runtime(store.clone(), &model, &payments).build();
     let run = begin(&here);
     pass().await;
-    here.approve(&id(), "tool#1.outer_retried/tool#1.inner_pay", Approval::granted(), "bob")
+    here.run(&id())
+        .approve("tool#1.outer_retried/tool#1.inner_pay", Approval::granted(), "bob")
         .await
         .unwrap();
     pass().await;
     assert_eq!(payments.all(), ["7 to bob"]);
-    here.approve(&id(), "tool#1.outer_settle/tool#1.inner_pay", Approval::denied("no"), "bob")
+    here.run(&id())
+        .approve("tool#1.outer_settle/tool#1.inner_pay", Approval::denied("no"), "bob")
         .await
         .unwrap();
     assert_eq!(within("the run", run.result()).await.unwrap().output(), "done");
@@ -223,7 +225,7 @@ async fn each_call_of_a_body_asks_and_the_time_of_the_tool_is_not_counted() {
     for (number, paid) in [("tool#2.inner_pay", "2 to ada"), ("tool#1.inner_pay", "1 to ada")] {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let path = format!("tool#1.outer_two/{number}");
-        here.approve(&id(), &path, Approval::granted(), "bob").await.unwrap();
+        here.run(&id()).approve(&path, Approval::granted(), "bob").await.unwrap();
         pass().await;
         assert_eq!(payments.all().last().unwrap(), paid);
     }
@@ -239,8 +241,8 @@ async fn a_second_attempt_of_the_outer_tool_does_not_pay_again() {
     let here = runtime(store.clone(), &model, &payments).build();
     let run = begin(&here);
     pass().await;
-    for question in here.approvals(RunFilter::new()).await.unwrap() {
-        here.approve(&id(), &question.path, Approval::granted(), "bob").await.unwrap();
+    for question in here.runs().questions(RunFilter::new()).await.unwrap() {
+        here.run(&id()).approve(&question.path, Approval::granted(), "bob").await.unwrap();
     }
     let ended = within("the run", run.result()).await;
     assert_eq!(ended.unwrap().output(), "done");
@@ -264,19 +266,19 @@ async fn a_question_survives_its_process() {
         let path = format!("tool#1.{tool}/tool#1.inner_pay");
         let second = runtime(store.process(2), &model, &payments).build();
         if answered_between {
-            second.approve(&id(), &path, Approval::granted(), "bob").await.unwrap();
+            second.run(&id()).approve(&path, Approval::granted(), "bob").await.unwrap();
         }
-        let run = second.resume(&id()).await.unwrap();
+        let run = second.run(&id()).resume().await.unwrap();
         pass().await;
         if tool == "outer_settle" && !answered_between {
             assert!(payments.all().is_empty());
-            second.approve(&id(), &path, Approval::granted(), "bob").await.unwrap();
+            second.run(&id()).approve(&path, Approval::granted(), "bob").await.unwrap();
         }
         within("the run", run.result()).await.unwrap();
         // A call without idempotency must not be repeated. The model learns that the outcome is
         // unknown.
         assert_eq!(payments.all().len(), usize::from(tool == "outer_settle"), "{tool}");
-        assert!(second.approvals(RunFilter::new()).await.unwrap().is_empty(), "{tool}");
+        assert!(second.runs().questions(RunFilter::new()).await.unwrap().is_empty(), "{tool}");
         let events = journal(&store).await;
         let asked = events
             .iter()
@@ -364,7 +366,8 @@ async fn a_closure_of_a_tool_asks() {
     let run = agent.start(RunRequest::new("settle").run_id(id())).unwrap();
     pass().await;
     assert!(payments.all().is_empty());
-    here.approve(&id(), "tool#1.outer_closure/tool#1.inner_pay", Approval::granted(), "bob")
+    here.run(&id())
+        .approve("tool#1.outer_closure/tool#1.inner_pay", Approval::granted(), "bob")
         .await
         .unwrap();
     within("the run", run.result()).await.unwrap();
@@ -429,13 +432,13 @@ async fn a_compensating_tool_asks_about_the_calls_in_its_body() {
             .unwrap();
         pass().await;
         assert!(payments.all().is_empty());
-        let questions = here.approvals(RunFilter::new()).await.unwrap();
+        let questions = here.runs().questions(RunFilter::new()).await.unwrap();
         let [question] = &questions[..] else { panic!("{questions:#?}") };
         assert!(question.path.to_string().ends_with("/tool#1.inner_pay"), "{}", question.path);
-        here.approve(&id(), &question.path, answer, "bob").await.unwrap();
+        here.run(&id()).approve(&question.path, answer, "bob").await.unwrap();
         assert!(within("the run", run.result()).await.is_err());
         assert_eq!(payments.all().len(), usize::from(granted));
-        let report = here.inspect(&id()).await.unwrap().compensation.unwrap();
+        let report = here.run(&id()).inspect().await.unwrap().compensation.unwrap();
         let expected = if granted { UndoStatus::Undone } else { UndoStatus::NotUndone };
         assert_eq!(report.calls.iter().map(|call| call.status).collect::<Vec<_>>(), [expected]);
         check_events(&journal(&store).await).unwrap();

@@ -62,11 +62,12 @@ async fn an_answer_is_what_was_asked_for() {
         let run = begin(&runtime);
         tokio::time::sleep(Duration::from_secs(100)).await;
         assert_eq!(store.record(&id()).await.unwrap().unwrap().status, RunStatus::Paused);
-        let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+        let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
         assert_eq!(question.message, arguments["question"]);
         assert_eq!(question.path, "tool#1.ask_user");
         for wrong in [wrong, json!({"decision": "granted"})] {
-            let refused = runtime.answer(&id(), &question.path, &wrong, "ada").await.unwrap_err();
+            let refused =
+                runtime.run(&id()).answer(&question.path, &wrong, "ada").await.unwrap_err();
             let Error::Control(refused) = refused else { panic!("{refused}") };
             assert_eq!(refused.kind(), ControlErrorKind::WrongAnswer);
             assert!(
@@ -74,7 +75,7 @@ async fn an_answer_is_what_was_asked_for() {
                 "{refused}"
             );
         }
-        runtime.answer(&id(), &question.path, &right, "ada").await.unwrap();
+        runtime.run(&id()).answer(&question.path, &right, "ada").await.unwrap();
         assert_eq!(run.result().await.unwrap().output(), "booked");
         let events = journal(&store).await;
         check_events(&events).unwrap();

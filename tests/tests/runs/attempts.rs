@@ -1,4 +1,4 @@
-//! Tests `Runtime::inspect`: it reports the attempts of each node and of its model and tool calls,
+//! Tests `RunRef::inspect`: it reports the attempts of each node and of its model and tool calls,
 //! with times, inputs and outcomes, all from the journal.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -69,12 +69,12 @@ async fn each_attempt_is_reported_with_what_it_was_given_and_gave() {
     let handle = runtime.start(attempted::workflow(), ("home".to_owned(),)).await.unwrap();
     let run = handle.run_id().clone();
     within("the run to ask", async {
-        while runtime.inspect(&run).await.unwrap().run.pause_reason.is_none() {
+        while runtime.run(&run).inspect().await.unwrap().run.pause_reason.is_none() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     })
     .await;
-    let nodes = runtime.inspect(&run).await.unwrap().nodes;
+    let nodes = runtime.run(&run).inspect().await.unwrap().nodes;
     let named = |nodes: &[NodeReport], name: &str| {
         nodes.iter().find(|node| node.name == name).cloned().unwrap()
     };
@@ -84,10 +84,10 @@ async fn each_attempt_is_reported_with_what_it_was_given_and_gave() {
         open.attempts.iter().map(row).collect::<Vec<_>>(),
         [(1, None, json!("this is within"), Value::Null, None, None)]
     );
-    runtime.approve(&run, "agreed", Approval::granted(), "ada").await.unwrap();
+    runtime.run(&run).approve("agreed", Approval::granted(), "ada").await.unwrap();
     handle.result().await.unwrap();
 
-    let nodes = runtime.inspect(&run).await.unwrap().nodes;
+    let nodes = runtime.run(&run).inspect().await.unwrap().nodes;
     let node = named(&nodes, "node");
     assert_eq!(
         node.attempts.iter().map(row).collect::<Vec<_>>(),
@@ -136,7 +136,7 @@ async fn of_an_agent_its_calls_are_the_nodes() {
     let runtime = test_runtime().resource(AtomicU32::new(0)).store(store).build();
     let agent = Agent::new(model).tools(tools![calls_flaky_read]).runtime(&runtime);
     let result = agent.run("Read it.").await.unwrap();
-    let nodes = runtime.inspect(result.run_id()).await.unwrap().nodes;
+    let nodes = runtime.run(result.run_id()).inspect().await.unwrap().nodes;
     let names: Vec<(&str, usize)> =
         nodes.iter().map(|node| (node.name.as_str(), node.attempts.len())).collect();
     assert_eq!(names, [("model#1", 1), ("tool#1.calls_flaky_read", 2), ("model#2", 1)]);
@@ -161,7 +161,7 @@ async fn reported(n: u32) -> Result<u32, AnyError> {
 
 /// Returns the nodes of a run that has ended, with their status.
 async fn statuses(runtime: &Runtime, run: &agentflow::RunId) -> Vec<(String, NodeStatus)> {
-    let report = runtime.inspect(run).await.unwrap();
+    let report = runtime.run(run).inspect().await.unwrap();
     assert!(report.run.status.has_ended());
     assert!(
         report.nodes.iter().all(|node| node.status != NodeStatus::Pending),
@@ -193,13 +193,14 @@ async fn no_node_of_an_ended_run_is_pending() {
     // A run that can still finish reports the same nodes.
     let handle = runtime.start(reported::workflow(), 1).await.unwrap();
     within("the run to wait for its answer", async {
-        while runtime.inspect(handle.run_id()).await.unwrap().run.pause_reason.is_none() {
+        while runtime.run(handle.run_id()).inspect().await.unwrap().run.pause_reason.is_none() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     })
     .await;
     let names: Vec<String> = runtime
-        .inspect(handle.run_id())
+        .run(handle.run_id())
+        .inspect()
         .await
         .unwrap()
         .nodes
@@ -210,7 +211,7 @@ async fn no_node_of_an_ended_run_is_pending() {
     // Cancels the run while no process executes it.
     handle.abandon();
     let run = agentflow::RunId::new("run-3");
-    runtime.cancel(&run, "enough").await.unwrap();
+    runtime.run(&run).cancel("enough").await.unwrap();
     let waited = statuses(&runtime, &run).await;
     assert_eq!(of(&waited, "first"), Some(NodeStatus::Success));
     assert_eq!(of(&waited, "agreed"), Some(NodeStatus::Cancelled));

@@ -101,7 +101,7 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
     let elsewhere = runtime(store.process(2), &clock).build();
     pass(15).await;
     for runtime in [&first, &elsewhere] {
-        let run = runtime.attach(&id()).await.unwrap();
+        let run = runtime.run(&id()).attach().await.unwrap();
         assert_eq!(run.run_id(), &id());
         let (typed, untyped, events) = (run.typed::<u32>(), run.clone(), run.events());
         drop(run);
@@ -127,21 +127,21 @@ async fn a_run_is_attached_to_wherever_it_is_executed() {
     // After the run has ended, its events can be read from any position.
     let all = journal(&store).await;
     for after in [0, 3, all.len() as u64 - 1, all.len() as u64] {
-        let rest: Vec<Event> = elsewhere.events(&id(), after).await.unwrap().collect().await;
+        let rest: Vec<Event> = elsewhere.run(&id()).events(after).await.unwrap().collect().await;
         assert_eq!(rest, all[usize::try_from(after).unwrap()..], "after {after}");
     }
-    assert_eq!(elsewhere.output(&id()).await.unwrap().as_str(), "4");
+    assert_eq!(elsewhere.run(&id()).output().await.unwrap().as_str(), "4");
     let wrong =
-        elsewhere.attach(&id()).await.unwrap().typed::<String>().result().await.unwrap_err();
+        elsewhere.run(&id()).attach().await.unwrap().typed::<String>().result().await.unwrap_err();
     assert!(
         wrong.to_string().contains(
             "the output of the run `run-1` is not what was asked for: `alloc::string::String` cannot be read from it"
         ),
         "{wrong}"
     );
-    let missing = elsewhere.attach(&RunId::new("run-9")).await.unwrap_err();
+    let missing = elsewhere.run(&RunId::new("run-9")).attach().await.unwrap_err();
     assert_eq!(missing.kind(), "not_found");
-    let memory = Runtime::default().attach(&id()).await.unwrap_err();
+    let memory = Runtime::default().run(&id()).attach().await.unwrap_err();
     assert!(memory.to_string().contains("has no store"), "{memory}");
 }
 
@@ -154,7 +154,7 @@ async fn a_run_that_nobody_executes_has_its_end_when_it_is_resumed() {
     tokio::task::yield_now().await;
     store.die();
     let second = runtime(store.process(2), &clock).build();
-    let waiting = second.attach(&id()).await.unwrap();
+    let waiting = second.run(&id()).attach().await.unwrap();
     let events = waiting.events();
     pass(100).await;
     assert_eq!(second.recover().await.unwrap().resumed.len(), 1);
@@ -183,8 +183,10 @@ async fn an_answer_given_in_another_process_arrives_within_50_ms() {
             asked.elapsed()
         };
         let run_id = id();
-        let (answered, took) =
-            tokio::join!(elsewhere.approve(&run_id, "approval", Approval::granted(), "ada"), ended);
+        let (answered, took) = tokio::join!(
+            elsewhere.run(&run_id).approve("approval", Approval::granted(), "ada"),
+            ended
+        );
         answered.unwrap();
         assert!(took <= Duration::from_millis(50), "{took:?} after {wait_ms} ms");
     }
@@ -204,7 +206,7 @@ async fn the_failure_and_the_cancellation_of_another_process() {
         pass(1).await;
         let run_id = run.run_id().clone();
         let elsewhere = runtime(store.process(2), &clock).build();
-        let attached = elsewhere.attach(&run_id).await.unwrap();
+        let attached = elsewhere.run(&run_id).attach().await.unwrap();
         if cancelled {
             attached.cancel("enough").await.unwrap();
         }
@@ -248,11 +250,12 @@ async fn recover_resumes_agents() {
         assert_eq!(output.as_str(), if linked { r#"{"level": 3}"# } else { r#""done""# });
         if linked {
             assert_eq!(
-                second.attach(&id()).await.unwrap().typed::<Risk>().result().await.unwrap(),
+                second.run(&id()).attach().await.unwrap().typed::<Risk>().result().await.unwrap(),
                 Risk { level: 3 }
             );
         } else {
-            let again = second.attach_agent(&id(), &agent).await.unwrap().result().await.unwrap();
+            let again =
+                second.run(&id()).attach_agent(&agent).await.unwrap().result().await.unwrap();
             assert_eq!(
                 (again.output().as_str(), again.conversation().messages().len()),
                 ("done", 4)
@@ -293,7 +296,7 @@ async fn an_agent_is_paused_over_a_restart_and_its_time_stands_still() {
     assert_eq!(waits.load(Ordering::SeqCst), 1);
     assert_eq!(status(&store.process(3)).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     let operator = runtime(store.process(4), &clock).build();
-    let operated = operator.attach(&id()).await.unwrap();
+    let operated = operator.run(&id()).attach().await.unwrap();
     tokio::join!(async { operated.unpause().await.unwrap() }, async { pass(5).await });
     assert_eq!(recovered.resumed[0].result().await.unwrap().as_str(), r#""done""#);
     assert_eq!(operated.result().await.unwrap().as_str(), r#""done""#);
@@ -331,7 +334,7 @@ async fn a_failed_model_call_is_retried() {
         let first = runtime(store.clone(), &clock).agent(&agent).build();
         let run = agent.clone().runtime(&first).start("go").unwrap();
         assert_eq!(run.result().await.unwrap_err().kind(), "auth");
-        let report = first.inspect(&id()).await.unwrap();
+        let report = first.run(&id()).inspect().await.unwrap();
         let steps: Vec<_> =
             report.nodes.iter().map(|node| (node.name.as_str(), node.status.as_str())).collect();
         assert_eq!(
@@ -339,7 +342,7 @@ async fn a_failed_model_call_is_retried() {
             [("model#1", "success"), ("tool#1.wait", "success"), ("model#2", "failed")]
         );
         for wrong in ["model#1", "tool#1.wait"] {
-            let refused = first.retry(&id(), wrong, "ada").await.unwrap_err();
+            let refused = first.run(&id()).retry(wrong, "ada").await.unwrap_err();
             assert!(
                 refused.to_string().contains("only a failed model call is retried"),
                 "{refused}"
@@ -352,8 +355,8 @@ async fn a_failed_model_call_is_retried() {
             }
             false => {
                 let second = runtime(store.process(2), &clock).agent(&agent).build();
-                second.retry(&id(), "model#2", "ada").await.unwrap();
-                assert_eq!(second.output(&id()).await.unwrap().as_str(), r#""done""#);
+                second.run(&id()).retry("model#2", "ada").await.unwrap();
+                assert_eq!(second.run(&id()).output().await.unwrap().as_str(), r#""done""#);
             }
         }
         assert_eq!(waits.load(Ordering::SeqCst), 1);
@@ -403,7 +406,7 @@ async fn an_agent_that_is_not_known_is_left() {
         "the run `run-1` is one of the agent `juge`, which is not known here; give it to the runtime with \
          `Runtime::builder().agent(..)`, or resume the run with `Agent::resume`; did you mean `judge`?"
     );
-    assert_eq!(second.runs(RunFilter::unfinished()).await.unwrap().len(), 1);
+    assert_eq!(second.runs().list(RunFilter::unfinished()).await.unwrap().len(), 1);
 }
 
 /// A retried run is running again, and its previous failure does not matter.
@@ -431,7 +434,7 @@ async fn an_attached_run_is_followed_into_another_process() {
     let (store, clock) = (ProcessStore::new(), TestClock::new());
     let first = runtime(store.clone(), &clock).build();
     let run = first.start(chain::workflow(), 1).await.unwrap();
-    let attached = first.attach(&id()).await.unwrap();
+    let attached = first.run(&id()).attach().await.unwrap();
     pass(15).await;
     run.abandon();
     tokio::task::yield_now().await;

@@ -363,22 +363,22 @@ async fn a_changed_agent_that_only_a_function_calls_is_asked_about() {
         handle.abandon();
         tokio::task::yield_now().await;
         let second = start(2);
-        let handle = second.resume_as(&run, &flow).await.unwrap();
+        let handle = second.run(&run).resume_as(&flow).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let waits = second.inspect(&run).await.unwrap();
+        let waits = second.run(&run).inspect().await.unwrap();
         let why =
             waits.nodes.iter().find(|node| node.name == "paid").and_then(|node| node.error.clone());
         match asked {
             Some(says) => {
                 let Some(why) = why else {
-                    panic!("{changed} {changes:?}: {:#?}", second.journal(&run).await)
+                    panic!("{changed} {changes:?}: {:#?}", second.run(&run).journal().await)
                 };
                 assert!(
                     why.contains("the agent `nest-hidden` at `paid` has changed")
                         && why.contains(says),
                     "{why}"
                 );
-                second.retry(&run, "paid", "ada").await.unwrap();
+                second.run(&run).retry("paid", "ada").await.unwrap();
             }
             None => assert_eq!(why, None, "{changed} {changes:?}"),
         }

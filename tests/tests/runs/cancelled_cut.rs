@@ -134,7 +134,7 @@ async fn the_run_continues_and_what_is_done_stays_done() {
         store.create(&id, events[..cut].to_vec()).await.unwrap();
         let flow = flow(&effects);
         let runtime = Runtime::builder().workflow(&flow).store(store).build();
-        let run = runtime.resume_as(&id, &flow).await.unwrap();
+        let run = runtime.run(&id).resume_as(&flow).await.unwrap();
         let output = run.result().await;
         let all = run.recorded();
         let text = || format!("cut after {cut}: {:#?}", trace(&all));

@@ -235,8 +235,8 @@ async fn a_cancelled_run_is_undone_here_and_by_whoever_resumes_it() {
     let events = run.recorded();
     check_events(&events).unwrap();
     assert_eq!(calls_of(&events, "kit_pay_back").len(), 1);
-    assert!(runtime.inspect(run.run_id()).await.unwrap().compensation.is_some());
-    let refused = runtime.retry(run.run_id(), "more", "ada").await.unwrap_err().to_string();
+    assert!(runtime.run(run.run_id()).inspect().await.unwrap().compensation.is_some());
+    let refused = runtime.run(run.run_id()).retry("more", "ada").await.unwrap_err().to_string();
     assert!(refused.contains("cannot be retried"), "{refused}");
 
     // The run is not executed. The request is stored, and the process that resumes the run
@@ -249,13 +249,13 @@ async fn a_cancelled_run_is_undone_here_and_by_whoever_resumes_it() {
     first.drain(Duration::ZERO).await;
     drop((run, first));
     let second = build(&elsewhere);
-    second.cancel(&id, "enough").await.unwrap();
-    let ended = second.attach(&id).await.unwrap().result().await.unwrap_err();
+    second.run(&id).cancel("enough").await.unwrap();
+    let ended = second.run(&id).attach().await.unwrap().result().await.unwrap_err();
     assert_eq!(ended.kind(), FailureKind::Cancelled);
-    let events = second.journal(&id).await.unwrap();
+    let events = second.run(&id).journal().await.unwrap();
     check_events(&events).unwrap();
     assert_eq!(calls_of(&events, "kit_pay_back").len(), 1);
-    let runs = second.runs(RunFilter::new()).await.unwrap();
+    let runs = second.runs().list(RunFilter::new()).await.unwrap();
     assert_eq!(runs[0].status, RunStatus::Cancelled);
 }
 
@@ -265,7 +265,7 @@ async fn a_failed_run_that_was_undone_is_not_retried() {
     let runtime = test_runtime().resource(effects.clone()).store(MemoryStore::new()).build();
     let run = runtime.start(kit_pays::workflow(), 5).compensate().await.unwrap();
     assert!(run.result().await.is_err());
-    let refused = runtime.retry(run.run_id(), "over", "ada").await.unwrap_err().to_string();
+    let refused = runtime.run(run.run_id()).retry("over", "ada").await.unwrap_err().to_string();
     assert!(
         refused.contains(
             "the node `over` cannot be retried: a run that undoes what it had done does not run again; start a new run"

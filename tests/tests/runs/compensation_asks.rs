@@ -88,7 +88,7 @@ async fn every_request_has_an_outcome_at_once() {
     let run = here.start(deal_two::workflow(), true).compensate().await.unwrap();
     a_while().await;
     let id = run.run_id();
-    let report = here.inspect(id).await.unwrap();
+    let report = here.run(id).inspect().await.unwrap();
     assert_eq!(report.run.status, RunStatus::Compensating);
     let calls = report.compensation.unwrap().calls;
     let asked: Vec<_> = calls.iter().map(|call| (call.status, call.asks.as_deref())).collect();
@@ -98,7 +98,7 @@ async fn every_request_has_an_outcome_at_once() {
         (gate.status, gate.on_resume),
         (NodeStatus::AwaitingApproval, "waits for the answer")
     );
-    let questions = here.approvals(RunFilter::new()).await.unwrap();
+    let questions = here.runs().questions(RunFilter::new()).await.unwrap();
     assert_eq!(
         questions.iter().map(|question| question.path.to_string()).collect::<Vec<_>>(),
         [SECOND]
@@ -115,7 +115,7 @@ async fn every_request_has_an_outcome_at_once() {
         ] {
             let said = tokio::time::timeout(
                 Duration::from_secs(10),
-                from.approve(id, node, granted(), "ada"),
+                from.run(id).approve(node, granted(), "ada"),
             )
             .await;
             let Err(Error::Control(refused)) = said.expect("it has an outcome") else {
@@ -128,21 +128,24 @@ async fn every_request_has_an_outcome_at_once() {
                 "{refused}"
             );
             let said =
-                tokio::time::timeout(Duration::from_secs(10), from.retry(id, node, "ada")).await;
+                tokio::time::timeout(Duration::from_secs(10), from.run(id).retry(node, "ada"))
+                    .await;
             assert!(said.expect("it has an outcome").is_err());
         }
-        for said in [from.pause(id).await, from.unpause(id).await] {
+        for said in [from.run(id).pause().await, from.run(id).unpause().await] {
             assert_eq!(said.unwrap_err().kind(), FailureKind::WrongState);
         }
     }
     deeds.take();
-    here.approve(id, SECOND, granted(), "ada").await.unwrap();
-    let again =
-        tokio::time::timeout(Duration::from_secs(10), here.approve(id, SECOND, granted(), "ada"))
-            .await;
+    here.run(id).approve(SECOND, granted(), "ada").await.unwrap();
+    let again = tokio::time::timeout(
+        Duration::from_secs(10),
+        here.run(id).approve(SECOND, granted(), "ada"),
+    )
+    .await;
     assert_eq!(again.expect("it has an outcome").unwrap_err().kind(), FailureKind::WrongState);
     a_while().await;
-    here.approve(id, FIRST, Approval::Denied { comment: None }, "ada").await.unwrap();
+    here.run(id).approve(FIRST, Approval::Denied { comment: None }, "ada").await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(60), run.result()).await.expect("it ends");
     let error = ended.unwrap_err().to_string();
     assert!(
@@ -150,11 +153,18 @@ async fn every_request_has_an_outcome_at_once() {
         "{error}"
     );
     assert_eq!(deeds.take(), ["annul two"]);
-    check_events(&here.journal(id).await.unwrap()).unwrap();
-    let late = here.approve(id, FIRST, granted(), "ada").await.unwrap_err();
+    check_events(&here.run(id).journal().await.unwrap()).unwrap();
+    let late = here.run(id).approve(FIRST, granted(), "ada").await.unwrap_err();
     assert_eq!(late.kind(), FailureKind::WrongState);
-    let gate =
-        here.inspect(id).await.unwrap().nodes.into_iter().find(|node| node.name == SECOND).unwrap();
+    let gate = here
+        .run(id)
+        .inspect()
+        .await
+        .unwrap()
+        .nodes
+        .into_iter()
+        .find(|node| node.name == SECOND)
+        .unwrap();
     assert_eq!(gate.on_resume, "is not run again");
 }
 
@@ -165,21 +175,22 @@ async fn whoever_cancels_need_not_wait_for_the_answer() {
     let run = here.start(deal_two::workflow(), false).compensate().await.unwrap();
     a_while().await;
     let id = run.run_id();
-    let waited = tokio::time::timeout(Duration::from_secs(10), here.cancel(id, "enough")).await;
+    let waited = tokio::time::timeout(Duration::from_secs(10), here.run(id).cancel("enough")).await;
     assert!(waited.is_err(), "it waits for the person");
-    let calls = here.inspect(id).await.unwrap().compensation.unwrap().calls;
+    let calls = here.run(id).inspect().await.unwrap().compensation.unwrap().calls;
     assert_eq!(calls[0].asks.as_deref(), Some(SECOND));
     // A second cancellation gives up the open question, and the next compensation asks.
     let waited =
-        tokio::time::timeout(Duration::from_secs(10), here.cancel(id, "more than enough")).await;
+        tokio::time::timeout(Duration::from_secs(10), here.run(id).cancel("more than enough"))
+            .await;
     assert!(waited.expect("it gives up the question").is_ok());
     a_while().await;
-    here.approve(id, FIRST, granted(), "ada").await.unwrap();
+    here.run(id).approve(FIRST, granted(), "ada").await.unwrap();
     let error = run.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Cancelled);
     assert!(error.to_string().contains("not undone: `second/tool#1.deal_sign`"), "{error}");
     assert_eq!(deeds.take(), ["sign one", "sign two", "annul one"]);
-    check_events(&here.journal(id).await.unwrap()).unwrap();
+    check_events(&here.run(id).journal().await.unwrap()).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,21 +208,21 @@ async fn a_drained_process_leaves_the_question_to_the_next_one() {
     let id = RunId::new("r");
     let second = runtime(&store, &deeds);
     // The answer arrives while no process executes the run.
-    second.approve(&id, SECOND, granted(), "ada").await.unwrap();
-    let refused = second.approve(&id, FIRST, granted(), "ada").await.unwrap_err().to_string();
+    second.run(&id).approve(SECOND, granted(), "ada").await.unwrap();
+    let refused = second.run(&id).approve(FIRST, granted(), "ada").await.unwrap_err().to_string();
     assert!(
         refused.contains("has not begun; the run undoes one call after the other"),
         "{refused}"
     );
-    let handle = second.resume(&id).await.unwrap();
+    let handle = second.run(&id).resume().await.unwrap();
     a_while().await;
-    second.approve(&id, FIRST, granted(), "ada").await.unwrap();
+    second.run(&id).approve(FIRST, granted(), "ada").await.unwrap();
     assert_eq!(
         handle.result().await.unwrap_err().to_string(),
         "the step `over` failed: it is over"
     );
     assert_eq!(deeds.take(), ["sign one", "sign two", "annul two", "annul one"]);
-    check_events(&second.journal(&id).await.unwrap()).unwrap();
+    check_events(&second.run(&id).journal().await.unwrap()).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +239,7 @@ async fn another_process_answers_while_this_one_undoes() {
     for question in [SECOND, FIRST] {
         let said = tokio::time::timeout(
             Duration::from_secs(10),
-            other.approve(id, question, granted(), "ada"),
+            other.run(id).approve(question, granted(), "ada"),
         )
         .await;
         said.expect("it has an outcome").unwrap();
@@ -237,7 +248,7 @@ async fn another_process_answers_while_this_one_undoes() {
     let ended = tokio::time::timeout(Duration::from_secs(60), run.result()).await.expect("it ends");
     assert_eq!(ended.unwrap_err().to_string(), "the step `over` failed: it is over");
     assert_eq!(deeds.take(), ["sign one", "sign two", "annul two", "annul one"]);
-    check_events(&other.journal(id).await.unwrap()).unwrap();
+    check_events(&other.run(id).journal().await.unwrap()).unwrap();
 }
 
 /// This store does not record which process has a run, so a process that answers also takes the run
@@ -249,18 +260,20 @@ async fn a_run_that_another_process_has_taken_over_hears_of_it_with_its_next_wri
     let run = here.start(deal_two::workflow(), true).compensate().await.unwrap();
     a_while().await;
     let id = run.run_id();
-    other.approve(id, SECOND, granted(), "ada").await.unwrap();
-    let there = other.resume(id).await.unwrap();
+    other.run(id).approve(SECOND, granted(), "ada").await.unwrap();
+    let there = other.run(id).resume().await.unwrap();
     a_while().await;
-    other.approve(id, FIRST, granted(), "ada").await.unwrap();
+    other.run(id).approve(FIRST, granted(), "ada").await.unwrap();
     assert_eq!(there.result().await.unwrap_err().to_string(), "the step `over` failed: it is over");
     assert_eq!(deeds.take(), ["sign one", "sign two", "annul two", "annul one"]);
-    check_events(&other.journal(id).await.unwrap()).unwrap();
+    check_events(&other.run(id).journal().await.unwrap()).unwrap();
     // The request needs a write, which fails. Its outcome is the final status of the run, and the
     // run ends in this process.
-    let said =
-        tokio::time::timeout(Duration::from_secs(10), here.approve(id, SECOND, granted(), "eve"))
-            .await;
+    let said = tokio::time::timeout(
+        Duration::from_secs(10),
+        here.run(id).approve(SECOND, granted(), "eve"),
+    )
+    .await;
     let refused = said.expect("it has an outcome").unwrap_err().to_string();
     assert_eq!(refused, "the run cannot be answered: it is over (failed)");
     let ended = tokio::time::timeout(Duration::from_secs(10), run.result()).await.expect("it ends");

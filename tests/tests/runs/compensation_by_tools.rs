@@ -253,7 +253,7 @@ async fn what_was_stopped_in_the_middle_of_a_tool_is_named() {
     let recovered = second.recover().await.unwrap();
     assert_eq!(recovered.resumed.len(), 1);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let journal = second.journal(&id).await.unwrap();
+    let journal = second.run(&id).journal().await.unwrap();
     check_events(&journal).unwrap();
     let left = journal.iter().find_map(|event| match &event.kind {
         EventKind::RunCompensated { left, .. } => Some(left.clone()),
@@ -354,7 +354,7 @@ async fn a_call_that_was_stopped_is_not_repeated_by_a_tool_that_is() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let path = "tool#1.ship_digs/tool#1.ship_dig_slowly";
     assert_eq!(effects.count(path), 1, "{effects:?}");
-    let journal = second.journal(&id).await.unwrap();
+    let journal = second.run(&id).journal().await.unwrap();
     check_events(&journal).unwrap();
     let results = journal.iter().filter_map(|event| match &event.kind {
         EventKind::ToolFailed { result, .. } if event.path.to_string() == "tool#1.ship_digs" => {
@@ -366,6 +366,6 @@ async fn a_call_that_was_stopped_is_not_repeated_by_a_tool_that_is() {
         "the program or the step was stopped in the middle of `{path}`; whether it had its effect is unknown"
     );
     assert_eq!(results.collect::<Vec<_>>(), [said]);
-    let error = second.run_record(&id).await.unwrap().error.unwrap();
+    let error = second.run(&id).record().await.unwrap().error.unwrap();
     assert!(error.contains(&format!("not undone: `{path}`")), "{error}");
 }

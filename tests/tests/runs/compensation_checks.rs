@@ -52,7 +52,7 @@ async fn said(undoes: Option<Value>, policy: ToolPolicy) -> (Vec<String>, Option
         builder = builder.tools(tool("checked-refund", parameters, policy, &calls));
     }
     let runtime = builder.build();
-    let problems = runtime.catalogue().await;
+    let problems = runtime.catalogue().snapshot().await;
     let of_ours = |problem: &&Error| problem.to_string().contains("checked-");
     let problems = problems.problems().iter().filter(of_ours).map(ToString::to_string).collect();
     assert!(runtime.start(counting(), 1).await.is_ok(), "a run that undoes nothing begins");
@@ -154,7 +154,7 @@ async fn a_graph_that_calls_a_tool_which_cannot_be_undone_is_refused() {
         {"name": "opened", "does": {"call": {"kind": "tool", "name": "checked-open", "with": {"object": {}}}}},
     ]});
     let runtime = test_runtime().tools(does).graph(serde_json::from_value(graph).unwrap()).build();
-    let refused = runtime.workflow_graph("checked").unwrap_err().to_string();
+    let refused = runtime.catalogue().workflow_graph("checked").unwrap_err().to_string();
     assert!(
         refused.contains(
             "`checked-opne`, which is to undo the tool `checked-open`, is not known here"

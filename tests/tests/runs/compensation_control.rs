@@ -93,17 +93,17 @@ async fn a_resting_run_is_undone_before_it_is_cancelled() {
     let id = at_rest(&store, &deeds, "a pen", "a letter").await;
     deeds.take();
     let second = runtime(&store, &deeds);
-    second.cancel(&id, "enough").await.unwrap();
+    second.run(&id).cancel("enough").await.unwrap();
     assert_eq!(
         deeds.take(),
         ["call back a letter", "return a pen"],
         "when the request has its outcome, all is undone"
     );
-    let record = second.run_record(&id).await.unwrap();
+    let record = second.run(&id).record().await.unwrap();
     assert_eq!((record.status, record.error.as_deref()), (RunStatus::Cancelled, Some("enough")));
-    let events = second.journal(&id).await.unwrap();
+    let events = second.run(&id).journal().await.unwrap();
     check_events(&events).unwrap();
-    let report = second.inspect(&id).await.unwrap();
+    let report = second.run(&id).inspect().await.unwrap();
     let undone: Vec<_> = report
         .compensation
         .unwrap()
@@ -116,7 +116,7 @@ async fn a_resting_run_is_undone_before_it_is_cancelled() {
         ("lent/tool#1.undo_lend", UndoStatus::Undone),
     ];
     assert_eq!(undone, expected.map(|(path, status)| (path.to_owned(), status)));
-    let again = second.cancel(&id, "more than enough").await.unwrap_err().to_string();
+    let again = second.run(&id).cancel("more than enough").await.unwrap_err().to_string();
     assert_eq!(again, "the run cannot be cancelled: it is over (cancelled)");
 }
 
@@ -133,9 +133,9 @@ async fn a_run_that_did_nothing_to_undo_is_cancelled_at_once_by_any_program() {
     first.drain(Duration::ZERO).await;
     // This program has neither the workflow nor its tools.
     let other = test_runtime().store(store.clone()).build();
-    other.cancel(run.run_id(), "enough").await.unwrap();
-    check_events(&other.journal(run.run_id()).await.unwrap()).unwrap();
-    assert_eq!(other.run_record(run.run_id()).await.unwrap().status, RunStatus::Cancelled);
+    other.run(run.run_id()).cancel("enough").await.unwrap();
+    check_events(&other.run(run.run_id()).journal().await.unwrap()).unwrap();
+    assert_eq!(other.run(run.run_id()).record().await.unwrap().status, RunStatus::Cancelled);
 }
 
 /// Adds dynamic tools, which one program has and another one lacks.
@@ -190,20 +190,21 @@ async fn what_a_program_cannot_undo_is_owed_and_the_next_one_does_only_that() {
 
     // This program has neither the agent nor the tool.
     let without = build(false).build();
-    let owed = without.cancel(&id, "enough").await.unwrap_err();
+    let owed = without.run(&id).cancel("enough").await.unwrap_err();
     let Error::CompensationOwed { calls, problem, .. } = &owed else { panic!("{owed}") };
     assert_eq!(calls.iter().map(ToString::to_string).collect::<Vec<_>>(), ["tool#1.undo-take"]);
     assert!(problem.contains("undo-taker"), "{problem}");
-    let record = &without.runs(RunFilter::unfinished()).await.unwrap()[0];
+    let record = &without.runs().list(RunFilter::unfinished()).await.unwrap()[0];
     assert_eq!((record.status, record.error.as_deref()), (RunStatus::Compensating, Some("enough")));
-    let report = without.inspect(&id).await.unwrap();
+    let report = without.run(&id).inspect().await.unwrap();
     let owed = report.compensation.unwrap();
     assert_eq!(owed.reason, "enough");
     assert_eq!(
         (owed.calls[0].status, &*owed.calls[0].tool, &*owed.calls[0].by),
         (UndoStatus::Owed, "undo-take", "undo-untake")
     );
-    for refused in [without.pause(&id).await, without.retry(&id, "model#2", "ada").await] {
+    for refused in [without.run(&id).pause().await, without.run(&id).retry("model#2", "ada").await]
+    {
         assert_eq!(refused.unwrap_err().kind(), FailureKind::WrongState);
     }
     let left = without.recover().await.unwrap().left;
@@ -216,7 +217,7 @@ async fn what_a_program_cannot_undo_is_owed_and_the_next_one_does_only_that() {
     let error = resumed[0].result().await.unwrap_err();
     assert_eq!(error.to_string(), "the run was cancelled: enough");
     assert_eq!(deeds.take(), ["undo-untake 3"]);
-    check_events(&third.journal(&id).await.unwrap()).unwrap();
+    check_events(&third.run(&id).journal().await.unwrap()).unwrap();
 }
 
 /// Returns the workflow in a version. Another program has another version or none.
@@ -249,9 +250,9 @@ async fn a_workflow_that_has_changed_or_is_gone_is_not_needed_to_undo() {
             None => second,
         };
         let second = second.build();
-        second.cancel(run.run_id(), "enough").await.unwrap();
+        second.run(run.run_id()).cancel("enough").await.unwrap();
         assert_eq!(deeds.take(), ["lend a pen", "return a pen"], "{version:?}");
-        check_events(&second.journal(run.run_id()).await.unwrap()).unwrap();
+        check_events(&second.run(run.run_id()).journal().await.unwrap()).unwrap();
     }
 }
 
@@ -261,20 +262,20 @@ async fn a_missing_resource_leaves_the_undoing_to_a_program_that_has_it() {
     let id = at_rest(&store, &deeds, "a pen", "a letter").await;
     deeds.take();
     let without = test_runtime().store(store.clone()).build();
-    let owed = without.cancel(&id, "enough").await.unwrap_err();
+    let owed = without.run(&id).cancel("enough").await.unwrap_err();
     assert_eq!(owed.kind(), FailureKind::CompensationOwed);
     assert!(owed.to_string().contains("Deeds"), "{owed}");
-    let answered = without.approve(&id, "open", Approval::granted(), "ada").await.unwrap_err();
+    let answered = without.run(&id).approve("open", Approval::granted(), "ada").await.unwrap_err();
     assert_eq!(
         answered.to_string(),
         "the run cannot be answered: it is undoing what it had done, and ends after that"
     );
-    let report = without.inspect(&id).await.unwrap();
+    let report = without.run(&id).inspect().await.unwrap();
     assert!(report.nodes.iter().all(|node| node.question.is_none()), "{report:?}");
     let open = report.nodes.iter().find(|node| node.name == "open").unwrap();
     assert_eq!(open.on_resume, "is not run again: the run only undoes what it had done");
     let second = runtime(&store, &deeds);
-    second.cancel(&id, "again").await.unwrap();
+    second.run(&id).cancel("again").await.unwrap();
     assert_eq!(deeds.take(), ["call back a letter", "return a pen"]);
 }
 
@@ -284,8 +285,8 @@ async fn cancelled_at_rest(deeds: &Deeds) -> (RunId, Vec<Event>, usize) {
     let store = MemoryStore::new();
     let id = at_rest(&store, deeds, "a pen", "a letter").await;
     let runtime = runtime(&store, deeds);
-    runtime.cancel(&id, "enough").await.unwrap();
-    let events = runtime.journal(&id).await.unwrap();
+    runtime.run(&id).cancel("enough").await.unwrap();
+    let events = runtime.run(&id).journal().await.unwrap();
     let from = events
         .iter()
         .position(|event| matches!(event.kind, EventKind::RunCompensating { .. }))
@@ -306,7 +307,7 @@ async fn a_process_that_ends_at_any_write_of_the_undoing_leaves_the_rest_to_the_
         let resumed = runtime.recover().await.unwrap().resumed;
         let error = resumed[0].result().await.unwrap_err();
         assert_eq!(error.kind(), FailureKind::Cancelled);
-        check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+        check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
         let is = |event: &Event, kind: &str, tool: &str| {
             event.kind.name() == kind
                 && event.path.to_string().ends_with(&format!("undo#1/tool#1.{tool}"))
@@ -322,7 +323,7 @@ async fn a_process_that_ends_at_any_write_of_the_undoing_leaves_the_rest_to_the_
         assert_eq!(deeds.take(), expected, "after {kept} events");
         let stopped =
             has("tool.started", "undo_call_back") && !has("tool.completed", "undo_call_back");
-        let report = runtime.inspect(&id).await.unwrap().compensation.unwrap();
+        let report = runtime.run(&id).inspect().await.unwrap().compensation.unwrap();
         let status = if stopped { UndoStatus::NotUndone } else { UndoStatus::Undone };
         assert_eq!(
             report.calls.iter().map(|call| call.status).collect::<Vec<_>>(),
@@ -341,17 +342,17 @@ async fn a_cancelled_run_names_what_is_not_undone() {
     let (store, deeds) = (MemoryStore::new(), Deeds::default());
     let id = at_rest(&store, &deeds, "a promise", "a letter").await;
     let second = runtime(&store, &deeds);
-    second.cancel(&id, "enough").await.unwrap();
+    second.run(&id).cancel("enough").await.unwrap();
     let said = "enough; these calls are not undone: `lent/tool#1.undo_lend` (it was broken)";
-    let error = second.attach(&id).await.unwrap().result().await.unwrap_err();
+    let error = second.run(&id).attach().await.unwrap().result().await.unwrap_err();
     assert_eq!(error.to_string(), format!("the run was cancelled: {said}"));
     let Error::Compensation { left, .. } = error else { panic!("{error}") };
     assert_eq!(
         (left[0].path.to_string().as_str(), &*left[0].tool),
         ("lent/tool#1.undo_lend", "undo_lend")
     );
-    assert_eq!(second.run_record(&id).await.unwrap().error.as_deref(), Some(said));
-    let json = serde_json::to_value(second.inspect(&id).await.unwrap()).unwrap();
+    assert_eq!(second.run(&id).record().await.unwrap().error.as_deref(), Some(said));
+    let json = serde_json::to_value(second.run(&id).inspect().await.unwrap()).unwrap();
     let call = json!({"path": "lent/tool#1.undo_lend", "tool": "undo_lend", "by": "undo_return", "status": "not_undone",
         "problem": "it was broken"});
     assert_eq!(json["compensation"]["calls"][1], call);
@@ -379,8 +380,8 @@ async fn requests_to_a_run_whose_compensation_hangs_have_an_outcome() {
     let given = ("a pen".to_owned(), "for ever".to_owned());
     let run = runtime.start(undo_fails::workflow(), given).compensate().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(runtime.run_record(run.run_id()).await.unwrap().status, RunStatus::Compensating);
-    let report = runtime.inspect(run.run_id()).await.unwrap().compensation.unwrap();
+    assert_eq!(runtime.run(run.run_id()).record().await.unwrap().status, RunStatus::Compensating);
+    let report = runtime.run(run.run_id()).inspect().await.unwrap().compensation.unwrap();
     assert_eq!(
         report.calls.iter().map(|call| call.status).collect::<Vec<_>>(),
         [UndoStatus::Running, UndoStatus::Owed]
@@ -392,7 +393,7 @@ async fn requests_to_a_run_whose_compensation_hangs_have_an_outcome() {
         ("retried", run.retry("over", "ada").await),
         ("answered", run.approve("over", Approval::granted(), "ada").await),
         ("cancelled", run.cancel("enough").await),
-        ("paused", runtime.pause(run.run_id()).await),
+        ("paused", runtime.run(run.run_id()).pause().await),
     ] {
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind(), ControlErrorKind::WrongState.as_str(), "{what}: {refused}");
@@ -507,7 +508,7 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
     assert!(run.result().await.is_err());
     let expected = ["lend instead of held", "send a door and instead of held"];
     assert_eq!(deeds.take(), [&["hold \"a door\""], &expected[..]].concat());
-    let events = first.journal(run.run_id()).await.unwrap();
+    let events = first.run(run.run_id()).journal().await.unwrap();
     check_events(&events).unwrap();
 
     // A process ends at each write of the compensation. The next process must not undo the
@@ -524,7 +525,7 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
         if tokio::time::timeout(Duration::from_secs(1), resumed.result()).await.is_err() {
             // The interrupted step of the compensation must not be repeated without an operator's
             // decision.
-            let record = runtime.run_record(run.run_id()).await.unwrap();
+            let record = runtime.run(run.run_id()).record().await.unwrap();
             assert_eq!(
                 (record.status, record.pause_reason),
                 (RunStatus::Compensating, Some(PauseReason::Interrupted))
@@ -533,12 +534,12 @@ async fn what_a_compensation_does_is_no_deed_of_the_run() {
                 .map(|node| format!("tool#1.undo-hold/undo#1/tool#1.undo-swaps/{node}"));
             let mut retried = false;
             for node in nodes {
-                retried |= runtime.retry(run.run_id(), &node, "ada").await.is_ok();
+                retried |= runtime.run(run.run_id()).retry(&node, "ada").await.is_ok();
             }
             assert!(retried, "after {kept} events");
         }
         assert!(resumed.result().await.is_err());
-        let after = runtime.journal(run.run_id()).await.unwrap();
+        let after = runtime.run(run.run_id()).journal().await.unwrap();
         check_events(&after).unwrap();
         let undone: Vec<String> = deeds.take();
         assert!(
@@ -616,13 +617,13 @@ async fn a_compensation_may_ask_a_person_also_one_who_answers_after_a_restart() 
             Turn::fails(agentflow::model::ModelErrorKind::BadRequest),
         ]);
         let mut runtime = build();
-        let tools = runtime.tool("undo-keep").await.unwrap();
+        let tools = runtime.catalogue().tool("undo-keep").await.unwrap();
         let agent = Agent::new(model).name("undo-keeper").tools(tools);
         let mut run =
             agent.clone().runtime(&runtime).start(RunRequest::new("Keep.").compensate()).unwrap();
         let id = run.run_id().clone();
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        let record = runtime.run_record(&id).await.unwrap();
+        let record = runtime.run(&id).record().await.unwrap();
         assert_eq!((record.status, record.pause_reason.is_some()), (RunStatus::Compensating, true));
         let node = "tool#1.undo-keep/undo#1/tool#1.undo-asks/agreed";
         if restarts {
@@ -631,10 +632,10 @@ async fn a_compensation_may_ask_a_person_also_one_who_answers_after_a_restart() 
             run = agent.clone().runtime(&runtime).resume(&id).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        runtime.answer(&id, node, "yes", "ada").await.unwrap();
+        runtime.run(&id).answer(node, "yes", "ada").await.unwrap();
         assert!(run.result().await.is_err());
         assert_eq!(deeds.take(), ["send yes kept"], "restarts: {restarts}");
-        check_events(&runtime.journal(&id).await.unwrap()).unwrap();
-        assert_eq!(runtime.run_record(&id).await.unwrap().status, RunStatus::Failed);
+        check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
+        assert_eq!(runtime.run(&id).record().await.unwrap().status, RunStatus::Failed);
     }
 }

@@ -277,13 +277,13 @@ async fn assert_undone_once(
     let first = runtime(&store, &deeds);
     let run = first.start(flow.clone(), 5_u32).run_id(id.clone()).compensate().await.unwrap();
     assert!(run.result().await.is_err());
-    let whole = first.journal(&id).await.unwrap();
+    let whole = first.run(&id).journal().await.unwrap();
     let undid = check(&first, &id, &[], deeds.take(), named).await;
     for kept in 1..whole.len() {
         let store = MemoryStore::new();
         store.create(&id, whole[..kept].to_vec()).await.unwrap();
         let next = runtime(&store, &deeds);
-        let _ = next.resume_as(&id, flow).await.unwrap().result().await;
+        let _ = next.run(&id).resume_as(flow).await.unwrap().result().await;
         check(&next, &id, &whole[..kept], deeds.take(), named).await;
     }
     undid
@@ -298,7 +298,7 @@ async fn check(
     deeds: Vec<String>,
     named: &[&str],
 ) -> Vec<String> {
-    let events = runtime.journal(id).await.unwrap();
+    let events = runtime.run(id).journal().await.unwrap();
     let what = || format!("after {} events:\n{}", prefix.len(), trace(&events).join("\n"));
     check_events(&events).unwrap_or_else(|bad| panic!("{bad}, {}", what()));
     let (told, before) = (Told::by(&events), Told::by(prefix));
@@ -312,7 +312,7 @@ async fn check(
         earlier.chain(deeds.into_iter().filter(|deed| deed.starts_with("put"))).collect();
     let recorded: Vec<String> = told.undone.iter().map(|path| told.deed(path)).collect();
     assert_eq!(really, recorded, "{}", what());
-    let report = runtime.inspect(id).await.unwrap().compensation.unwrap();
+    let report = runtime.run(id).inspect().await.unwrap().compensation.unwrap();
     let left = report.calls.iter().filter(|call| call.status == UndoStatus::NotUndone);
     let left: Vec<&str> = left.map(|call| call.path.as_str()).collect();
     assert_eq!(left, named, "{}", what());
@@ -510,14 +510,14 @@ proptest! {
             let first = runtime(&store, &deeds);
             let run = first.start(form_program::workflow(), ops).run_id(id.clone()).compensate().await.unwrap();
             assert!(run.result().await.is_err());
-            let whole = first.journal(&id).await.unwrap();
+            let whole = first.run(&id).journal().await.unwrap();
             assert_eq!(check(&first, &id, &[], deeds.take(), &[]).await, undoes);
             // Resuming from a prefix of the journal undoes the same calls.
             let kept = 1 + cut.index(whole.len() - 1);
             let store = MemoryStore::new();
             store.create(&id, whole[..kept].to_vec()).await.unwrap();
             let next = runtime(&store, &deeds);
-            let _ = next.resume(&id).await.unwrap().result().await;
+            let _ = next.run(&id).resume().await.unwrap().result().await;
             assert_eq!(check(&next, &id, &whole[..kept], deeds.take(), &[]).await, undoes);
         });
     }

@@ -110,7 +110,7 @@ async fn a_completed_tool_is_undone_as_a_whole_and_another_by_what_it_called() {
             [&done[..], &["tear down c d", "tear down a b", "unlay ground"]].concat()
         );
         check_events(&run.recorded()).unwrap();
-        let report = here.inspect(run.run_id()).await.unwrap().compensation.unwrap();
+        let report = here.run(run.run_id()).inspect().await.unwrap().compensation.unwrap();
         let calls: Vec<_> = report.calls.iter().map(|call| (&*call.tool, call.status)).collect();
         let undone = [("undone_wall", UndoStatus::Undone), ("undone_wall", UndoStatus::Undone)];
         assert_eq!(calls, [&undone[..], &[("undone_lay", UndoStatus::Undone)]].concat());
@@ -277,7 +277,7 @@ async fn every_call_is_undone_with_any_ids_of_the_server() {
             let done =
                 ["reserve 1", "reserve 3", "reserve 2", "release 2", "release 3", "release 1"];
             assert_eq!(deeds.take(), done, "{id}");
-            let report = runtime.inspect(run.run_id()).await.unwrap().compensation.unwrap();
+            let report = runtime.run(run.run_id()).inspect().await.unwrap().compensation.unwrap();
             assert!(
                 report.calls.iter().all(|call| call.status == UndoStatus::Undone),
                 "{id}: {report:?}"

@@ -57,13 +57,13 @@ async fn the_run_of_a_workflow_has_its_operators() {
     let first = process(store.clone(), &clock);
     let handle = first.start(patient(), 1).await.unwrap();
     handle.pause().by("ada").await.unwrap();
-    first.unpause(&id()).by("bob").await.unwrap();
+    first.run(&id()).unpause().by("bob").await.unwrap();
     // Requests of another process arrive through the store.
     let second = process(store.process(2), &clock);
-    second.pause(&id()).by("eve").await.unwrap();
-    second.unpause(&id()).await.unwrap();
+    second.run(&id()).pause().by("eve").await.unwrap();
+    second.run(&id()).unpause().await.unwrap();
     assert_eq!(operators(&store).await, ["run.paused ada", "run.resumed bob", "run.paused eve"]);
-    second.cancel(&id(), "enough").by("mallory of swordfish").await.unwrap();
+    second.run(&id()).cancel("enough").by("mallory of swordfish").await.unwrap();
     assert!(handle.result().await.is_err());
     assert_eq!(operators(&store).await.last().unwrap(), "run.cancelled mallory of [redacted]");
 }
@@ -80,9 +80,9 @@ async fn a_run_that_no_process_executes_has_its_operators() {
         tokio::task::yield_now().await;
         store.die();
         let second = process(store.process(2), &clock);
-        second.pause(&id()).by("ada").await.unwrap();
-        second.unpause(&id()).by("bob").await.unwrap();
-        second.cancel(&id(), "enough").by("eve").await.unwrap();
+        second.run(&id()).pause().by("ada").await.unwrap();
+        second.run(&id()).unpause().by("bob").await.unwrap();
+        second.run(&id()).cancel("enough").by("eve").await.unwrap();
         let end = match compensates {
             true => &["run.compensating eve", "run.cancelled eve"][..],
             false => &["run.cancelled eve"],
@@ -113,7 +113,7 @@ async fn the_run_of_an_agent_has_its_operators() {
     handle.pause().by("ada").await.unwrap();
     handle.unpause().by("bob").await.unwrap();
     handle.send_message("more").by("carol").await.unwrap();
-    runtime.send_message(&id(), "again").await.unwrap();
+    runtime.run(&id()).send_message("again").await.unwrap();
     handle.close().by("dave").await.unwrap();
     within("the answer", handle.result()).await.unwrap();
     let expected =

@@ -118,7 +118,7 @@ async fn cancel_returns_when_the_end_is_kept() {
     let first = process(store.clone(), &clock);
     let handle = first.start(chain(), 1).await.unwrap();
     pass(1).await;
-    first.cancel(&id(), "enough").await.unwrap();
+    first.run(&id()).cancel("enough").await.unwrap();
     assert_eq!(status(&store).await.0, RunStatus::Cancelled);
     handle.result().await.unwrap_err();
 
@@ -126,7 +126,7 @@ async fn cancel_returns_when_the_end_is_kept() {
     let handle = first.start(chain(), 1).run_id(RunId::new("run-2")).await.unwrap();
     pass(1).await;
     let second = process(store.process(2), &clock);
-    second.cancel(&RunId::new("run-2"), "enough").await.unwrap();
+    second.run(&RunId::new("run-2")).cancel("enough").await.unwrap();
     assert_eq!(
         store.record(&RunId::new("run-2")).await.unwrap().unwrap().status,
         RunStatus::Cancelled
@@ -149,7 +149,7 @@ async fn a_run_that_ends_by_itself_was_not_cancelled() {
     let handle = process(store.clone(), &clock).start(flow, 1).await.unwrap();
     let second = process(store.process(2), &clock);
     refused(
-        second.cancel(&id(), "late").await,
+        second.run(&id()).cancel("late").await,
         WrongState,
         "the run cannot be cancelled: it is over (success)",
     );
@@ -164,7 +164,7 @@ async fn a_request_outlives_the_process_it_was_left_for() {
     pass(1).await;
     let second = process(store.process(2), &clock);
     let run = id();
-    let (asked, ()) = tokio::join!(second.cancel(&run, "enough"), async {
+    let (asked, ()) = tokio::join!(second.run(&run).cancel("enough"), async {
         // The first process ends before it polls for the request.
         tokio::time::sleep(Duration::from_millis(10)).await;
         end(handle, &store).await;
@@ -182,11 +182,11 @@ async fn what_was_left_is_taken_before_the_first_step_of_the_next_process() {
     let second = process(store.process(2), &clock);
     // The operator's process stops waiting before the request is answered.
     let run = id();
-    let asked = tokio::time::timeout(Duration::from_millis(10), second.pause(&run)).await;
+    let asked = tokio::time::timeout(Duration::from_millis(10), second.run(&run).pause()).await;
     assert!(asked.is_err());
     end(handle, &store).await;
     let third = process(store.process(3), &clock);
-    let handle = third.resume(&id()).await.unwrap();
+    let handle = third.run(&id()).resume().await.unwrap();
     pass(100).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     assert_eq!(
@@ -218,25 +218,25 @@ async fn a_retry_that_was_left_hides_no_step_that_was_lost_beside_it() {
     // pending.
     let of_second = store.process(2);
     let second = process(of_second.clone(), &clock);
-    let handle = second.resume(&id()).await.unwrap();
+    let handle = second.run(&id()).resume().await.unwrap();
     pass(1).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
-    second.retry(&id(), "z", "ann").await.unwrap();
+    second.run(&id()).retry("z", "ann").await.unwrap();
     pass(1).await;
     // The process ends before it polls for requests.
     of_second.fail_looks(u32::MAX);
     let operator = process(store.process(3), &clock);
     let run = id();
     let asked =
-        tokio::time::timeout(Duration::from_millis(10), operator.retry(&run, "y", "bob")).await;
+        tokio::time::timeout(Duration::from_millis(10), operator.run(&run).retry("y", "bob")).await;
     assert!(asked.is_err());
     end(handle, &of_second).await;
     let third = process(store.process(4), &clock);
-    let handle = third.resume(&id()).await.unwrap();
+    let handle = third.run(&id()).resume().await.unwrap();
     pass(100).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
     assert_eq!(count(&handle.recorded(), "workflow.node.completed"), 1, "`y` was run again");
-    third.retry(&id(), "z", "ann").await.unwrap();
+    third.run(&id()).retry("z", "ann").await.unwrap();
     assert_eq!(handle.result().await.unwrap().as_str(), "4");
     events(&store).await;
 }
@@ -249,7 +249,7 @@ async fn a_process_that_does_not_respond() {
     store.fail_looks(u32::MAX);
     let second = process(store.process(2), &clock);
     refused(
-        second.pause(&id()).await,
+        second.run(&id()).pause().await,
         NoResponse,
         "the process that executes the run `run-1` did not respond within 30s; the request is withdrawn, unless that \
          process has just read it: look at the run before you ask again",
@@ -266,12 +266,12 @@ async fn a_look_that_fails_is_not_the_last() {
     store.fail_looks(3);
     pass(1).await;
     let second = process(store.process(2), &clock);
-    second.pause(&id()).await.unwrap();
+    second.run(&id()).pause().await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-    second.unpause(&id()).await.unwrap();
+    second.run(&id()).unpause().await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Running, None));
     refused(
-        second.unpause(&id()).await,
+        second.run(&id()).unpause().await,
         WrongState,
         "the run cannot be unpaused: it is running, not paused",
     );
@@ -288,7 +288,7 @@ async fn an_ended_run_is_not_opened() {
     assert_eq!(error.kind(), StoreErrorKind::Ended);
     let second = process(store.process(2), &clock);
     refused(
-        second.resume(&id()).await.map(drop),
+        second.run(&id()).resume().await.map(drop),
         WrongState,
         "the run cannot be resumed: it is over (success)",
     );
@@ -330,27 +330,27 @@ async fn runs_of_agents_are_found_by_their_id() {
         pass(1).await;
         let other = process(store.process(2), &clock);
         for runtime in [&first, &other] {
-            runtime.pause(&id()).await.unwrap();
+            runtime.run(&id()).pause().await.unwrap();
             refused(
-                runtime.pause(&id()).await,
+                runtime.run(&id()).pause().await,
                 WrongState,
                 "the run cannot be paused: it is paused already",
             );
-            runtime.unpause(&id()).await.unwrap();
+            runtime.run(&id()).unpause().await.unwrap();
             refused(
-                runtime.retry(&id(), "x", "ada").await,
+                runtime.run(&id()).retry("x", "ada").await,
                 ControlErrorKind::UnknownNode,
                 "the run has no node `x` that has begun, asks or was skipped",
             );
             refused(
-                runtime.retry(&id(), "model#1", "ada").await,
+                runtime.run(&id()).retry("model#1", "ada").await,
                 WrongState,
                 "the run of an agent is retried when it has failed; it is running",
             );
         }
         pass(20).await;
         assert!(!run.is_finished(), "nobody opened it");
-        other.cancel(&id(), "enough").await.unwrap();
+        other.run(&id()).cancel("enough").await.unwrap();
         assert_eq!(status(&store).await.0, RunStatus::Cancelled);
         assert_eq!(run.await.unwrap().unwrap_err().to_string(), "the run was cancelled: enough");
         events(&store).await;
@@ -375,7 +375,7 @@ async fn a_second_start_under_the_id_of_a_live_run_changes_nothing() {
         matches!(&workflow, Error::Store(error) if error.kind() == StoreErrorKind::Exists),
         "{workflow}"
     );
-    runtime.cancel(&id(), "enough").await.unwrap();
+    runtime.run(&id()).cancel("enough").await.unwrap();
     first.result().await.unwrap_err();
     assert_eq!(count(&events(&store).await, "run.cancelled"), 1);
 }
@@ -387,14 +387,14 @@ async fn two_runtimes_over_one_store_see_each_others_runs() {
     let handle = first.start(chain(), 1).await.unwrap();
     pass(1).await;
     assert_eq!(
-        second.resume(&id()).await.unwrap().run_id(),
+        second.run(&id()).resume().await.unwrap().run_id(),
         &id(),
         "it is running in this process"
     );
     assert!(second.recover().await.unwrap().resumed.is_empty());
-    second.pause(&id()).await.unwrap();
+    second.run(&id()).pause().await.unwrap();
     pass(100).await;
-    second.unpause(&id()).await.unwrap();
+    second.run(&id()).unpause().await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 4);
     events(&store).await;
 }
@@ -456,7 +456,8 @@ async fn answers_while_the_runs_are_recovered() {
     let second = process(store.process(2), &clock);
     let answer = |n: u32, of: Runtime| async move {
         tokio::time::sleep(Duration::from_millis(u64::from(n % 7))).await;
-        of.approve(&RunId::new(format!("run-{n}")), "ok", Approval::granted(), "ada")
+        of.run(&RunId::new(format!("run-{n}")))
+            .approve("ok", Approval::granted(), "ada")
             .await
             .unwrap();
     };
@@ -522,9 +523,9 @@ async fn runs_that_wait_for_a_person_are_named_by_recover() {
         end(handle, &store).await;
     }
     let second = process(store.process(2), &clock);
-    let asked = second.approvals(RunFilter::new()).await.unwrap();
+    let asked = second.runs().questions(RunFilter::new()).await.unwrap();
     for question in asked.iter().filter(|question| question.run == RunId::new("answered")) {
-        second.approve(&question.run, &question.id, Approval::granted(), "ada").await.unwrap();
+        second.run(&question.run).approve(&question.id, Approval::granted(), "ada").await.unwrap();
     }
     let third = process(store.process(3), &clock);
     let recovered = third.recover().await.unwrap();
@@ -549,15 +550,15 @@ async fn a_run_is_paused_until_the_last_of_its_workflows_is_answered() {
             end(handle, &store).await;
             let second = store.process(2);
             runtime = process(second.clone(), &clock);
-            runtime.approve(&id(), "left/ok", Approval::granted(), "ada").await.unwrap();
+            runtime.run(&id()).approve("left/ok", Approval::granted(), "ada").await.unwrap();
             assert_eq!(status(&store).await, waits, "the other one still asks");
-            handle = runtime.resume_as(&id(), &two_gates()).await.unwrap();
+            handle = runtime.run(&id()).resume_as(&two_gates()).await.unwrap();
         } else {
-            runtime.approve(&id(), "left/ok", Approval::granted(), "ada").await.unwrap();
+            runtime.run(&id()).approve("left/ok", Approval::granted(), "ada").await.unwrap();
         }
         pass(1).await;
         assert_eq!(status(&store).await, waits, "the other one still asks");
-        runtime.approve(&id(), "right/ok", Approval::granted(), "ada").await.unwrap();
+        runtime.run(&id()).approve("right/ok", Approval::granted(), "ada").await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 4);
         events(&store).await;
     }
@@ -572,26 +573,26 @@ async fn an_answer_for_a_workflow_that_has_not_begun_again_blocks_nothing() {
         handle.pause().await.unwrap();
         end(handle, &store).await;
         let second = process(store.process(2), &clock);
-        let handle = second.resume_as(&id(), &two_gates()).await.unwrap();
+        let handle = second.run(&id()).resume_as(&two_gates()).await.unwrap();
         let operator = if from_elsewhere { process(store.process(3), &clock) } else { second };
-        operator.approve(&id(), "left/ok", Approval::granted(), "ada").await.unwrap();
+        operator.run(&id()).approve("left/ok", Approval::granted(), "ada").await.unwrap();
         refused(
-            operator.approve(&id(), "left/ok", Approval::granted(), "bob").await,
+            operator.run(&id()).approve("left/ok", Approval::granted(), "bob").await,
             WrongState,
             "the node `left/ok` waits for no answer: it is done",
         );
         refused(
-            operator.answer(&id(), "right/ok", &7, "bob").await,
+            operator.run(&id()).answer("right/ok", &7, "bob").await,
             ControlErrorKind::WrongAnswer,
             "the answer does not fit what `right/ok` asks for: invalid type: integer `7`, expected internally tagged \
              enum Approval at line 1 column 1; write `{\"decision\": \"granted\"}` or `{\"decision\": \"denied\", \
              \"comment\": \"..\"}`, which are `Approval::granted()` and `Approval::denied(..)`; `7` was given",
         );
         assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-        operator.unpause(&id()).await.unwrap();
+        operator.run(&id()).unpause().await.unwrap();
         pass(1).await;
         assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Approval)));
-        operator.approve(&id(), "right/ok", Approval::granted(), "ada").await.unwrap();
+        operator.run(&id()).approve("right/ok", Approval::granted(), "ada").await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 4);
         let all = events(&store).await;
         assert_eq!(count(&all, "approval.requested"), 2, "nobody was asked twice");
@@ -619,19 +620,19 @@ async fn a_node_of_a_failed_step_is_retried_with_the_step() {
     let handle = runtime.start(outer, 1).await.unwrap();
     handle.result().await.unwrap_err();
     refused(
-        runtime.retry(&id(), "nested/bad", "ada").await,
+        runtime.run(&id()).retry("nested/bad", "ada").await,
         WrongState,
         "`nested/bad` cannot be retried by itself: the step it belongs to has failed; retry `nested`",
     );
     // The step runs again under a new path prefix. The node of the first attempt cannot be retried
     // any more.
-    runtime.retry(&id(), "nested", "ada").await.unwrap();
+    runtime.run(&id()).retry("nested", "ada").await.unwrap();
     refused(
-        runtime.retry(&id(), "nested/bad", "ada").await,
+        runtime.run(&id()).retry("nested/bad", "ada").await,
         WrongState,
         "the node `nested/bad` cannot be retried: the workflow that it belongs to has ended",
     );
-    let again = runtime.attach(&id()).await.unwrap();
+    let again = runtime.run(&id()).attach().await.unwrap();
     assert!(again.result().await.unwrap_err().to_string().contains("too small"));
     assert_eq!(count(&events(&store).await, "workflow.failed"), 2);
 }
@@ -669,8 +670,8 @@ async fn a_run_keeps_the_cause_of_its_failure_when_another_node_is_retried() {
         handle.result().await.unwrap_err().to_string(),
         "the step `first` failed: first failed"
     );
-    runtime.retry(&id(), "second", "ada").await.unwrap();
-    let handle = runtime.attach(&id()).await.unwrap();
+    runtime.run(&id()).retry("second", "ada").await.unwrap();
+    let handle = runtime.run(&id()).attach().await.unwrap();
     assert_eq!(
         handle.result().await.unwrap_err().to_string(),
         "the step `first` failed: first failed"
@@ -713,17 +714,17 @@ async fn what_was_stopped_in_the_middle_and_may_not_be_repeated_waits_for_a_word
         let runtime =
             || test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
         runtime().start(flow.clone(), ()).await.unwrap().result().await.unwrap_err();
-        runtime().retry(&id(), "service", "ada").await.unwrap();
-        let mut handle = runtime().resume_as(&id(), &flow).await.unwrap();
+        runtime().run(&id()).retry("service", "ada").await.unwrap();
+        let mut handle = runtime().run(&id()).resume_as(&flow).await.unwrap();
         pass(60).await;
         if restarted {
             handle.abandon();
-            handle = runtime().resume_as(&id(), &flow).await.unwrap();
+            handle = runtime().run(&id()).resume_as(&flow).await.unwrap();
             pass(60).await;
         }
         assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
         assert_eq!(paid.load(Ordering::SeqCst), 1, "nobody said that it may run again");
-        runtime().retry(&id(), "pay", "ada").await.unwrap();
+        runtime().run(&id()).retry("pay", "ada").await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 3);
         let all = events(&store).await;
         assert_eq!(
@@ -740,7 +741,7 @@ async fn a_report_says_how_often_a_node_began_and_what_was_stopped() {
     let flow = failing(StopPolicy::FailFast, &tries);
     let runtime = test_runtime().clock(clock.clone()).store(store.clone()).workflow(&flow).build();
     runtime.start(flow.clone(), ()).await.unwrap().result().await.unwrap_err();
-    let report = runtime.inspect(&id()).await.unwrap();
+    let report = runtime.run(&id()).inspect().await.unwrap();
     let nodes: Vec<String> = report
         .nodes
         .iter()
@@ -878,11 +879,11 @@ async fn a_gate_in_a_workflow_in_a_tool_of_an_agent_is_answered_wherever_the_run
         let second = process(store.process(2), &clock);
         if at_rest {
             end(handle, &store).await;
-            second.approve(&id(), "tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
+            second.run(&id()).approve("tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
             assert_eq!(status(&store).await, (RunStatus::Queued, None));
             handle = planner(&second).runtime(&second).resume(&id()).await.unwrap();
         } else {
-            second.approve(&id(), "tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
+            second.run(&id()).approve("tool#1.plan/ok", Approval::granted(), "ada").await.unwrap();
         }
         assert_eq!(handle.result().await.unwrap().output(), "done");
         let all = events(&store).await;
@@ -912,7 +913,7 @@ async fn of_two_starts_under_one_id_at_once_the_one_that_is_kept_is_found() {
         })
         .await;
         assert_eq!(agent.clone().runtime(&runtime).resume(&id).await.unwrap().run_id(), &id);
-        runtime.cancel(&id, "enough").await.unwrap();
+        runtime.run(&id).cancel("enough").await.unwrap();
         assert_eq!(one.result().await.unwrap_err().kind(), "cancelled");
     }
 }
@@ -934,20 +935,20 @@ async fn requests_to_an_agent_are_granted_or_refused_whatever_it_records_meanwhi
     })
     .await;
     for _ in 0..100 {
-        runtime.pause(&id()).await.unwrap();
+        runtime.run(&id()).pause().await.unwrap();
         refused(
-            runtime.pause(&id()).await,
+            runtime.run(&id()).pause().await,
             WrongState,
             "the run cannot be paused: it is paused already",
         );
-        runtime.unpause(&id()).await.unwrap();
+        runtime.run(&id()).unpause().await.unwrap();
         refused(
-            runtime.unpause(&id()).await,
+            runtime.run(&id()).unpause().await,
             WrongState,
             "the run cannot be unpaused: it is running, not paused",
         );
     }
-    runtime.cancel(&id(), "enough").await.unwrap();
+    runtime.run(&id()).cancel("enough").await.unwrap();
     run.result().await.unwrap_err();
 }
 
@@ -958,7 +959,10 @@ async fn a_node_that_is_named_without_what_it_is_in_is_found_for_the_operator() 
     pass(1).await;
     end(handle, &store).await;
     refused(
-        process(store.process(2), &clock).approve(&id(), "ok", Approval::granted(), "ada").await,
+        process(store.process(2), &clock)
+            .run(&id())
+            .approve("ok", Approval::granted(), "ada")
+            .await,
         ControlErrorKind::UnknownNode,
         "the run has no node `ok` that has begun, asks or was skipped; did you mean `left/ok`?; open questions: `left/ok`, `right/ok`",
     );

@@ -85,7 +85,7 @@ async fn changed(
     let flow = flow(&ran);
     let runtime = process(&store, &clock);
     let before = store.read(&run, 0, 1000).await.unwrap();
-    let error = runtime.resume_as(&run, &flow).await.unwrap_err();
+    let error = runtime.run(&run).resume_as(&flow).await.unwrap_err();
     assert!(matches!(error, Error::DefinitionChanged { .. }), "{error}");
     assert_eq!(
         error.to_string(),
@@ -98,7 +98,8 @@ async fn changed(
 
     let handle = runtime
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &flow)
+        .run(&run)
+        .resume_as(&flow)
         .await
         .unwrap();
     // The process ends before the answer. The accepted definition is then the definition of the
@@ -107,9 +108,9 @@ async fn changed(
     handle.abandon();
     tokio::task::yield_now().await;
     let third = process(&store, &clock);
-    let handle = third.resume_as(&run, &flow).await.unwrap();
+    let handle = third.run(&run).resume_as(&flow).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    third.answer(&run, "ok", &true, "ada").await.unwrap();
+    third.run(&run).answer("ok", &true, "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), output);
     assert_eq!(ran.take(), again);
     check_events(&store.read(&run, 0, 1000).await.unwrap()).unwrap();
@@ -131,8 +132,8 @@ async fn an_unchanged_workflow_is_resumed() {
     })
     .unwrap();
     let runtime = process(&store, &clock);
-    let handle = runtime.resume_as(&run, &flow).await.unwrap();
-    runtime.answer(&run, "ok", &true, "ada").await.unwrap();
+    let handle = runtime.run(&run).resume_as(&flow).await.unwrap();
+    runtime.run(&run).answer("ok", &true, "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 5);
     assert_eq!(ran.take(), "end 1");
 }
@@ -222,7 +223,8 @@ async fn the_inputs_are_others() {
     let runtime = process(&store, &clock);
     let error = runtime
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &flow)
+        .run(&run)
+        .resume_as(&flow)
         .await
         .unwrap_err();
     assert_eq!(
@@ -249,7 +251,8 @@ async fn a_node_that_was_open_is_gone() {
     let second = process(&store, &clock);
     let handle = second
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &flow)
+        .run(&run)
+        .resume_as(&flow)
         .await
         .unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
@@ -273,7 +276,8 @@ async fn a_journal_of_a_newer_release_is_left_alone() {
     let error = test_runtime()
         .store(store.clone())
         .build()
-        .resume_as(&first.run_id, &flow)
+        .run(&first.run_id)
+        .resume_as(&flow)
         .await
         .unwrap_err();
     assert_eq!(error.kind(), "newer_version");

@@ -29,7 +29,7 @@ fn ids(runs: &[&RunId]) -> Vec<RunId> {
 
 /// Returns the nodes of a run that have started.
 async fn begun(runtime: &Runtime, run: &RunId) -> Vec<String> {
-    let events = runtime.journal(run).await.unwrap();
+    let events = runtime.run(run).journal().await.unwrap();
     let started = events.iter().filter(|event| matches!(event.kind, EventKind::NodeStarted { .. }));
     started.map(|event| event.path.to_string()).collect()
 }
@@ -81,9 +81,9 @@ async fn running_steps_finish_and_no_other_begins() {
     assert_eq!(begun(&runtime, two.run_id()).await, ["first"]);
     for (run, status) in [(two.run_id(), RunStatus::Running), (asking.run_id(), RunStatus::Paused)]
     {
-        let record = runtime.run_record(run).await.unwrap();
+        let record = runtime.run(run).record().await.unwrap();
         assert_eq!(record.status, status);
-        let events = runtime.journal(run).await.unwrap();
+        let events = runtime.run(run).journal().await.unwrap();
         let ended = events.iter().any(|event| event.kind.ends_run());
         assert!(
             !ended && record.pause_reason != Some(agentflow::event::PauseReason::Operator),
@@ -100,11 +100,11 @@ async fn running_steps_finish_and_no_other_begins() {
         (recovered.resumed.len(), recovered.left.len(), recovered.elsewhere.len()),
         (2, 0, 0)
     );
-    second.approve(asking.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
+    second.run(asking.run_id()).approve("approval", Approval::granted(), "ada").await.unwrap();
     for run in &recovered.resumed {
         let expected = if run.run_id() == two.run_id() { "10" } else { "1" };
         assert_eq!(run.result().await.unwrap().as_str(), expected);
-        check_events(&second.journal(run.run_id()).await.unwrap()).unwrap();
+        check_events(&second.run(run.run_id()).journal().await.unwrap()).unwrap();
     }
     assert_eq!(begun(&second, two.run_id()).await, ["first", "second"]);
 }
@@ -118,7 +118,7 @@ async fn at_the_deadline_what_is_running_is_interrupted() {
     let began = Instant::now();
     let drained = runtime.drain(10 * SECOND).await;
     assert_eq!((began.elapsed().as_secs(), drained.left), (10, ids(&[run.run_id()])));
-    let events = runtime.journal(run.run_id()).await.unwrap();
+    let events = runtime.run(run.run_id()).journal().await.unwrap();
     assert!(matches!(events.last().unwrap().kind, EventKind::NodeStarted { .. }), "{events:?}");
     let second = process(store.process(2), &clock).build();
     let resumed = second.recover().await.unwrap().resumed.remove(0);
@@ -146,10 +146,14 @@ async fn a_drained_runtime_begins_nothing() {
     waiting.abandon();
     tokio::task::yield_now().await;
     store.process(2).die();
-    assert!(matches!(runtime.resume(&RunId::new("run-1")).await, Err(Error::Draining)));
+    assert!(matches!(runtime.run(&RunId::new("run-1")).resume().await, Err(Error::Draining)));
     // Runs can still be inspected and operated.
-    runtime.approve(&RunId::new("run-1"), "approval", Approval::granted(), "ada").await.unwrap();
-    assert_eq!(runtime.run_record(&RunId::new("run-1")).await.unwrap().status, RunStatus::Queued);
+    runtime
+        .run(&RunId::new("run-1"))
+        .approve("approval", Approval::granted(), "ada")
+        .await
+        .unwrap();
+    assert_eq!(runtime.run(&RunId::new("run-1")).record().await.unwrap().status, RunStatus::Queued);
     // A second drain has no work to do.
     assert_eq!(runtime.drain(Duration::ZERO).await, Drained::default());
 }
@@ -190,7 +194,11 @@ async fn two_drains_end_at_the_earlier_deadline() {
     assert!(tokio::time::timeout(SECOND, runtime.drain(LONG)).await.is_err());
     assert!(matches!(runtime.start(one_step::workflow(), 1).await, Err(Error::Draining)));
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Fenced);
-    assert_eq!(runtime.journal(run.run_id()).await.unwrap().len(), 3, "its first step has its end");
+    assert_eq!(
+        runtime.run(run.run_id()).journal().await.unwrap().len(),
+        3,
+        "its first step has its end"
+    );
 }
 
 /// Look it up.
@@ -256,7 +264,7 @@ async fn agents_stop_between_their_calls() {
     assert_eq!(calls.load(Ordering::SeqCst), 5, "no model was asked");
     assert_eq!(called.await.unwrap().unwrap_err().kind(), FailureKind::Fenced);
     for run in [own.run_id(), nested.run_id(), in_tool.run_id()] {
-        let events = runtime.journal(run).await.unwrap();
+        let events = runtime.run(run).journal().await.unwrap();
         assert!(
             events.iter().any(|event| matches!(event.kind, EventKind::ToolCompleted { .. })),
             "{events:?}"
@@ -273,7 +281,7 @@ async fn agents_stop_between_their_calls() {
     let began = Instant::now();
     for run in &recovered.resumed {
         assert_eq!(run.result().await.unwrap().as_str(), r#""found""#);
-        check_events(&second.journal(run.run_id()).await.unwrap()).unwrap();
+        check_events(&second.run(run.run_id()).journal().await.unwrap()).unwrap();
     }
     assert_eq!(began.elapsed().as_secs(), 0, "no tool was called again");
     assert_eq!(calls.load(Ordering::SeqCst), 10);
@@ -297,12 +305,12 @@ async fn what_asks_a_person_is_left_at_once() {
     assert_eq!(began.elapsed().as_secs(), 0);
     let second = process(store.process(2), &clock).build();
     let resumed = second.recover().await.unwrap().resumed.remove(0);
-    second.approve(run.run_id(), "inner/approval", Approval::granted(), "ada").await.unwrap();
+    second.run(run.run_id()).approve("inner/approval", Approval::granted(), "ada").await.unwrap();
     assert_eq!(
-        second.run_record(run.run_id()).await.unwrap().status,
+        second.run(run.run_id()).record().await.unwrap().status,
         RunStatus::Paused,
         "an operator holds it"
     );
-    second.unpause(run.run_id()).await.unwrap();
+    second.run(run.run_id()).unpause().await.unwrap();
     assert_eq!(resumed.result().await.unwrap().as_str(), "3");
 }

@@ -131,7 +131,8 @@ async fn decide(runtime: &Runtime, handle: &mut agentflow::RunHandle<String>) ->
                     && error.kind == "interrupted"
                 {
                     // The node may have been retried already.
-                    let _ = runtime.retry(handle.run_id(), &event.path.to_string(), "test").await;
+                    let _ =
+                        runtime.run(handle.run_id()).retry(&event.path.to_string(), "test").await;
                 }
             }
         }
@@ -157,7 +158,7 @@ async fn every_prefix_of_a_journal_resumes_to_the_same_result() {
         let ran = Ran::default();
         let workflow = everything(&ran);
         let runtime = runtime(&store);
-        let mut handle = runtime.resume_as(&events[0].run_id, &workflow).await.unwrap();
+        let mut handle = runtime.run(&events[0].run_id).resume_as(&workflow).await.unwrap();
         let result = decide(&runtime, &mut handle).await;
         assert_eq!(result, expected, "cut after {cut}");
         let all = handle.recorded();
@@ -221,7 +222,7 @@ async fn a_long_run_is_resumed_from_its_snapshot() {
         store.put_snapshot(&run, epoch, snapshot.clone()).await.unwrap();
         let ran = Ran::default();
         let workflow = long(&ran);
-        let handle = runtime(&store).resume_as(&run, &workflow).await.unwrap();
+        let handle = runtime(&store).run(&run).resume_as(&workflow).await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 2001);
         let done = events[..cut]
             .iter()

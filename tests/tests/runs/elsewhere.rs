@@ -156,7 +156,7 @@ async fn paid_in_parts(cx: &Context, cents: u32) -> Result<u32> {
 }
 
 async fn until_asked(runtime: &Runtime, run: &RunId, node: &str) {
-    let mut events = runtime.events(run, 0).await.unwrap();
+    let mut events = runtime.run(run).events(0).await.unwrap();
     use futures_util::StreamExt;
     while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) && event.path.to_string() == node {
@@ -176,17 +176,17 @@ async fn a_person_is_asked_within_a_step() {
     let question = "paid/tool#1.elsewhere_pay";
     until_asked(&far, run.run_id(), question).await;
     assert_eq!(effects.counts().len(), 0, "nothing is paid before the answer");
-    assert_eq!(far.run_record(run.run_id()).await.unwrap().status, RunStatus::Paused);
+    assert_eq!(far.run(run.run_id()).record().await.unwrap().status, RunStatus::Paused);
     // The worker refuses an answer of the wrong type, and accepts a valid answer once.
-    let wrong = far.answer(run.run_id(), question, &1, "ada").await.unwrap_err();
+    let wrong = far.run(run.run_id()).answer(question, &1, "ada").await.unwrap_err();
     assert_eq!(wrong.kind(), "wrong_answer", "{wrong}");
-    far.approve(run.run_id(), question, Approval::granted(), "ada").await.unwrap();
+    far.run(run.run_id()).approve(question, Approval::granted(), "ada").await.unwrap();
     let id = run.run_id().clone();
     assert_eq!(run.result().await.unwrap(), 101);
     assert_eq!(effects.count(question), 1);
-    let late = far.approve(&id, question, Approval::granted(), "bob").await.unwrap_err();
+    let late = far.run(&id).approve(question, Approval::granted(), "bob").await.unwrap_err();
     assert_eq!(late.kind(), "wrong_state", "{late}");
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 }
 
 #[workflow]
@@ -203,24 +203,27 @@ async fn a_workflow_within_a_step_is_paused_answered_and_cancelled() {
     let run = far.start(elsewhere_outer::workflow(), 4).await.unwrap();
     until_asked(&far, run.run_id(), "inner/approval").await;
     run.pause().await.unwrap();
-    far.approve(run.run_id(), "inner/approval", Approval::granted(), "ada").await.unwrap();
+    far.run(run.run_id()).approve("inner/approval", Approval::granted(), "ada").await.unwrap();
     let begun = |events: Vec<Event>| {
         events.iter().any(|event| {
             event.path.to_string() == "inner/all" && event.name() == "workflow.node.started"
         })
     };
-    assert!(!begun(far.journal(run.run_id()).await.unwrap()), "nothing begins in a paused run");
+    assert!(
+        !begun(far.run(run.run_id()).journal().await.unwrap()),
+        "nothing begins in a paused run"
+    );
     run.unpause().await.unwrap();
     let id = run.run_id().clone();
     assert_eq!(run.result().await.unwrap(), 11);
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 
     let run = far.start(elsewhere_outer::workflow(), 4).await.unwrap();
     until_asked(&far, run.run_id(), "inner/approval").await;
-    far.cancel(run.run_id(), "enough").await.unwrap();
+    far.run(run.run_id()).cancel("enough").await.unwrap();
     let id = run.run_id().clone();
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Cancelled);
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 }
 
 #[tokio::test]
@@ -236,10 +239,10 @@ async fn a_run_that_waits_within_a_step_is_left_and_resumed() {
     let second = with(Elsewhere::on_thread(Runtime::builder().build()))
         .store(store.as_another_process())
         .build();
-    second.approve(&id, "inner/approval", Approval::granted(), "ada").await.unwrap();
-    let run = second.resume(&id).await.unwrap();
+    second.run(&id).approve("inner/approval", Approval::granted(), "ada").await.unwrap();
+    let run = second.run(&id).resume().await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<u32>().unwrap(), 11);
-    check_events(&second.journal(&id).await.unwrap()).unwrap();
+    check_events(&second.run(&id).journal().await.unwrap()).unwrap();
 }
 
 #[workflow]
@@ -270,7 +273,7 @@ async fn an_agent_within_a_step_has_the_models_of_the_worker() {
     }
     assert_eq!(text, "nothing", "deltas come along");
     assert_eq!(effects.count("said/tool#1.elsewhere_send"), 1);
-    let journal = far.journal(&id).await.unwrap();
+    let journal = far.run(&id).journal().await.unwrap();
     check_events(&journal).unwrap();
     assert_eq!(journal.iter().filter(|event| event.name() == "model.completed").count(), 2);
 }
@@ -386,7 +389,7 @@ async fn time_limits_and_cancellation_reach_the_worker() {
     run.cancel("enough").await.unwrap();
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Cancelled);
     until_idle().await;
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 
     // The time limit of the run.
     let run = far.start(flow.clone(), ()).timeout(Duration::from_secs(1)).await.unwrap();

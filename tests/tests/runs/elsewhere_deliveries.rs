@@ -109,7 +109,7 @@ async fn ended(
     let run = runtime.start(flow, "hello".to_owned()).await.unwrap();
     let id = run.run_id().clone();
     let ended = run.result().await;
-    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+    check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
     ended
 }
 
@@ -163,8 +163,8 @@ async fn the_outcome_of_a_refused_delivery_is_not_that_of_the_step() {
         error.to_string().contains("is executed by another delivery of the same call"),
         "{error}"
     );
-    runtime.retry(&id, "all", "ada").await.unwrap();
-    assert!(runtime.attach(&id).await.unwrap().result().await.is_ok());
+    runtime.run(&id).retry("all", "ada").await.unwrap();
+    assert!(runtime.run(&id).attach().await.unwrap().result().await.is_ok());
     assert_eq!(total(&effects), 2);
 }
 
@@ -252,7 +252,7 @@ async fn a_late_delivery_executes_nothing() {
         assert_eq!(refused(&worker.execute_step(call, host).await), ExecutorErrorKind::Ended);
     }
     assert_eq!(total(&effects), 0);
-    let journal = runtime.journal(&id).await.unwrap();
+    let journal = runtime.run(&id).journal().await.unwrap();
     check_events(&journal).unwrap();
     assert_eq!(journal.iter().filter(|event| event.name() == "workflow.node.started").count(), 2);
 }
@@ -291,7 +291,7 @@ async fn a_batch_that_is_sent_again_is_kept_once() {
     let run = runtime.start(delivered_calls::workflow(), "hello".to_owned()).await.unwrap();
     let id = run.run_id().clone();
     run.result().await.unwrap();
-    let journal = runtime.journal(&id).await.unwrap();
+    let journal = runtime.run(&id).journal().await.unwrap();
     check_events(&journal).unwrap();
     assert_eq!(journal.iter().filter(|event| event.name() == "tool.started").count(), 2);
     assert!(batches.load(Ordering::Relaxed) > 2);

@@ -341,11 +341,11 @@ async fn drain_at_event<Out: NodeValue + std::fmt::Debug>(
     let second =
         described(&deeds).store(Slow(store.as_another_process())).workflow(&flow()).build();
     let handle = match was_left {
-        true => second.resume(&RunId::new("r")).await.unwrap(),
-        false => second.attach(&RunId::new("r")).await.unwrap(),
+        true => second.run(&RunId::new("r")).resume().await.unwrap(),
+        false => second.run(&RunId::new("r")).attach().await.unwrap(),
     };
     let result = handle.result().await;
-    let events = second.journal(&RunId::new("r")).await.unwrap();
+    let events = second.run(&RunId::new("r")).journal().await.unwrap();
     (done(&deeds, result, &events), was_left)
 }
 

@@ -55,7 +55,7 @@ async fn failed(executor: impl StepExecutor + 'static) -> agentflow::Error {
     let run = runtime.start(flow(true, 0), 1).await.unwrap();
     let id = run.run_id().clone();
     let error = run.result().await.unwrap_err();
-    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+    check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
     error
 }
 
@@ -122,7 +122,7 @@ async fn an_executor_that_is_lost_or_panics() {
     let run = runtime.start(flow(false, 2), 1).await.unwrap();
     let id = run.run_id().clone();
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Lost);
-    let report = runtime.inspect(&id).await.unwrap();
+    let report = runtime.run(&id).inspect().await.unwrap();
     assert_eq!(report.nodes.iter().find(|node| node.name == "step").unwrap().attempts.len(), 3);
 
     // The effect of the step is unknown: an operator decides, as after a crash.
@@ -132,12 +132,12 @@ async fn an_executor_that_is_lost_or_panics() {
     let runtime = Runtime::builder().executor(executor).store(MemoryStore::new()).build();
     let run = runtime.start(flow(false, 3), 1).await.unwrap();
     within("the run to ask", async {
-        while runtime.run_record(run.run_id()).await.unwrap().status != RunStatus::Paused {
+        while runtime.run(run.run_id()).record().await.unwrap().status != RunStatus::Paused {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    let report = runtime.inspect(run.run_id()).await.unwrap();
+    let report = runtime.run(run.run_id()).inspect().await.unwrap();
     let node = report.nodes.iter().find(|node| node.name == "step").unwrap();
     assert_eq!(node.attempts.len(), 1, "it is not repeated by itself");
     run.cancel("enough").await.unwrap();
@@ -262,7 +262,7 @@ async fn records_that_are_not_the_steps_are_refused() {
     let run = runtime.start(flow(true, 0), 1).await.unwrap();
     let id = run.run_id().clone();
     assert_eq!(run.result().await.unwrap(), 2);
-    let journal = runtime.journal(&id).await.unwrap();
+    let journal = runtime.run(&id).journal().await.unwrap();
     check_events(&journal).unwrap();
     assert_eq!(journal.len(), 4, "{journal:#?}");
 }
@@ -354,7 +354,7 @@ async fn a_worker_that_is_drained_in_the_middle_of_a_step_loses_it() {
     let run = runtime.start(endless(), 1).await.unwrap();
     let id = run.run_id().clone();
     within("the journal to grow", async {
-        while runtime.journal(&id).await.unwrap().len() < 2 {
+        while runtime.run(&id).journal().await.unwrap().len() < 2 {
             tokio::task::yield_now().await;
         }
     })
@@ -364,7 +364,7 @@ async fn a_worker_that_is_drained_in_the_middle_of_a_step_loses_it() {
     let error = run.result().await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Lost, "{error}");
     assert!(error.to_string().contains("was drained before the step had ended"), "{error}");
-    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+    check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
 }
 
 #[tokio::test]

@@ -269,7 +269,7 @@ pub(crate) async fn answered<Out: NodeValue + std::fmt::Debug>(
                 done_before = shop.done();
                 // Items and rounds are retried through their node.
                 if !path.ends_with(']') {
-                    runtime.retry(&run, path, "ada").await.unwrap();
+                    runtime.run(&run).retry(path, "ada").await.unwrap();
                 }
             }
             asked = questions;
@@ -299,7 +299,7 @@ async fn compare_crash_and_loss<Out: NodeValue + std::fmt::Debug>(
     handle.abandon();
     tokio::task::yield_now().await;
     let second = process(&shop, &store, Loses::Never);
-    let handle = second.resume_as(&RunId::new("r"), &flow()).await.unwrap();
+    let handle = second.run(&RunId::new("r")).resume_as(&flow()).await.unwrap();
     let killed = answered(&second, &store, &shop, handle).await;
 
     let (shop, store) = (Shop::stopping(stops_at), MemoryStore::new());
@@ -382,7 +382,7 @@ async fn an_operator_who_is_asked_may_let_it_be_lost_again() {
             if asked == 1 {
                 *shop.0.stops_at.lock().unwrap() = Some("charge kettle".to_owned());
             }
-            runtime.retry(&RunId::new("r"), "all", "ada").await.unwrap();
+            runtime.run(&RunId::new("r")).retry("all", "ada").await.unwrap();
         }
     }
     assert!(handle.result().await.is_ok());
@@ -495,8 +495,8 @@ async fn an_output_of_another_type_fails_its_own_step() {
          invalid type: map, expected a string at line 1 column 0"
     );
     // The step is retried, and its completed calls are not repeated.
-    runtime.retry(&id, "all", "ada").await.unwrap();
-    let run = runtime.attach(&id).await.unwrap();
+    runtime.run(&id).retry("all", "ada").await.unwrap();
+    let run = runtime.run(&id).attach().await.unwrap();
     assert!(run.result().await.is_ok());
     assert_eq!(
         writes_of(&shop),

@@ -60,18 +60,18 @@ async fn begun() -> (Silent, Runtime, RunHandle<u32>, RunId) {
 async fn a_run_whose_executor_never_answers_is_paused_and_cancelled() {
     let (silent, runtime, run, id) = begun().await;
     run.pause().await.unwrap();
-    assert_eq!(runtime.run_record(&id).await.unwrap().status, RunStatus::Paused);
+    assert_eq!(runtime.run(&id).record().await.unwrap().status, RunStatus::Paused);
     run.unpause().await.unwrap();
-    assert_eq!(runtime.run_record(&id).await.unwrap().status, RunStatus::Running);
+    assert_eq!(runtime.run(&id).record().await.unwrap().status, RunStatus::Running);
     run.cancel("enough").await.unwrap();
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Cancelled);
-    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+    check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
     // A late answer executes no part of the step.
     let (call, host) = silent.0.calls.lock().unwrap().pop().unwrap();
     let worker = test_runtime().workflow(&flow()).build();
     let late = worker.execute_step(call, host).await;
     assert!(matches!(late.end, agentflow::executor::StepEnd::Refused { .. }), "{late:?}");
-    assert_eq!(runtime.journal(&id).await.unwrap().last().unwrap().name(), "run.cancelled");
+    assert_eq!(runtime.run(&id).journal().await.unwrap().last().unwrap().name(), "run.cancelled");
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn a_run_whose_executor_never_answers_has_its_time_limit() {
     let run = runtime.start(flow(), 1).timeout(Duration::from_secs(3)).await.unwrap();
     let id = run.run_id().clone();
     assert!(matches!(run.result().await, Err(Error::Timeout { .. })));
-    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+    check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +91,7 @@ async fn a_run_whose_executor_never_answers_is_left_at_the_deadline_of_a_drain()
     assert_eq!(drained.left, std::slice::from_ref(&id));
     drop(run);
     // The journal is left without an end, so that another process can resume the run.
-    let journal = runtime.journal(&id).await.unwrap();
+    let journal = runtime.run(&id).journal().await.unwrap();
     assert_eq!(journal.last().unwrap().name(), "workflow.node.started", "it has no end on record");
 }
 
@@ -108,9 +108,9 @@ async fn a_run_that_was_left_is_resumed_by_a_process_with_an_executor_that_answe
         .executor(Elsewhere::on_task(worker))
         .store(store.as_another_process())
         .build();
-    let run = second.resume_as(&id, &flow()).await.unwrap();
+    let run = second.run(&id).resume_as(&flow()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 2);
-    check_events(&second.journal(&id).await.unwrap()).unwrap();
+    check_events(&second.run(&id).journal().await.unwrap()).unwrap();
 }
 
 /// Panics before it returns a future.
@@ -162,7 +162,7 @@ async fn an_executor_that_breaks() {
     let id = run.run_id().clone();
     run.cancel("enough").await.unwrap();
     assert_eq!(run.result().await.unwrap_err().kind(), FailureKind::Cancelled);
-    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+    check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
 }
 
 /// Answers with these bytes.
@@ -238,7 +238,7 @@ async fn progress_comes_along() {
         let run = runtime.start(silent_progress::workflow(), vec![7, 8]).await.unwrap();
         let id = run.run_id().clone();
         assert_eq!(run.result().await.unwrap(), 15);
-        let journal = runtime.journal(&id).await.unwrap();
+        let journal = runtime.run(&id).journal().await.unwrap();
         assert!(journal.iter().all(|event| event.name() != "step.progress"), "it is not recorded");
         shown.all()
     };
@@ -326,7 +326,8 @@ async fn a_question_outlives_the_worker_that_asked() {
             asked += 1;
             // The first two questions belong to the first attempts. The later ones are answered.
             if asked > 2 {
-                far.approve(&id, &event.path.to_string(), Approval::granted(), "ada")
+                far.run(&id)
+                    .approve(&event.path.to_string(), Approval::granted(), "ada")
                     .await
                     .unwrap();
             }
@@ -334,7 +335,7 @@ async fn a_question_outlives_the_worker_that_asked() {
     }
     assert_eq!(run.result().await.unwrap(), [3, 4]);
     assert_eq!(effects.counts().values().sum::<usize>(), 2);
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 }
 
 /// Gives each step to the next worker and uses each worker once.
@@ -380,7 +381,7 @@ async fn workers_are_replaced_while_a_person_is_asked() {
     let run = far.start(silent_outer::workflow(), 5).await.unwrap();
     let id = run.run_id().clone();
     let asked = || async {
-        let report = far.inspect(&id).await.unwrap();
+        let report = far.run(&id).inspect().await.unwrap();
         report.nodes.iter().any(|node| node.name == "all/sure" && node.question.is_some())
     };
     for worker in workers.iter().skip(1).rev() {
@@ -392,7 +393,8 @@ async fn workers_are_replaced_while_a_person_is_asked() {
         .await;
         worker.drain(Duration::from_secs(60)).await;
         within("the journal to grow", async {
-            while far.journal(&id).await.unwrap().last().unwrap().name() == "workflow.node.retrying"
+            while far.run(&id).journal().await.unwrap().last().unwrap().name()
+                == "workflow.node.retrying"
             {
                 tokio::task::yield_now().await;
             }
@@ -405,10 +407,10 @@ async fn workers_are_replaced_while_a_person_is_asked() {
         }
     })
     .await;
-    far.approve(&id, "all/sure", Approval::granted(), "ada").await.unwrap();
+    far.run(&id).approve("all/sure", Approval::granted(), "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), 5);
     assert_eq!(effects.counts().values().sum::<usize>(), 1);
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 }
 
 #[tokio::test]
@@ -425,10 +427,13 @@ async fn items_are_asked_about_elsewhere_each_by_itself() {
     let mut events = run.events();
     while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::ApprovalRequested(_)) {
-            far.approve(&id, &event.path.to_string(), Approval::granted(), "ada").await.unwrap();
+            far.run(&id)
+                .approve(&event.path.to_string(), Approval::granted(), "ada")
+                .await
+                .unwrap();
         }
     }
     assert_eq!(run.result().await.unwrap(), [3, 4]);
     assert_eq!(effects.counts().values().sum::<usize>(), 2);
-    check_events(&far.journal(&id).await.unwrap()).unwrap();
+    check_events(&far.run(&id).journal().await.unwrap()).unwrap();
 }

@@ -76,7 +76,7 @@ async fn a_model_ends_the_repetition_around_its_agent() {
             r#"text_exit_polish[2] {"set":{"loop:exit":null}}"#
         ]
     );
-    assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
+    assert!(runtime.run(run.run_id()).state().await.unwrap().is_empty());
     // In the agent event view, the tool and its round escalate, and the key is not part of the
     // state.
     let view = AgentEvents::of(&events);
@@ -359,14 +359,14 @@ async fn outside_of_a_repetition_it_changes_nothing_and_no_session_keeps_it() {
     let agent = Agent::new(model).tools(tools![agentflow::exit_loop]).runtime(&runtime);
     let result = agent.run(RunRequest::new("go").session("s")).await.unwrap();
     assert_eq!(result.output(), "done");
-    assert!(runtime.session_state("s").await.unwrap().is_empty());
+    assert!(runtime.sessions().state("s").await.unwrap().is_empty());
     assert!(saved_in(&result.events()).is_empty(), "nobody asks for it any more");
-    assert!(runtime.run_state(result.run_id()).await.unwrap().is_empty());
+    assert!(runtime.run(result.run_id()).state().await.unwrap().is_empty());
     // The same for workflows: a step, a nested workflow, and an item of a list call it.
     let flow = outside::workflow();
     let run = runtime.start(flow.clone(), vec![12, 12]).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 39);
-    assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
+    assert!(runtime.run(run.run_id()).state().await.unwrap().is_empty());
     CrashTest::new(&flow, || vec![12_u32, 12]).run().await;
     // Programs cannot use the key.
     assert!("loop:exit".parse::<StateKey<bool>>().is_err());

@@ -58,11 +58,11 @@ async fn nothing_runs_before_the_word_and_nothing_after_a_denial() {
         let run = runtime.start(deploys::workflow(), "a".to_owned()).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(store.record(&id()).await.unwrap().unwrap().status, RunStatus::Paused);
-        let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+        let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
         assert_eq!((question.path.as_str(), question.message.as_str()), ("start", "deploy it?"));
         assert_eq!(question.about.to_string(), r#"{"what":"a"}"#);
         if let Some(answer) = answer {
-            runtime.approve(&id(), "start", answer, "ada").await.unwrap();
+            runtime.run(&id()).approve("start", answer, "ada").await.unwrap();
         }
         let ended = run.result().await;
         assert_eq!(log.counts().len(), usize::from(ended.is_ok()));
@@ -79,7 +79,7 @@ async fn a_workflow_by_hand_waits_too() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let run = runtime.start(by_hand(), 2).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    runtime.approve(&id(), "start", Approval::denied("no"), "ada").await.unwrap();
+    runtime.run(&id()).approve("start", Approval::denied("no"), "ada").await.unwrap();
     let error = run.result().await.unwrap_err().to_string();
     assert_eq!(error, "the step `start` failed: approval denied: no");
     let late = Workflow::<(u32,), u32>::build("late", ["n"], |b, (n,)| {
@@ -120,8 +120,12 @@ async fn a_condition_decides_whether_a_gate_asks() {
     assert!(runtime.start(asks_above::workflow(), 100).await.unwrap().result().await.unwrap());
     let run = runtime.start(asks_above::workflow(), 101).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+    let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
     assert_eq!(question.message, "pay 101?");
-    runtime.approve(&question.run, &question.path, Approval::denied("no"), "ada").await.unwrap();
+    runtime
+        .run(&question.run)
+        .approve(&question.path, Approval::denied("no"), "ada")
+        .await
+        .unwrap();
     assert!(!run.result().await.unwrap());
 }

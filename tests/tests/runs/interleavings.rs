@@ -181,13 +181,17 @@ impl Places {
             let by = name_of(number);
             let run = id();
             let outcome = match action {
-                Action::Grant => runtime.approve(&run, &question, Approval::granted(), &by).await,
-                Action::Deny => runtime.approve(&run, &question, Approval::denied(""), &by).await,
-                Action::Retry => runtime.retry(&run, retried, &by).await,
-                Action::Pause => runtime.pause(&run).by(by).await,
-                Action::Unpause => runtime.unpause(&run).by(by).await,
-                Action::Cancel => runtime.cancel(&run, &by).await,
-                Action::Message => runtime.send_message(&run, by).await,
+                Action::Grant => {
+                    runtime.run(&run).approve(&question, Approval::granted(), &by).await
+                }
+                Action::Deny => {
+                    runtime.run(&run).approve(&question, Approval::denied(""), &by).await
+                }
+                Action::Retry => runtime.run(&run).retry(retried, &by).await,
+                Action::Pause => runtime.run(&run).pause().by(by).await,
+                Action::Unpause => runtime.run(&run).unpause().by(by).await,
+                Action::Cancel => runtime.run(&run).cancel(&by).await,
+                Action::Message => runtime.run(&run).send_message(by).await,
                 Action::Crash => Ok(()),
             };
             (number, outcome)
@@ -458,7 +462,7 @@ async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
                     return Err(format!("it is resumed without an end: {:?}", ended.err()));
                 }
                 runtime = scenario.runtime(&places, &clock);
-                match runtime.resume(&id()).await {
+                match runtime.run(&id()).resume().await {
                     Ok(resumed) => handle = resumed,
                     Err(error) => {
                         let record = places
@@ -500,21 +504,22 @@ async fn play(scenario: &Scenario, plan: &Plan) -> Result<Vec<usize>, String> {
 async fn finish(runtime: &Runtime, operator: &Runtime) -> Result<bool, String> {
     let text = |error: Error| error.to_string();
     let run = id();
-    if operator.unpause(&run).by("finisher").await.is_ok() {
+    if operator.run(&run).unpause().by("finisher").await.is_ok() {
         return Ok(true);
     }
-    let asked = operator.approvals(RunFilter::new()).await.map_err(text)?;
+    let asked = operator.runs().questions(RunFilter::new()).await.map_err(text)?;
     for question in &asked {
-        let approved = operator.approve(&run, &question.id, Approval::granted(), "finisher").await;
+        let approved =
+            operator.run(&run).approve(&question.id, Approval::granted(), "finisher").await;
         approved.map_err(|error| format!("a listed question is not answered: {error}"))?;
     }
-    let report = runtime.inspect(&run).await.map_err(text)?;
+    let report = runtime.run(&run).inspect().await.map_err(text)?;
     let waits =
         report.nodes.iter().filter(|node| node.on_resume.starts_with("waits for a decision"));
     let mut names: Vec<&str> = waits.map(|node| node.name.as_str()).collect();
     names.sort_unstable();
     for name in names.into_iter().rev() {
-        if operator.retry(&run, name, "finisher").await.is_ok() {
+        if operator.run(&run).retry(name, "finisher").await.is_ok() {
             return Ok(true);
         }
     }

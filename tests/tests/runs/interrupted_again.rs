@@ -99,7 +99,7 @@ async fn paid(workflow: &Workflow<(u32,), u32>, bank: &Bank, granted: Approval) 
         let runtime = test_runtime().resource(bank.clone()).store(store).build();
         let handle = match std::mem::replace(&mut started, true) {
             false => runtime.start(workflow.clone(), 5).run_id(run.clone()).await.unwrap(),
-            true => runtime.resume_as(&run, workflow).await.unwrap(),
+            true => runtime.run(&run).resume_as(workflow).await.unwrap(),
         };
         let drive = async {
             let mut events = handle.events();
@@ -107,19 +107,20 @@ async fn paid(workflow: &Workflow<(u32,), u32>, bank: &Bank, granted: Approval) 
                 let EventKind::RunPaused { reason, .. } = &event.kind else { continue };
                 match reason {
                     PauseReason::Approval => {
-                        for question in runtime.approvals(RunFilter::new()).await.unwrap() {
+                        for question in runtime.runs().questions(RunFilter::new()).await.unwrap() {
                             bank.note("approve");
                             runtime
-                                .approve(&run, &question.path, granted.clone(), "ada")
+                                .run(&run)
+                                .approve(&question.path, granted.clone(), "ada")
                                 .await
                                 .unwrap();
                         }
                     }
                     PauseReason::Interrupted => {
-                        let journal = runtime.journal(&run).await.unwrap();
+                        let journal = runtime.run(&run).journal().await.unwrap();
                         for path in interrupted(&journal) {
                             bank.note("retry");
-                            runtime.retry(&run, &path, "ada").await.unwrap();
+                            runtime.run(&run).retry(&path, "ada").await.unwrap();
                         }
                     }
                     _ => {}
@@ -129,7 +130,7 @@ async fn paid(workflow: &Workflow<(u32,), u32>, bank: &Bank, granted: Approval) 
         };
         tokio::select! {
             ended = tokio::time::timeout(Duration::from_secs(3600), drive) => {
-                let journal = runtime.journal(&run).await.unwrap();
+                let journal = runtime.run(&run).journal().await.unwrap();
                 check_events(&journal).unwrap();
                 let lines = agentflow_testing::trace(&journal);
                 return ended.unwrap_or_else(|_| panic!("it waits: {lines:#?}")).unwrap();

@@ -206,7 +206,7 @@ async fn waits(runtime: &Runtime, store: &MemoryStore, run: &RunId) -> (Vec<Stri
         }
         _ => None,
     });
-    let report = runtime.inspect(run).await.unwrap();
+    let report = runtime.run(run).inspect().await.unwrap();
     (
         report.nodes.iter().map(|node| format!("{} {}", node.name, node.status)).collect(),
         question.unwrap_or_default(),
@@ -227,7 +227,7 @@ async fn no_retry_policy_repeats_what_was_stopped() {
         assert!(question.contains("stopped in the middle of"), "{name}: {question:?} {nodes:?}");
         world.is_process(2);
         let node = if name.starts_with("inner") { "lent/lent" } else { "lent" };
-        let retried = runtime.retry(handle.run_id(), node, "ada").await;
+        let retried = runtime.run(handle.run_id()).retry(node, "ada").await;
         retried.unwrap_or_else(|error| panic!("{name}: {error} {nodes:?}"));
         assert_eq!(handle.result().await.unwrap(), 1, "{name}");
         assert_eq!(world.done(), ["lend slow bob", "lend slow bob"], "{name}");
@@ -251,13 +251,13 @@ async fn a_step_that_failed_beside_a_write_asks_before_its_retry_repeats_that() 
     handle.result().await.unwrap_err();
     world.works_again();
     world.is_process(2);
-    runtime.retry(&run, "lent", "ada").await.unwrap();
-    let handle = runtime.resume_as(&run, &beside_fails::workflow()).await.unwrap();
+    runtime.run(&run).retry("lent", "ada").await.unwrap();
+    let handle = runtime.run(&run).resume_as(&beside_fails::workflow()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.done(), ["lend slow bob", "lend eve"]);
     let (_, question) = waits(&runtime, &store, &run).await;
     assert!(question.contains("in the middle of `lent/tool#1.beside_lend`; whether"), "{question}");
-    runtime.retry(&run, "lent", "ada").await.unwrap();
+    runtime.run(&run).retry("lent", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(world.done()[2..], ["lend slow bob", "lend eve"]);
 }
@@ -304,7 +304,7 @@ async fn a_workflow_in_a_step_that_has_another_policy_asks_and_the_old_program_c
         handle.abandon();
         tokio::task::yield_now().await;
         let second = process();
-        let handle = second.resume_as(&run, &new).await.unwrap();
+        let handle = second.run(&run).resume_as(&new).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
         let (_, question) = waits(&second, &store, &run).await;
         let repeats =
@@ -316,12 +316,12 @@ async fn a_workflow_in_a_step_that_has_another_policy_asks_and_the_old_program_c
                 handle.abandon();
                 tokio::task::yield_now().await;
                 let third = process();
-                let handle = third.resume_as(&run, &old).await.unwrap();
-                third.retry(&run, "all", "ada").await.unwrap();
+                let handle = third.run(&run).resume_as(&old).await.unwrap();
+                third.run(&run).retry("all", "ada").await.unwrap();
                 handle
             }
             false => {
-                second.retry(&run, "all", "ada").await.unwrap();
+                second.run(&run).retry("all", "ada").await.unwrap();
                 handle
             }
         };
@@ -377,8 +377,8 @@ async fn a_call_within_a_call_keeps_its_outcome_when_the_step_is_retried() {
         let lines = trace(store.read(&run, 0, usize::MAX).await.unwrap());
         assert_eq!(world.done(), ["lend ada", "lend eve", "lend eve", "lend eve"], "{lines:#?}");
         world.works_again();
-        runtime.retry(&run, "lent", "ada").await.unwrap();
-        let handle = runtime.resume_as(&run, &beside_twice_flow::workflow()).await.unwrap();
+        runtime.run(&run).retry("lent", "ada").await.unwrap();
+        let handle = runtime.run(&run).resume_as(&beside_twice_flow::workflow()).await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 2);
         assert_eq!(world.done()[4..], ["lend eve"]);
     }
@@ -414,8 +414,8 @@ async fn a_workflow_that_was_dropped_in_a_write_asks_when_its_failed_step_is_ret
     assert_eq!(world.done(), ["lend slow bob", "lend eve"]);
     world.works_again();
     world.is_process(2);
-    runtime.retry(&run, "lent", "ada").await.unwrap();
-    let handle = runtime.resume_as(&run, &beside_fails_nested::workflow()).await.unwrap();
+    runtime.run(&run).retry("lent", "ada").await.unwrap();
+    let handle = runtime.run(&run).resume_as(&beside_fails_nested::workflow()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(
         world.done()[2..],
@@ -423,7 +423,7 @@ async fn a_workflow_that_was_dropped_in_a_write_asks_when_its_failed_step_is_ret
         "{:#?}",
         trace(store.read(&run, 0, usize::MAX).await.unwrap())
     );
-    runtime.retry(&run, "lent/lent", "ada").await.unwrap();
+    runtime.run(&run).retry("lent/lent", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(world.done()[3..], ["lend slow bob"]);
 }

@@ -150,7 +150,7 @@ pub(super) async fn run_with_retry_and_settings<Out: agentflow::value::NodeValue
     handle.abandon();
     tokio::task::yield_now().await;
     let second = process(2);
-    let handle = second.resume_as(&run, workflow).await.unwrap();
+    let handle = second.run(&run).resume_as(workflow).await.unwrap();
     let mut events = handle.events();
     let mut interrupted = None;
     while let Some(event) = within("the next event", events.next()).await {
@@ -170,7 +170,7 @@ pub(super) async fn run_with_retry_and_settings<Out: agentflow::value::NodeValue
     let Some((step, why)) = interrupted else { panic!("no step waits: {:#?}", lines().await) };
     // The question is noted among the effects, so that tests see what happened before and after it.
     world.note(&format!("[{why}]"));
-    second.retry(&run, &step, "ada").await.unwrap();
+    second.run(&run).retry(&step, "ada").await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(3600), handle.result()).await;
     let Ok(ended) = ended else { panic!("it does not end: {:#?}", lines().await) };
     (lines().await, ended)
@@ -267,8 +267,8 @@ async fn run_repaired(world: &World, before: &[&str]) -> Result<u32> {
         .unwrap_err();
     world.note("retry");
     world.works_again();
-    runtime.retry(&run, "paid", "ada").await.unwrap();
-    runtime.resume_as(&run, &pays_all::workflow()).await.unwrap().result().await
+    runtime.run(&run).retry("paid", "ada").await.unwrap();
+    runtime.run(&run).resume_as(&pays_all::workflow()).await.unwrap().result().await
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,19 +304,19 @@ async fn a_failed_call_that_was_kept_is_retried_when_the_step_fails_of_it() {
     handle.abandon();
     tokio::task::yield_now().await;
     let second = process();
-    let handle = second.resume_as(&run, &flow).await.unwrap();
+    let handle = second.run(&run).resume_as(&flow).await.unwrap();
     let mut events = handle.events();
     while let Some(event) = within("the next event", events.next()).await {
         if matches!(event.kind, EventKind::RunPaused { .. }) {
             break;
         }
     }
-    second.retry(&run, "paid", "ada").await.unwrap();
+    second.run(&run).retry("paid", "ada").await.unwrap();
     assert!(handle.result().await.unwrap_err().to_string().contains("1 were not paid"));
     assert_eq!(world.done(), ["pay ada", "pay bob", "pay bob"]);
     world.works_again();
-    second.retry(&run, "paid", "ada").await.unwrap();
-    assert_eq!(second.resume_as(&run, &flow).await.unwrap().result().await.unwrap(), 1);
+    second.run(&run).retry("paid", "ada").await.unwrap();
+    assert_eq!(second.run(&run).resume_as(&flow).await.unwrap().result().await.unwrap(), 1);
     assert_eq!(world.done(), ["pay ada", "pay bob", "pay bob", "pay ada"]);
 }
 

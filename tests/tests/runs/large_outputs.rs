@@ -92,8 +92,14 @@ async fn a_model_sees_the_head_and_reads_the_rest_whenever_the_process_ends() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let end = reader().runtime(&runtime).run("Read.").await.unwrap();
     assert_eq!(end.output(), ANSWER);
-    let saved: Vec<_> =
-        runtime.artifacts(end.run_id()).await.unwrap().iter().map(ToString::to_string).collect();
+    let saved: Vec<_> = runtime
+        .run(end.run_id())
+        .artifacts()
+        .await
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let (text, list) = ("text/plain, 3600 bytes", "application/json, 2291 bytes");
     assert_eq!(
         saved,
@@ -336,7 +342,7 @@ async fn an_answer_that_cannot_be_saved_says_that_the_tool_ran() {
         output.contains("there is no room left") && output.ends_with("It begins: 0123"),
         "{output}"
     );
-    assert_eq!(runtime.artifacts(end.run_id()).await.unwrap(), []);
+    assert_eq!(runtime.run(end.run_id()).artifacts().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -350,8 +356,8 @@ async fn secrets_are_not_in_what_is_saved() -> Result<(), Error> {
         .settings(Limits::default().large_outputs(LargeOutputs::over(1000)))
         .run("Go.")
         .await?;
-    let saved = runtime.artifacts(end.run_id()).await?;
-    let saved = runtime.artifact(end.run_id(), &saved[0].name, None).await?.unwrap();
+    let saved = runtime.run(end.run_id()).artifacts().await?;
+    let saved = runtime.run(end.run_id()).artifact(&saved[0].name, None).await?.unwrap();
     assert!(
         saved.text().unwrap().starts_with("[redacted]é[redacted]é"),
         "{}",

@@ -147,7 +147,7 @@ async fn a_time_out_is_a_value_to_match_on() {
         test_runtime().store(MemoryStore::new()).workflow(&late_option::workflow()).build();
     let run = runtime.start(late_option::workflow(), ()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
+    runtime.run(run.run_id()).approve("approval", Approval::granted(), "ada").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "merged");
 }
 
@@ -205,7 +205,7 @@ async fn a_deadline_is_that_of_the_recorded_question() {
             .workflow(&late_denies::workflow())
             .build();
         let began = tokio::time::Instant::now();
-        let run = next.resume_as(&id(), &late_denies::workflow()).await.unwrap();
+        let run = next.run(&id()).resume_as(&late_denies::workflow()).await.unwrap();
         assert_eq!(run.result().await.unwrap(), "nobody answered within 604800s");
         assert_eq!(began.elapsed(), left * DAY);
         assert_eq!(answers(&journal(&store).await).len(), 1);
@@ -220,7 +220,7 @@ async fn an_answer_at_the_deadline_is_the_only_one_or_refused() {
         let runtime = test_runtime().store(store.clone()).build();
         let run = runtime.start(late_denies::workflow(), ()).await.unwrap();
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        let answered = runtime.approve(&id(), "approval", Approval::granted(), "ada").await;
+        let answered = runtime.run(&id()).approve("approval", Approval::granted(), "ada").await;
         let said = run.result().await.unwrap();
         let given = answers(&journal(&store).await);
         assert_eq!(given.len(), 1, "{given:?}");
@@ -307,7 +307,7 @@ async fn a_model_is_told_what_a_time_out_said() {
     let run: RunHandle<RunResult<String>> =
         agent.start(RunRequest::default().run_id(id())).unwrap();
     tokio::time::sleep(DAY).await;
-    let inbox = runtime.approvals(RunFilter::new()).await.unwrap();
+    let inbox = runtime.runs().questions(RunFilter::new()).await.unwrap();
     assert_eq!(inbox.len(), 3);
     let deadline = inbox[0].deadline.unwrap();
     assert_eq!(deadline.since(inbox[0].asked), 2 * DAY);
@@ -463,7 +463,8 @@ async fn a_question_in_a_graph_of_data_has_its_time_out() {
         (json!({"timeout_ms": 1000, "on_timeout": {"answer": 5}}), "the `on_timeout` of `said`"),
         (json!({"on_timeout": "deny"}), "waits for its answer for ever; give it a `timeout`"),
     ] {
-        let error = runtime(policy).workflow_graph("asks").map(drop).unwrap_err().to_string();
+        let error =
+            runtime(policy).catalogue().workflow_graph("asks").map(drop).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
     let error = graph(json!({"timeout_ms": 1000, "on_timeout": "denny"})).unwrap_err().to_string();

@@ -125,7 +125,7 @@ async fn it_survives_its_process() {
     pass(50).await;
     assert_eq!(status(&store).await, WAITS);
     // A message from another process.
-    process(store.process(3), &clock).send_message(&id(), "one").await.unwrap();
+    process(store.process(3), &clock).run(&id()).send_message("one").await.unwrap();
     pass(5).await;
     assert_eq!(status(&store).await, WAITS);
     run.abandon();
@@ -133,15 +133,15 @@ async fn it_survives_its_process() {
     store.process(2).die();
     // A message to a run that no process executes puts the run into the queue.
     let third = process(store.process(3), &clock);
-    third.send_message(&id(), "two").await.unwrap();
+    third.run(&id()).send_message("two").await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Queued, None));
-    third.close(&id()).await.unwrap();
-    third.close(&id()).await.unwrap();
-    refused(third.send_message(&id(), "three").await, CLOSED);
-    let run = third.resume(&id()).await.unwrap();
+    third.run(&id()).close().await.unwrap();
+    third.run(&id()).close().await.unwrap();
+    refused(third.run(&id()).send_message("three").await, CLOSED);
+    let run = third.run(&id()).resume().await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<String>().unwrap(), "zero|one|two");
     check_events(&journal(&store).await).unwrap();
-    third.close(&id()).await.unwrap();
+    third.run(&id()).close().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,7 +259,7 @@ async fn without_a_handle_it_ends_with_its_answer() {
 #[tokio::test]
 async fn the_catalogue_says_what_can_be_live() {
     let runtime = process(MemoryStore::new(), &TestClock::new());
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     let entry = catalogue.entries().iter().find(|entry| &*entry.name == "echo").unwrap();
     assert!(entry.kind.supports_live());
     assert!(!EntryKind::Workflow.supports_live());

@@ -192,7 +192,7 @@ async fn models_write_and_read_across_nested_agents_and_crashes() {
         serde_json::Deserializer::from_str(&expected).into_iter().map(|one| one.unwrap()).collect();
     assert_eq!(read, wanted);
     check_events(&result.events()).unwrap();
-    assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty(), "nothing waits any more");
+    assert!(runtime.run(run.run_id()).state().await.unwrap().is_empty(), "nothing waits any more");
     CrashTest::agent(&lead(), || "Look at it.").run().await;
 }
 
@@ -279,7 +279,7 @@ async fn a_model_that_writes_nonsense_is_answered() {
         assert!(said.contains(wanted), "{wanted}: {said}");
         assert!(said.len() < 500, "{}", said.len());
     }
-    assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
+    assert!(runtime.run(run.run_id()).state().await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -386,10 +386,10 @@ async fn messages_end_with_their_run_also_in_a_session() {
     let agent = Agent::new(sends).tools([send, read]).runtime(&runtime);
     let run = agent.start(RunRequest::new("go").session("s")).unwrap();
     assert_eq!(run.result().await.unwrap().output(), "sent");
-    let waits = runtime.run_state(run.run_id()).await.unwrap();
+    let waits = runtime.run(run.run_id()).state().await.unwrap();
     let waits: Vec<String> = waits.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     assert_eq!(waits, [r#"mail:words:b:1:a:tool#1.words_send = "hello""#]);
-    assert!(runtime.session_state("s").await.unwrap().is_empty());
+    assert!(runtime.sessions().state("s").await.unwrap().is_empty());
     assert_eq!(agent.run(RunRequest::new("go").session("s")).await.unwrap().output(), "nothing");
 }
 

@@ -57,14 +57,15 @@ fn with(memory: &InProcessMemory, model: ScriptedModel) -> Runtime {
 async fn answers(runtime: &Runtime, request: RunRequest) -> Vec<(ToolStatus, Value)> {
     let run = runtime.start_agent("rememberer", request).await.unwrap();
     run.result().await.unwrap();
-    let results = runtime.journal(run.run_id()).await.unwrap().into_iter().filter_map(|event| {
-        match event.kind {
-            EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
-                Some(result)
+    let results =
+        runtime.run(run.run_id()).journal().await.unwrap().into_iter().filter_map(|event| {
+            match event.kind {
+                EventKind::ToolCompleted { result, .. } | EventKind::ToolFailed { result, .. } => {
+                    Some(result)
+                }
+                _ => None,
             }
-            _ => None,
-        }
-    });
+        });
     let json = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     results.map(|result| (result.status, json(&result.output))).collect()
 }
@@ -156,7 +157,7 @@ async fn a_missing_memory_is_found_before_the_run_begins() {
     );
     let error = Context::detached().memory().unwrap_err();
     assert!(error.to_string().contains("give one with `Runtime::builder().memory(..)`"), "{error}");
-    let error = test_runtime().build().memory_of("ada").unwrap_err();
+    let error = test_runtime().build().memories().user("ada").unwrap_err();
     assert!(error.to_string().contains("`Runtime::builder().memory(..)`"), "{error}");
 }
 
@@ -233,7 +234,8 @@ async fn a_run_that_is_resumed_has_found_the_same() {
         test_runtime().memory(memory.clone()).store(store.clone()).model(model).build()
     };
     runtime(ScriptedModel::new([]))
-        .memory_of("ada")
+        .memories()
+        .user("ada")
         .unwrap()
         .save("Prefers window seats.")
         .await
@@ -248,8 +250,8 @@ async fn a_run_that_is_resumed_has_found_the_same() {
     let second = runtime(ScriptedModel::new([
         Turn::text("By the window.").expect_text("Prefers window seats.")
     ]));
-    second.retry(&RunId::new("one"), "model#2", "ada").await.unwrap();
-    second.resume(&RunId::new("one")).await.unwrap().result().await.unwrap();
+    second.run(&RunId::new("one")).retry("model#2", "ada").await.unwrap();
+    second.run(&RunId::new("one")).resume().await.unwrap().result().await.unwrap();
 }
 
 /// Saves an entry but reports a failure the first time.
@@ -380,15 +382,15 @@ async fn a_person_may_be_asked_before_something_is_forgotten() {
     for (approval, left) in [(Approval::denied("no"), 1), (Approval::granted(), 0)] {
         let run = agent.start(of("ada")).unwrap();
         within("the run to ask", async {
-            while runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
+            while runtime.runs().questions(RunFilter::new()).await.unwrap().is_empty() {
                 tokio::task::yield_now().await;
             }
         })
         .await;
-        let question = runtime.approvals(RunFilter::new()).await.unwrap().remove(0);
+        let question = runtime.runs().questions(RunFilter::new()).await.unwrap().remove(0);
         assert_eq!(question.path, "tool#1.forget");
         assert_eq!(texts(&memory, "ada").await.len(), 1);
-        runtime.approve(run.run_id(), &question.path, approval, "ada").await.unwrap();
+        runtime.run(run.run_id()).approve(&question.path, approval, "ada").await.unwrap();
         run.result().await.unwrap();
         assert_eq!(texts(&memory, "ada").await.len(), left);
     }
@@ -422,15 +424,15 @@ async fn what_was_said_in_a_session_is_remembered() {
     said("This fails.", Some("ada")).await.unwrap_err();
     said(&long, Some("ada")).await.unwrap();
     for _ in 0..2 {
-        assert_eq!(runtime.remember_session("s").await.unwrap(), 4);
+        assert_eq!(runtime.memories().add_session("s").await.unwrap(), 4);
     }
-    let of_ada = runtime.memory_of("ada").unwrap().search(MemoryQuery::all()).await.unwrap();
+    let of_ada = runtime.memories().user("ada").unwrap().search(MemoryQuery::all()).await.unwrap();
     assert_eq!(of_ada.len(), 3);
     assert!(of_ada.iter().all(|entry| entry.run.is_some() && entry.tags["session"] == "s"));
-    let found = runtime.memory_of("ada").unwrap().search("sit").await.unwrap();
+    let found = runtime.memories().user("ada").unwrap().search("sit").await.unwrap();
     assert_eq!(found[0].text, "Asked: Where do I sit?\nAnswered: By the window.");
     assert_eq!(texts(&memory, "bob").await, ["Asked: I am Bob.\nAnswered: Hello, Bob."]);
-    let error = runtime.remember_session("none").await.unwrap_err();
+    let error = runtime.memories().add_session("none").await.unwrap_err();
     assert!(error.to_string().contains("there is no session `none`"), "{error}");
 }
 
@@ -438,7 +440,7 @@ async fn what_was_said_in_a_session_is_remembered() {
 async fn a_program_corrects_and_deletes() {
     let memory = InProcessMemory::new();
     let runtime = test_runtime().memory(memory.clone()).build();
-    let of_ada = runtime.memory_of("ada").unwrap();
+    let of_ada = runtime.memories().user("ada").unwrap();
     let saved =
         of_ada.save(MemoryNote::new("Prefers aisle seats.").tag("topic", "travel")).await.unwrap();
     let other = of_ada.save("Prefers aisle seats.").await.unwrap();
@@ -452,7 +454,7 @@ async fn a_program_corrects_and_deletes() {
     let Err(Error::Memory { .. }) = of_ada.save_entry(corrected).await else {
         panic!("the text is empty")
     };
-    assert!(!runtime.memory_of("bob").unwrap().delete(&saved.id).await.unwrap());
+    assert!(!runtime.memories().user("bob").unwrap().delete(&saved.id).await.unwrap());
     assert!(of_ada.delete(&saved.id).await.unwrap());
     assert_eq!(of_ada.delete_all().await.unwrap(), 1);
     assert!(of_ada.search(MemoryQuery::all()).await.unwrap().is_empty());

@@ -259,13 +259,16 @@ async fn a_run_of_a_workflow_takes_none() {
     refused(run.send_message("hi").await, ControlErrorKind::WrongState, text);
     refused(run.close().await, ControlErrorKind::WrongState, closed);
     let second = test_runtime().clock(clock).store(store.process(2)).build();
-    refused(second.send_message(&id(), "hi").await, ControlErrorKind::WrongState, text);
+    refused(second.run(&id()).send_message("hi").await, ControlErrorKind::WrongState, text);
     run.abandon();
     tokio::task::yield_now().await;
     store.die();
-    refused(second.send_message(&id(), "hi").await, ControlErrorKind::WrongState, text);
-    refused(second.close(&id()).await, ControlErrorKind::WrongState, closed);
-    assert!(matches!(second.send_message(&RunId::new("none"), "hi").await, Err(Error::Store(_))));
+    refused(second.run(&id()).send_message("hi").await, ControlErrorKind::WrongState, text);
+    refused(second.run(&id()).close().await, ControlErrorKind::WrongState, closed);
+    assert!(matches!(
+        second.run(&RunId::new("none")).send_message("hi").await,
+        Err(Error::Store(_))
+    ));
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,12 +292,12 @@ async fn from_another_process_and_while_no_process_executes_the_run() {
     let run = agent(&model).runtime(&first).start(RunRequest::new("Look.").run_id(id())).unwrap();
     pass(5).await;
     let second = process(store.process(2));
-    second.send_message(&id(), "one").await.unwrap();
+    second.run(&id()).send_message("one").await.unwrap();
     pass(20).await;
     run.abandon();
     tokio::task::yield_now().await;
     store.die();
-    second.send_message(&id(), "two").await.unwrap();
+    second.run(&id()).send_message("two").await.unwrap();
     let record = store.record(&id()).await.unwrap().unwrap();
     assert_eq!(record.status, RunStatus::Running);
     let resumed = second.recover().await.unwrap().resumed.remove(0);
@@ -302,7 +305,7 @@ async fn from_another_process_and_while_no_process_executes_the_run() {
     check_prefixes(&store.read(&id(), 0, 1_000).await.unwrap());
     let advice = "the run cannot be sent a message: it is over (success); start another run, of the same session or with \
                   the conversation of this one";
-    refused(second.send_message(&id(), "three").await, ControlErrorKind::WrongState, advice);
+    refused(second.run(&id()).send_message("three").await, ControlErrorKind::WrongState, advice);
     model.finish();
 }
 
@@ -324,7 +327,7 @@ async fn beside_a_question_and_a_pause() {
     let run = agent(&model).runtime(&runtime).start("Pay.").unwrap();
     pass(1).await;
     run.send_message("Quickly.").await.unwrap();
-    assert_eq!(runtime.run_record(&id()).await.unwrap().status, RunStatus::Paused);
+    assert_eq!(runtime.run(&id()).record().await.unwrap().status, RunStatus::Paused);
     run.pause().await.unwrap();
     run.approve("tool#1.msg_pay", Approval::granted(), "ada").await.unwrap();
     // A question can be answered once, and only by its own path.
@@ -338,7 +341,7 @@ async fn beside_a_question_and_a_pause() {
     ));
     pass(100).await;
     run.send_message("And now?").await.unwrap();
-    assert_eq!(runtime.run_record(&id()).await.unwrap().status, RunStatus::Paused);
+    assert_eq!(runtime.run(&id()).record().await.unwrap().status, RunStatus::Paused);
     run.unpause().await.unwrap();
     assert_eq!(run.result().await.unwrap().output(), "Paid.");
     check_prefixes(&run.recorded());

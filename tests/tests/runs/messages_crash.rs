@@ -56,7 +56,7 @@ async fn talk(store: impl Store, live: bool) -> Result<(), Error> {
     }
     let run = match recovered.resumed.into_iter().next() {
         Some(run) => run,
-        None => match runtime.run_record(&id()).await {
+        None => match runtime.run(&id()).record().await {
             Ok(record) if record.status == RunStatus::Success => return Ok(()),
             _ => {
                 let request = RunRequest::new("zero").run_id(id());

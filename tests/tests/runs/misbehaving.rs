@@ -216,7 +216,7 @@ async fn a_clock_that_is_set_back_makes_no_pause_longer() {
     handle.abandon();
     clock.back.store(24 * 3600 * 1000, Ordering::SeqCst);
     let began = tokio::time::Instant::now();
-    let handle = runtime().resume_as(&RunId::new("run-1"), &flow).await.unwrap();
+    let handle = runtime().run(&RunId::new("run-1")).resume_as(&flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
 }

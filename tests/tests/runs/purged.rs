@@ -60,7 +60,8 @@ async fn purged_parent(cx: &Context) -> Result<String> {
 
 async fn ids(runtime: &Runtime) -> Vec<String> {
     let mut ids: Vec<String> = runtime
-        .runs(RunFilter::new())
+        .runs()
+        .list(RunFilter::new())
         .await
         .unwrap()
         .iter()
@@ -108,32 +109,33 @@ async fn check(store: impl Store + Clone) {
         names.sort();
         names
     };
-    assert_eq!(named(runtime.purgeable(&purge).await.unwrap()), ["failed", "old", "parent"]);
+    assert_eq!(named(runtime.runs().purgeable(&purge).await.unwrap()), ["failed", "old", "parent"]);
     assert_eq!(ids(&runtime).await, all);
     let of_name = Purge::older_than(HOUR / 2).name("purged_writes");
-    assert_eq!(named(runtime.purgeable(&of_name).await.unwrap()), ["failed", "old"]);
-    assert!(runtime.purge(&Purge::older_than(2 * HOUR)).await.unwrap().is_empty());
+    assert_eq!(named(runtime.runs().purgeable(&of_name).await.unwrap()), ["failed", "old"]);
+    assert!(runtime.runs().purge(&Purge::older_than(2 * HOUR)).await.unwrap().is_empty());
     // Two concurrent purges remove each run once.
-    let (one, other) = tokio::join!(runtime.purge(&purge), inner.purge(&purge));
+    let (one, other) = tokio::join!(runtime.runs().purge(&purge), inner.runs().purge(&purge));
     assert_eq!(named([one.unwrap(), other.unwrap()].concat()), ["failed", "old", "parent"]);
     assert_eq!(ids(&runtime).await, ["child", "new", "waits"]);
     // The journal and the artifacts are removed too. Artifacts of other runs are kept.
-    assert!(runtime.journal(&RunId::new("old")).await.is_err());
+    assert!(runtime.run(&RunId::new("old")).journal().await.is_err());
     assert!(
         runtime
-            .artifact(&RunId::new("old"), "word.txt", None)
+            .run(&RunId::new("old"))
+            .artifact("word.txt", None)
             .await
             .map_or(true, |found| found.is_none())
     );
-    let kept = runtime.artifact(&RunId::new("new"), "word.txt", None).await.unwrap().unwrap();
+    let kept = runtime.run(&RunId::new("new")).artifact("word.txt", None).await.unwrap().unwrap();
     assert_eq!(&*kept.bytes, b"milk");
     // A run that the removed run had started is independent and ends on its own.
-    let child = inner.attach(&RunId::new("child")).await.unwrap();
-    assert_eq!(inner.run_record(&RunId::new("child")).await.unwrap().status, RunStatus::Running);
-    inner.cancel(child.run_id(), "enough").await.unwrap();
+    let child = inner.run(&RunId::new("child")).attach().await.unwrap();
+    assert_eq!(inner.run(&RunId::new("child")).record().await.unwrap().status, RunStatus::Running);
+    inner.run(child.run_id()).cancel("enough").await.unwrap();
     asks.cancel("enough").await.unwrap();
     tokio::time::advance(HOUR).await;
-    assert_eq!(named(runtime.purge(&purge).await.unwrap()), ["child", "new", "waits"]);
+    assert_eq!(named(runtime.runs().purge(&purge).await.unwrap()), ["child", "new", "waits"]);
     assert!(ids(&runtime).await.is_empty());
 }
 
@@ -163,7 +165,7 @@ async fn more_runs_than_a_page_are_removed() {
     }
     tokio::time::advance(HOUR).await;
     let purge = Purge::older_than(HOUR / 2);
-    assert_eq!(runtime.purgeable(&purge).await.unwrap().len(), 1_199);
-    assert_eq!(runtime.purge(&purge).await.unwrap().len(), 1_199);
+    assert_eq!(runtime.runs().purgeable(&purge).await.unwrap().len(), 1_199);
+    assert_eq!(runtime.runs().purge(&purge).await.unwrap().len(), 1_199);
     assert_eq!(ids(&runtime).await.len(), waiting.len());
 }

@@ -80,7 +80,7 @@ async fn stop(runtime: &Runtime, worker: JoinHandle<Result<()>>) {
 }
 
 async fn status(runtime: &Runtime, run: &RunId) -> RunStatus {
-    runtime.run_record(run).await.unwrap().status
+    runtime.run(run).record().await.unwrap().status
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,14 +101,14 @@ async fn a_queued_run_is_executed_by_the_process_that_resumes_it() {
         .unwrap();
     tokio::time::sleep(SECOND * 60).await;
     clock.advance(SECOND * 60);
-    let record = front.run_record(&run).await.unwrap();
+    let record = front.run(&run).record().await.unwrap();
     assert_eq!((record.status, record.events, gauge.all()), (RunStatus::Queued, 1, 0));
     assert_eq!((record.caller.as_deref(), record.tags["desk"].as_str()), (Some("ada"), "news"));
-    let handle = back.resume(&run).await.unwrap();
+    let handle = back.run(&run).resume().await.unwrap();
     assert_eq!(status(&front, &run).await, RunStatus::Running);
     // The time limit of ten seconds does not include the minute in the queue.
     assert_eq!(handle.result().await.unwrap().decode::<u64>().unwrap(), 4);
-    let events = front.journal(&run).await.unwrap();
+    let events = front.run(&run).journal().await.unwrap();
     check_events(&events).unwrap();
     assert!(!events.iter().any(|event| matches!(event.kind, EventKind::RunCancelled { .. })));
     assert_eq!(status(&front, &run).await, RunStatus::Success);
@@ -125,7 +125,7 @@ async fn what_cannot_be_queued_is_refused() {
     let given = runtime.start(works::workflow(), 1).resource(gauge.clone()).queued().await;
     let given = given.unwrap_err().to_string();
     assert!(given.contains("Gauge") && given.contains("`run_resource`"), "{given}");
-    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap(), []);
+    assert_eq!(runtime.runs().list(RunFilter::new()).await.unwrap(), []);
     let id = RunId::new("twice");
     runtime.start(works::workflow(), 1).run_id(id.clone()).queued().await.unwrap();
     for queues in [true, false] {
@@ -149,15 +149,15 @@ async fn a_queued_run_is_controlled_like_any_other() {
     let (store, gauge) = (ProcessStore::new(), Gauge::default());
     let runtime = process(&store, 1, &gauge).build();
     let cancelled = runtime.start(works::workflow(), 1).queued().await.unwrap();
-    runtime.cancel(&cancelled, "not needed").await.unwrap();
+    runtime.run(&cancelled).cancel("not needed").await.unwrap();
     assert_eq!(status(&runtime, &cancelled).await, RunStatus::Cancelled);
     let held = runtime.start(works::workflow(), 1).queued().await.unwrap();
-    runtime.pause(&held).await.unwrap();
+    runtime.run(&held).pause().await.unwrap();
     let worker = spawn(&runtime, 4);
     tokio::time::sleep(SECOND * 20).await;
     assert_eq!((status(&runtime, &held).await, gauge.all()), (RunStatus::Paused, 0));
-    runtime.unpause(&held).await.unwrap();
-    let output = runtime.attach(&held).await.unwrap().result().await.unwrap();
+    runtime.run(&held).unpause().await.unwrap();
+    let output = runtime.run(&held).attach().await.unwrap().result().await.unwrap();
     assert_eq!(output.decode::<u64>().unwrap(), 2);
     stop(&runtime, worker).await;
     assert_eq!(gauge.all(), 1, "the cancelled run is not executed");
@@ -176,7 +176,7 @@ async fn workers_share_the_runs_and_keep_to_their_limits() {
         (1..=3).map(|number| process(&store, number, &gauge).build()).collect();
     let loops: Vec<_> = workers.iter().map(|runtime| spawn(runtime, 2)).collect();
     for run in &runs {
-        let handle = front.attach(run).await.unwrap();
+        let handle = front.run(run).attach().await.unwrap();
         let output = within("the end of a queued run", handle.result()).await.unwrap();
         assert_eq!(output.decode::<u64>().unwrap(), 3);
     }
@@ -185,7 +185,7 @@ async fn workers_share_the_runs_and_keep_to_their_limits() {
         stop(runtime, worker).await;
     }
     for run in &runs {
-        let events = front.journal(run).await.unwrap();
+        let events = front.run(run).journal().await.unwrap();
         check_events(&events).unwrap();
         let recovered = |event: &&Event| {
             matches!(event.kind, EventKind::RunResumed { recovered: true, .. })
@@ -227,13 +227,13 @@ async fn a_run_that_waits_leaves_room_for_others() {
     }
     let last = runtime.start(works::workflow(), 1).queued().await.unwrap();
     let worker = spawn(&runtime, 1);
-    let output = runtime.attach(&last).await.unwrap().result();
+    let output = runtime.run(&last).attach().await.unwrap().result();
     assert_eq!(within("the last run", output).await.unwrap().decode::<u64>().unwrap(), 2);
     for run in &asking {
-        let questions = runtime.approvals().await.unwrap();
-        let question = questions.iter().find(|question| question.run == *run).unwrap();
-        runtime.approve(run, &question.path, Approval::granted(), "ada").await.unwrap();
-        let answered = runtime.attach(run).await.unwrap().result().await.unwrap();
+        let questions = runtime.run(run).questions().await.unwrap();
+        let question = &questions[0];
+        runtime.run(run).approve(&question.path, Approval::granted(), "ada").await.unwrap();
+        let answered = runtime.run(run).attach().await.unwrap().result().await.unwrap();
         assert_eq!(answered.decode::<String>().unwrap(), "true");
     }
     stop(&runtime, worker).await;
@@ -251,7 +251,7 @@ async fn the_runs_of_a_dead_process_continue() {
     assert_eq!(gauge.all(), 1, "a worker does not take a run that another process executes");
     run.abandon();
     store.process(1).die();
-    let output = second.attach(&id).await.unwrap().result();
+    let output = second.run(&id).attach().await.unwrap().result();
     let output = within("the run of the dead process", output).await.unwrap();
     assert_eq!(output.decode::<u64>().unwrap(), 6);
     stop(&second, worker).await;
@@ -288,7 +288,7 @@ async fn a_worker_waits_for_a_store_that_is_away() {
     let runtime = test_runtime().store(store).resource(gauge.clone()).build();
     let run = runtime.start(works::workflow(), 1).queued().await.unwrap();
     let worker = spawn(&runtime, 1);
-    let output = runtime.attach(&run).await.unwrap().result();
+    let output = runtime.run(&run).attach().await.unwrap().result();
     assert_eq!(within("a run", output).await.unwrap().decode::<u64>().unwrap(), 2);
     stop(&runtime, worker).await;
 }
@@ -312,7 +312,7 @@ async fn a_run_that_a_worker_cannot_execute_is_left_to_another() {
     let able = process(&store, 2, &gauge).build();
     let other = spawn(&able, 1);
     for run in &runs {
-        let output = able.attach(run).await.unwrap().result();
+        let output = able.run(run).attach().await.unwrap().result();
         assert_eq!(within("a refused run", output).await.unwrap().decode::<u64>().unwrap(), 2);
     }
     stop(&lacking, worker).await;

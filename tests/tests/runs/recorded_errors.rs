@@ -206,12 +206,12 @@ async fn what_was_behind_an_error_is_kept() {
         error.to_string(),
         "the step `page` failed: could not fetch the page: 404: not found"
     );
-    let record = runtime.run_record(run.run_id()).await.unwrap();
+    let record = runtime.run(run.run_id()).record().await.unwrap();
     assert_eq!(
         record.error.as_deref(),
         Some("the step `page` failed: could not fetch the page: 404: not found")
     );
-    let report = runtime.inspect(run.run_id()).await.unwrap();
+    let report = runtime.run(run.run_id()).inspect().await.unwrap();
     let page = report.nodes.iter().find(|node| node.name == "page").unwrap();
     assert_eq!(page.error.as_deref(), Some("could not fetch the page: 404: not found"));
     let agentflow::Error::Node { failure, .. } = error else { panic!("{error}") };

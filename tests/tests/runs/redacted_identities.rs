@@ -49,7 +49,7 @@ async fn say(runtime: &Runtime, caller: &str, session: &str, text: &str) -> Stri
     let id = run.run_id().clone();
     let answer = run.result().await.unwrap().decode::<String>().unwrap();
     let answer = serde_json::from_str(&answer).unwrap();
-    check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+    check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
     answer
 }
 
@@ -68,15 +68,16 @@ async fn callers_and_sessions_whose_names_are_addresses_stay_apart() {
     );
     assert_eq!(say(&runtime, bob, "bob@example.org", "4111 1111 1111 1111").await, "before: Bobby");
     for (caller, session) in [(ada, "ada@example.org"), (bob, "bob@example.org")] {
-        let runs = runtime.runs(RunFilter::default().caller(caller)).await.unwrap();
+        let runs = runtime.runs().list(RunFilter::default().caller(caller)).await.unwrap();
         assert_eq!(runs.len(), 2);
-        assert_eq!(runtime.session_history(session, 10).await.unwrap().len(), 2);
+        assert_eq!(runtime.sessions().history(session, 10).await.unwrap().len(), 2);
         // Artifacts are found by their hash, even if it looks like a card number.
-        assert!(runtime.session_artifact(session, "note.txt", None).await.unwrap().is_some());
+        assert!(runtime.sessions().artifact(session, "note.txt", None).await.unwrap().is_some());
     }
     // All other texts are still redacted.
-    for run in runtime.runs(RunFilter::default()).await.unwrap() {
-        let journal = serde_json::to_string(&runtime.journal(&run.run_id).await.unwrap()).unwrap();
+    for run in runtime.runs().list(RunFilter::default()).await.unwrap() {
+        let journal =
+            serde_json::to_string(&runtime.run(&run.run_id).journal().await.unwrap()).unwrap();
         assert!(!journal.contains("eve@") && !journal.contains("4111 1111"), "{journal}");
     }
 }
@@ -95,7 +96,7 @@ async fn calls_of_one_turn_whose_ids_look_like_cards_keep_their_results() {
     let runtime = test_runtime().store(store.clone()).with(redact().cards()).agent(&agent).build();
     let request = RunRequest::new("go").run_id(RunId::new("pair")).caller("ada");
     runtime.start_agent("identity_pair", request).await.unwrap().result().await.unwrap();
-    let journal = runtime.journal(&RunId::new("pair")).await.unwrap();
+    let journal = runtime.run(&RunId::new("pair")).journal().await.unwrap();
     let of = |kind: &EventKind| match kind {
         EventKind::ToolStarted { call, .. } => Some(call.id.clone()),
         EventKind::ToolCompleted { result, .. } => Some(result.call_id.clone()),

@@ -184,7 +184,7 @@ async fn a_run_that_is_retried_and_cannot_be_resumed() {
     let runtime = discreet().store(store.clone()).build();
     let run = runtime.start(redacted_doors::workflow(), ()).await.unwrap();
     run.result().await.unwrap_err();
-    without_a_door(store).retry(run.run_id(), "open", "ada").await.unwrap();
+    without_a_door(store).run(run.run_id()).retry("open", "ada").await.unwrap();
     log.says("could not be resumed here");
 }
 
@@ -194,7 +194,7 @@ async fn asking(folder: &tempfile::TempDir) -> (SqliteStore, RunId, agentflow::R
     let runtime = discreet().store(store.clone()).build();
     let run = runtime.start(redacted_asks::workflow(), ()).await.unwrap();
     within("the run to ask", async {
-        while runtime.approvals(RunFilter::new()).await.unwrap().is_empty() {
+        while runtime.runs().questions(RunFilter::new()).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
@@ -236,7 +236,8 @@ async fn the_outcome_of_a_request() {
     let error: Error = test_runtime()
         .store(store.clone())
         .build()
-        .answer(&id, "asked", &"swordfish", "ada")
+        .run(&id)
+        .answer("asked", &"swordfish", "ada")
         .await
         .expect_err("it is not an approval");
     assert!(error.to_string().contains("does not fit"), "{error}");

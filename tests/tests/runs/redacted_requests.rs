@@ -32,7 +32,7 @@ async fn left() -> (MemoryStore, Runtime) {
         .build();
     let run = runtime.start_agent("porter", "Open it.").await.unwrap();
     within("the run to ask", async {
-        while runtime.approvals(RunFilter::default()).await.unwrap().is_empty() {
+        while runtime.runs().questions(RunFilter::default()).await.unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
     })
@@ -54,12 +54,13 @@ async fn journal(store: &MemoryStore) -> String {
 #[tokio::test]
 async fn a_secret_in_a_request_to_a_run_at_rest_is_in_no_record() {
     let (store, runtime) = left().await;
-    runtime.send_message(&id(), "The word is swordfish.").await.unwrap();
+    runtime.run(&id()).send_message("The word is swordfish.").await.unwrap();
     runtime
-        .approve(&id(), "tool#1.redacted_open", Approval::denied("say swordfish first"), "bob")
+        .run(&id())
+        .approve("tool#1.redacted_open", Approval::denied("say swordfish first"), "bob")
         .await
         .unwrap();
-    runtime.cancel(&id(), "swordfish is known to all").await.unwrap();
+    runtime.run(&id()).cancel("swordfish is known to all").await.unwrap();
     let journal = journal(&store).await;
     for kind in ["message.received", "approval.resolved", "run.cancelled"] {
         assert!(journal.contains(kind), "{kind}\n{journal}");

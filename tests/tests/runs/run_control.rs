@@ -99,10 +99,11 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
         let handle = runtime.start(chain(), 1).await.unwrap();
         pass(1).await;
         match by_id {
-            true => runtime.pause(&id()).await.unwrap(),
+            true => runtime.run(&id()).pause().await.unwrap(),
             false => handle.pause().await.unwrap(),
         }
-        let paused_twice = if by_id { runtime.pause(&id()).await } else { handle.pause().await };
+        let paused_twice =
+            if by_id { runtime.run(&id()).pause().await } else { handle.pause().await };
         refused(paused_twice, WrongState, "the run cannot be paused: it is paused already");
         pass(3600).await;
         assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
@@ -115,7 +116,7 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
             "`a` continued to its end, `c` did not begin"
         );
         match by_id {
-            true => runtime.unpause(&id()).await.unwrap(),
+            true => runtime.run(&id()).unpause().await.unwrap(),
             false => handle.unpause().await.unwrap(),
         }
         assert_eq!(status(&store).await, (RunStatus::Running, None));
@@ -127,27 +128,27 @@ async fn a_paused_run_starts_nothing_until_it_is_resumed() {
         assert_eq!(handle.result().await.unwrap(), 3);
         refused(handle.pause().await, WrongState, "the run cannot be paused: it is over (success)");
         refused(
-            runtime.pause(&id()).await,
+            runtime.run(&id()).pause().await,
             WrongState,
             "the run cannot be paused: it is over (success)",
         );
         refused(
-            runtime.unpause(&id()).await,
+            runtime.run(&id()).unpause().await,
             WrongState,
             "the run cannot be unpaused: it is over (success)",
         );
         refused(
-            runtime.cancel(&id(), "late").await,
+            runtime.run(&id()).cancel("late").await,
             WrongState,
             "the run cannot be cancelled: it is over (success)",
         );
         refused(
-            runtime.retry(&id(), "a", "me").await,
+            runtime.run(&id()).retry("a", "me").await,
             WrongState,
             "the run cannot be retried: it is over (success)",
         );
         refused(
-            runtime.resume(&id()).await.map(drop),
+            runtime.run(&id()).resume().await.map(drop),
             WrongState,
             "the run cannot be resumed: it is over (success)",
         );
@@ -171,7 +172,7 @@ async fn a_paused_run_stays_paused_over_a_restart() {
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     assert_eq!(
-        second.resume(&id()).await.unwrap().run_id(),
+        second.run(&id()).resume().await.unwrap().run_id(),
         &id(),
         "it is running in this process"
     );
@@ -179,16 +180,20 @@ async fn a_paused_run_stays_paused_over_a_restart() {
 
     // The run is unpaused while no process executes it, and continues when it is resumed.
     let third = process(&store, &clock);
-    refused(third.pause(&id()).await, WrongState, "the run cannot be paused: it is paused already");
-    third.unpause(&id()).await.unwrap();
     refused(
-        third.unpause(&id()).await,
+        third.run(&id()).pause().await,
+        WrongState,
+        "the run cannot be paused: it is paused already",
+    );
+    third.run(&id()).unpause().await.unwrap();
+    refused(
+        third.run(&id()).unpause().await,
         WrongState,
         "the run cannot be unpaused: it is running, not paused",
     );
     pass(3600).await;
     assert_eq!(status(&store).await, (RunStatus::Queued, None), "nobody executes it");
-    let handle = third.resume(&id()).await.unwrap();
+    let handle = third.run(&id()).resume().await.unwrap();
     assert_eq!(handle.result().await.unwrap().as_str(), "3");
     check_events(&events(&store).await).unwrap();
 }
@@ -200,9 +205,9 @@ async fn a_run_that_nobody_executes_can_be_paused_and_cancelled() {
     pass(1).await;
     restart(handle).await;
     let second = process(&store, &clock);
-    second.pause(&id()).await.unwrap();
+    second.run(&id()).pause().await.unwrap();
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
-    second.cancel(&id(), "not wanted").await.unwrap();
+    second.run(&id()).cancel("not wanted").await.unwrap();
     assert_eq!(status(&store).await.0, RunStatus::Cancelled);
     let all = events(&store).await;
     check_events(&all).unwrap();
@@ -211,12 +216,12 @@ async fn a_run_that_nobody_executes_can_be_paused_and_cancelled() {
     };
     assert_eq!(&**reason, "not wanted");
     refused(
-        second.cancel(&id(), "again").await,
+        second.run(&id()).cancel("again").await,
         WrongState,
         "the run cannot be cancelled: it is over (cancelled)",
     );
     refused(
-        second.resume(&id()).await.map(drop),
+        second.run(&id()).resume().await.map(drop),
         WrongState,
         "the run cannot be resumed: it is over (cancelled)",
     );
@@ -231,7 +236,7 @@ async fn a_running_run_is_cancelled() {
         let handle = runtime.start(chain(), 1).await.unwrap();
         pass(1).await;
         match by_id {
-            true => runtime.cancel(&id(), "enough").await.unwrap(),
+            true => runtime.run(&id()).cancel("enough").await.unwrap(),
             false => handle.cancel("enough").await.unwrap(),
         }
         assert_eq!(handle.result().await.unwrap_err().to_string(), "the run was cancelled: enough");
@@ -244,13 +249,15 @@ async fn a_running_run_is_cancelled() {
 async fn what_there_is_not() {
     let store = MemoryStore::new();
     let with = runtime(&store);
-    let Err(Error::Store(error)) = with.pause(&RunId::new("nope")).await else {
+    let Err(Error::Store(error)) = with.run(&RunId::new("nope")).pause().await else {
         panic!("there is no such run")
     };
     assert_eq!(error.kind(), StoreErrorKind::NotFound);
     assert_eq!(error.to_string(), "there is no run `nope` in this store");
     let without = test_runtime().build();
-    let Err(Error::Store(error)) = without.pause(&id()).await else { panic!("there is no store") };
+    let Err(Error::Store(error)) = without.run(&id()).pause().await else {
+        panic!("there is no store")
+    };
     assert!(error.to_string().starts_with("this runtime has no store"), "{error}");
     let handle = without.start(chain(), 1).await.unwrap();
     pass(1).await;
@@ -283,13 +290,13 @@ async fn answers_through_the_handle_and_by_id() {
         "the workflow `asking` has no node `murge`; did you mean `merge`?",
     );
     refused(
-        runtime.answer(&id(), "sum", &"many".to_owned(), "ada").await,
+        runtime.run(&id()).answer("sum", &"many".to_owned(), "ada").await,
         WrongAnswer,
         "the answer does not fit what `sum` asks for: invalid type: string \"many\", expected u32 at line 1 column 6; \
          `\"many\"` was given",
     );
     refused(
-        runtime.retry(&id(), "merge", "ada").await,
+        runtime.run(&id()).retry("merge", "ada").await,
         WrongState,
         "the node `merge` cannot be retried: it is waiting for an approval; only a failed or interrupted one can",
     );
@@ -299,7 +306,7 @@ async fn answers_through_the_handle_and_by_id() {
         WrongState,
         "the node `merge` waits for no answer: it is done",
     );
-    runtime.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
+    runtime.run(&id()).answer("sum", &7_u32, "bob").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), r#"Denied { comment: Some("not on a Friday") } 7"#);
     let all = events(&store).await;
     check_events(&all).unwrap();
@@ -317,7 +324,7 @@ async fn answers_through_the_handle_and_by_id() {
         [r#"merge ada {"decision":"denied","comment":"not on a Friday"}"#, "sum bob 7"]
     );
     refused(
-        runtime.answer(&id(), "sum", &7_u32, "bob").await,
+        runtime.run(&id()).answer("sum", &7_u32, "bob").await,
         WrongState,
         "the run cannot be answered: it is over (success)",
     );
@@ -334,23 +341,23 @@ async fn answers_survive_restarts() {
     // Without a process that executes the run, answers are checked and written to the journal.
     let second = process(&store, &clock);
     refused(
-        second.approve(&id(), "merge", Approval::granted(), "bob").await,
+        second.run(&id()).approve("merge", Approval::granted(), "bob").await,
         WrongState,
         "the node `merge` waits for no answer: it is done",
     );
     refused(
-        second.approve(&id(), "summ", Approval::granted(), "bob").await,
+        second.run(&id()).approve("summ", Approval::granted(), "bob").await,
         UnknownNode,
         "the run has no node `summ` that has begun, asks or was skipped; did you mean `sum`?; open questions: `sum`",
     );
     refused(
-        second.answer(&id(), "sum", &"many".to_owned(), "bob").await,
+        second.run(&id()).answer("sum", &"many".to_owned(), "bob").await,
         WrongAnswer,
         "the answer does not fit what `sum` asks for: invalid type: string \"many\", expected u32 at line 1 column 6; \
          `\"many\"` was given",
     );
-    second.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
-    let handle = second.resume_as(&id(), &asking()).await.unwrap();
+    second.run(&id()).answer("sum", &7_u32, "bob").await.unwrap();
+    let handle = second.run(&id()).resume_as(&asking()).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), "Granted { comment: None, arguments: None } 7");
     check_events(&events(&store).await).unwrap();
 }
@@ -366,11 +373,11 @@ async fn an_operator_pauses_a_run_that_waits_for_an_answer() {
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Operator)));
     restart(handle).await;
     let second = process(&store, &clock);
-    second.answer(&id(), "sum", &7_u32, "bob").await.unwrap();
-    let handle = second.resume_as(&id(), &asking()).await.unwrap();
+    second.run(&id()).answer("sum", &7_u32, "bob").await.unwrap();
+    let handle = second.run(&id()).resume_as(&asking()).await.unwrap();
     pass(60).await;
     assert_eq!(status(&store).await.0, RunStatus::Paused);
-    second.unpause(&id()).await.unwrap();
+    second.run(&id()).unpause().await.unwrap();
     assert_eq!(handle.result().await.unwrap(), "Granted { comment: None, arguments: None } 7");
     check_events(&events(&store).await).unwrap();
 }
@@ -395,10 +402,10 @@ async fn a_gate_whose_time_is_over() {
     check_events(&events(&store).await).unwrap();
 
     // The retried gate is answered in time.
-    runtime.retry(&id(), "ok", "ada").await.unwrap();
-    let handle = runtime.resume_as(&id(), &patient()).await.unwrap();
+    runtime.run(&id()).retry("ok", "ada").await.unwrap();
+    let handle = runtime.run(&id()).resume_as(&patient()).await.unwrap();
     pass(1).await;
-    runtime.answer(&id(), "ok", &5_u32, "ada").await.unwrap();
+    runtime.run(&id()).answer("ok", &5_u32, "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 5);
     check_events(&events(&store).await).unwrap();
 }
@@ -414,7 +421,7 @@ async fn the_time_of_a_gate_passes_while_nobody_executes_the_run() {
     restart(handle).await;
     tokio::time::sleep(2 * DAY).await;
     let began = tokio::time::Instant::now();
-    let handle = runtime().resume_as(&id(), &patient()).await.unwrap();
+    let handle = runtime().run(&id()).resume_as(&patient()).await.unwrap();
     handle.result().await.unwrap_err();
     assert_eq!(began.elapsed(), 2 * DAY);
 }
@@ -487,29 +494,29 @@ async fn a_failed_run_is_retried() {
             assert_eq!(status(&store).await.0, RunStatus::Failed);
             check_events(&events(&store).await).unwrap();
             refused(
-                first.resume(&id()).await.map(drop),
+                first.run(&id()).resume().await.map(drop),
                 WrongState,
                 "the run cannot be resumed: it is failed; retry the node that failed first",
             );
             refused(
-                first.retry(&id(), "done", "ada").await,
+                first.run(&id()).retry("done", "ada").await,
                 WrongState,
                 "the node `done` cannot be retried: it is done; only a failed or interrupted one can",
             );
             refused(
-                first.retry(&id(), "bad[1]", "ada").await,
+                first.run(&id()).retry("bad[1]", "ada").await,
                 WrongState,
                 "`bad[1]` cannot be retried by itself; retry the node `bad`, whose other items keep their outcomes",
             );
             assert!(first.recover().await.unwrap().resumed.is_empty());
             works.store(true, Ordering::SeqCst);
-            first.retry(&id(), "bad", "ada").await.unwrap();
+            first.run(&id()).retry("bad", "ada").await.unwrap();
             let second = runtime();
-            let mut handle = second.resume_as(&id(), &flow).await.unwrap();
+            let mut handle = second.run(&id()).resume_as(&flow).await.unwrap();
             if in_between {
                 pass(2).await;
                 restart(handle).await;
-                handle = runtime().resume_as(&id(), &flow).await.unwrap();
+                handle = runtime().run(&id()).resume_as(&flow).await.unwrap();
             }
             assert_eq!(handle.result().await.unwrap(), 1 + 1 + 3);
             check_events(&events(&store).await).unwrap();
@@ -583,10 +590,10 @@ async fn a_denied_node_is_asked_about_again() {
         handle.result().await.unwrap_err().to_string(),
         "the step `send` failed: approval denied: no"
     );
-    runtime.retry(&id(), "send", "ada").await.unwrap();
-    let handle = runtime.resume_as(&id(), &flow).await.unwrap();
+    runtime.run(&id()).retry("send", "ada").await.unwrap();
+    let handle = runtime.run(&id()).resume_as(&flow).await.unwrap();
     pass(1).await;
-    runtime.approve(&id(), "send", Approval::granted(), "ada").await.unwrap();
+    runtime.run(&id()).approve("send", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     check_events(&events(&store).await).unwrap();
 }
@@ -606,7 +613,7 @@ async fn an_interrupted_step_waits_for_a_decision() {
     pass(1).await;
     restart(handle).await;
     let second = runtime();
-    let handle = second.resume_as(&id(), &flow).await.unwrap();
+    let handle = second.run(&id()).resume_as(&flow).await.unwrap();
     pass(60).await;
     assert_eq!(status(&store).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
     refused(
@@ -619,13 +626,13 @@ async fn an_interrupted_step_waits_for_a_decision() {
     // The operator decides while no process executes the run.
     let third = runtime();
     refused(
-        third.unpause(&id()).await,
+        third.run(&id()).unpause().await,
         WrongState,
         "the run cannot be unpaused: it is waiting for a decision on an interrupted step; retry the step, or cancel the \
          run",
     );
-    third.retry(&id(), "pay", "ada").await.unwrap();
-    let handle = third.resume_as(&id(), &flow).await.unwrap();
+    third.run(&id()).retry("pay", "ada").await.unwrap();
+    let handle = third.run(&id()).resume_as(&flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     check_events(&events(&store).await).unwrap();
 }
@@ -698,8 +705,8 @@ async fn a_write_below_a_step_that_is_retried_waits_for_it() {
     handle.result().await.unwrap_err();
     for failures in [1, 0] {
         let runtime = process(failures);
-        runtime.retry(&id(), "opened", "ada").await.unwrap();
-        let handle = runtime.resume_as(&id(), &shipment::workflow()).await.unwrap();
+        runtime.run(&id()).retry("opened", "ada").await.unwrap();
+        let handle = runtime.run(&id()).resume_as(&shipment::workflow()).await.unwrap();
         assert_eq!(handle.result().await.is_err(), failures > 0);
         let events = store.read(&id(), 0, usize::MAX).await.unwrap();
         check_events(&events).unwrap();
@@ -735,9 +742,9 @@ async fn a_branch_that_failed_is_not_repeated_for_one_that_was_interrupted() {
     pass(15).await;
     restart(handle).await;
     let second = process(&store, &clock);
-    let handle = second.resume_as(&id(), &flow).await.unwrap();
+    let handle = second.run(&id()).resume_as(&flow).await.unwrap();
     pass(1).await;
-    second.retry(&id(), "fallen", "ada").await.unwrap();
+    second.run(&id()).retry("fallen", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(tried.load(Ordering::Relaxed), 1);
     check_events(&store.read(&id(), 0, usize::MAX).await.unwrap()).unwrap();

@@ -97,7 +97,7 @@ async fn everything_in_a_run_has_its_caller_and_tags() {
     assert_eq!(*run.run_id(), id());
     let said = r#"ada {"batch": "7", "tenant": "zeta"} in t1"#;
     assert_eq!(run.result().await.unwrap(), (said.to_owned(), said.to_owned(), "ada".to_owned()));
-    let started = began(&runtime.journal(&id()).await.unwrap());
+    let started = began(&runtime.run(&id()).journal().await.unwrap());
     assert_eq!(started.caller.as_deref(), Some("ada"));
     assert_eq!(
         started.tags,
@@ -112,7 +112,7 @@ async fn everything_in_a_run_has_its_caller_and_tags() {
     let request = || RunRequest::new("who?").caller("ada").tag("tenant", "acme");
     let done = agent.run(request().run_id(RunId::new("agent"))).await.unwrap();
     assert_eq!(done.output(), "ada");
-    let started = began(&runtime.journal(&RunId::new("agent")).await.unwrap());
+    let started = began(&runtime.run(&RunId::new("agent")).journal().await.unwrap());
     assert_eq!((started.caller.as_deref(), started.tags["tenant"].as_str()), (Some("ada"), "acme"));
 }
 
@@ -146,7 +146,7 @@ async fn an_id_starts_one_run() {
     );
     // A start that is not awaited starts no run.
     drop(runtime.start(asks_who::workflow(), 1).run_id(RunId::new("never")));
-    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap().len(), 1);
+    assert_eq!(runtime.runs().list(RunFilter::new()).await.unwrap().len(), 1);
 }
 
 /// Pay somebody back.
@@ -202,9 +202,9 @@ async fn a_run_ends_at_its_time_limit() {
         "the run took longer than its time limit of 5s; raise it with `timeout`"
     );
     assert_eq!(began.elapsed().as_secs(), 5);
-    let record = runtime.run_record(run.run_id()).await.unwrap();
+    let record = runtime.run(run.run_id()).record().await.unwrap();
     assert_eq!(record.status, RunStatus::Failed);
-    let events = runtime.journal(run.run_id()).await.unwrap();
+    let events = runtime.run(run.run_id()).journal().await.unwrap();
     check_events(&events).unwrap();
     let last = &events.last().unwrap().kind;
     assert!(
@@ -232,7 +232,7 @@ async fn the_time_of_a_person_is_not_the_runs() {
             .await
             .unwrap();
         tokio::time::sleep(3600 * SECOND).await;
-        runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
+        runtime.run(run.run_id()).approve("approval", Approval::granted(), "ada").await.unwrap();
         // While an operator pauses the run, started steps continue and the time limit does not run.
         match run.result().await {
             Ok(sum) => assert!(ends && sum == 6),
@@ -265,7 +265,7 @@ async fn the_time_of_earlier_processes_counts() {
         let second = process(store.process(2), &clock).build();
         let run = second.recover().await.unwrap().resumed.remove(0);
         tokio::time::sleep(1000 * SECOND).await;
-        second.approve(&id(), "approval", Approval::granted(), "ada").await.unwrap();
+        second.run(&id()).approve("approval", Approval::granted(), "ada").await.unwrap();
         match run.result().await {
             Ok(sum) => assert!(ends && sum.as_str() == "8"),
             Err(error) => assert!(!ends && error.kind() == FailureKind::Timeout, "{error}"),
@@ -342,7 +342,7 @@ async fn a_workflow_bounds_its_runs() {
             .await
             .unwrap();
         run.result().await.unwrap();
-        let events = runtime.journal(run.run_id()).await.unwrap();
+        let events = runtime.run(run.run_id()).journal().await.unwrap();
         let EventKind::RunStarted(started) = &events[0].kind else { panic!("{:?}", events[0]) };
         assert_eq!((started.terms().max_llm_calls, started.terms().timeout_ms), said);
     }
@@ -503,7 +503,7 @@ async fn what_is_missing_is_an_error_before_anything_runs() {
     let error = agent.start("where?").unwrap_err();
     assert!(error.to_string().starts_with("the run of `porter` lacks what it needs: "), "{error}");
     assert!(agent.clone().build().is_err(), "nobody gives it");
-    assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty(), "nothing was started");
+    assert!(runtime.runs().list(RunFilter::new()).await.unwrap().is_empty(), "nothing was started");
     let request = RunRequest::new("where?").resource(Stock("of the run"));
     assert_eq!(agent.start(request).unwrap().result().await.unwrap().output(), "of the run");
 }
@@ -564,7 +564,7 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
                         "{error}"
                     );
                     // Another process with the resource can resume the run.
-                    assert_eq!(second.run_record(run).await.unwrap().status, RunStatus::Running);
+                    assert_eq!(second.run(run).record().await.unwrap().status, RunStatus::Running);
                 }
             }
         }
@@ -587,7 +587,7 @@ async fn runs_are_found_by_their_tags_and_caller() {
             start.await.unwrap().result().await.unwrap();
         }
         let found = async |filter: RunFilter| {
-            let mut runs = runtime.runs(filter).await.unwrap();
+            let mut runs = runtime.runs().list(filter).await.unwrap();
             runs.sort_by(|a, b| a.run_id.cmp(&b.run_id));
             runs.iter().map(|run| run.run_id.to_string()).collect::<Vec<_>>().join(" ")
         };
@@ -595,7 +595,7 @@ async fn runs_are_found_by_their_tags_and_caller() {
         assert_eq!(found(RunFilter::new().tag("tenant", "acme").caller("bob")).await, "run-2");
         assert_eq!(found(RunFilter::new().tag("tenant", "acme").tag("at", "1")).await, "");
         assert_eq!(found(RunFilter::new().caller("carol")).await, "");
-        let record = runtime.run_record(&RunId::new("run-1")).await.unwrap();
+        let record = runtime.run(&RunId::new("run-1")).record().await.unwrap();
         assert_eq!(
             (record.caller.as_deref(), record.tags["tenant"].as_str()),
             (Some("bob"), "zeta")

@@ -282,7 +282,7 @@ async fn the_runs_of_a_session_share_a_resource_until_the_session_is_idle() {
     assert_eq!((&*first, &*ask("b", "ada").await), ("1", "2"), "another session");
     tokio::time::sleep(MINUTE / 2).await;
     assert_eq!(seen.events(), ["close 1", "drop 1"]);
-    runtime.delete_session("b").await.unwrap();
+    runtime.sessions().delete("b").await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(seen.events()[2..], ["close 2", "drop 2"]);
     ask("a", "ada").await;

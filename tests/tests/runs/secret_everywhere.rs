@@ -150,31 +150,35 @@ impl EventSink for EventText {
 /// Answers the questions of a run until it has ended.
 async fn answer(runtime: &Runtime, run: &RunId) {
     while matches!(
-        runtime.run_record(run).await.unwrap().status,
+        runtime.run(run).record().await.unwrap().status,
         RunStatus::Running | RunStatus::Paused | RunStatus::Queued
     ) {
-        for OpenQuestion { run, path, .. } in runtime.approvals(RunFilter::new()).await.unwrap() {
+        for OpenQuestion { run, path, .. } in
+            runtime.runs().questions(RunFilter::new()).await.unwrap()
+        {
             let by = at("by");
             match &*path {
                 path if path.ends_with("secret_denied") => {
                     let denied = Approval::denied(at("denial"));
-                    runtime.approve(&run, path, denied, &by).await.unwrap();
+                    runtime.run(&run).approve(path, denied, &by).await.unwrap();
                 }
                 path if path.ends_with("ask_user") => {
                     // The error for a wrong answer quotes it, since the author of the answer reads
                     // the error.
                     let refused = runtime
-                        .answer(&run, path, &json!({at("refused answer"): 7}), &by)
+                        .run(&run)
+                        .answer(path, &json!({at("refused answer"): 7}), &by)
                         .await
                         .unwrap_err();
                     assert!(refused.to_string().contains("<refused answer>"), "{refused}");
                     // The choices in the question are redacted, so the answer is too.
                     runtime
-                        .answer(&run, path, &at("choice").replace(SECRET, "[redacted]"), &by)
+                        .run(&run)
+                        .answer(path, &at("choice").replace(SECRET, "[redacted]"), &by)
                         .await
                         .unwrap();
                 }
-                path => runtime.answer(&run, path, &at("gate answer"), &by).await.unwrap(),
+                path => runtime.run(&run).answer(path, &at("gate answer"), &by).await.unwrap(),
             }
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -197,28 +201,28 @@ fn bytes(folder: &Path) -> String {
 async fn told(runtime: &Runtime) -> String {
     let mut all = String::new();
     let mut say = |what: &dyn std::fmt::Debug| all += &format!("{what:?}\n");
-    for record in runtime.runs(RunFilter::new()).await.unwrap() {
+    for record in runtime.runs().list(RunFilter::new()).await.unwrap() {
         let run = &record.run_id;
         say(&record);
-        say(&runtime.inspect(run).await.unwrap());
-        say(&runtime.run_state(run).await.unwrap());
-        say(&runtime.artifacts(run).await.unwrap());
-        let events = runtime.journal(run).await.unwrap();
+        say(&runtime.run(run).inspect().await.unwrap());
+        say(&runtime.run(run).state().await.unwrap());
+        say(&runtime.run(run).artifacts().await.unwrap());
+        let events = runtime.run(run).journal().await.unwrap();
         say(&serde_json::to_string(&events).unwrap());
         say(&AgentEvents::of(&events));
         say(&TaskChunks::of(&events));
         say(&TaskResult::of(&events));
         say(&events.iter().filter_map(ScreenEvent::of).collect::<Vec<_>>());
     }
-    for session in runtime.sessions(SessionFilter::new()).await.unwrap() {
-        say(&runtime.session_history(&session.id, 99).await.unwrap());
-        say(&runtime.session_state(&session.id).await.unwrap());
-        say(&runtime.session_artifacts(&session.id).await.unwrap());
-        say(&serde_json::to_string(&runtime.export_session(&session.id).await.unwrap()).unwrap());
+    for session in runtime.sessions().list(SessionFilter::new()).await.unwrap() {
+        say(&runtime.sessions().history(&session.id, 99).await.unwrap());
+        say(&runtime.sessions().state(&session.id).await.unwrap());
+        say(&runtime.sessions().artifacts(&session.id).await.unwrap());
+        say(&serde_json::to_string(&runtime.sessions().export(&session.id).await.unwrap()).unwrap());
         say(&session);
     }
-    say(&runtime.app_state().await.unwrap());
-    say(&runtime.user_state("ada").await.unwrap());
+    say(&runtime.persistent_state().app().await.unwrap());
+    say(&runtime.persistent_state().user("ada").await.unwrap());
     all
 }
 
@@ -252,7 +256,8 @@ async fn no_byte_has_it() {
         runtime.start_agent("secret_talker", RunRequest::new(at("input")).live()).await.unwrap();
     within("the run to ask", async {
         while !desk
-            .approvals(RunFilter::new())
+            .runs()
+            .questions(RunFilter::new())
             .await
             .unwrap()
             .iter()
@@ -262,8 +267,8 @@ async fn no_byte_has_it() {
         }
     })
     .await;
-    desk.send_message(run.run_id(), at("message")).await.unwrap();
-    desk.cancel(run.run_id(), &at("cancelled")).await.unwrap();
+    desk.run(run.run_id()).send_message(at("message")).await.unwrap();
+    desk.run(run.run_id()).cancel(&at("cancelled")).await.unwrap();
     run.result().await.unwrap_err();
 
     let run = runtime.start(secret_flow::workflow(), at("workflow input")).await.unwrap();

@@ -87,11 +87,11 @@ async fn chat(store: impl Store) -> Result<(), Error> {
 
 async fn check(store: impl Store, what: String) {
     let runtime = test_runtime().store(store).build();
-    let history = runtime.session_history("s", 10).await.unwrap();
+    let history = runtime.sessions().history("s", 10).await.unwrap();
     let said: Vec<_> =
         history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
     assert_eq!(said, ["one", "one|onetwo", "one|onetwo|onetwothree"], "{what}");
-    let saved = runtime.session_artifacts("s").await.unwrap();
+    let saved = runtime.sessions().artifacts("s").await.unwrap();
     let saved: Vec<_> = saved
         .iter()
         .map(|SessionArtifact { run, artifact, .. }| (run.as_str(), artifact.version))
@@ -112,14 +112,14 @@ async fn ask(runtime: &Runtime, text: &str, session: Session) -> Result<String, 
 async fn branches_and_failures(store: impl Store) {
     let runtime = test_runtime().store(store).agent(&keeper()).build();
     let text = async |name: &str, version| {
-        let found = runtime.session_artifact("s", name, version).await.unwrap();
+        let found = runtime.sessions().artifact("s", name, version).await.unwrap();
         found.map(|found| found.text().unwrap().to_owned())
     };
     ask(&runtime, "one", "s".into()).await.unwrap();
     ask(&runtime, "two", "s".into()).await.unwrap();
     // Artifacts of a failed run belong to the run but not to the session.
     ask(&runtime, "lost!", "s".into()).await.unwrap_err();
-    assert_eq!(runtime.artifacts(&RunId::new("lost!")).await.unwrap()[0].version, 3);
+    assert_eq!(runtime.run(&RunId::new("lost!")).artifacts().await.unwrap()[0].version, 3);
     assert_eq!(text("notes.txt", None).await.unwrap(), "onetwo");
     assert_eq!(ask(&runtime, "three", "s".into()).await.unwrap(), "one|onetwo|onetwothree");
     // A branch has its own versions.
@@ -138,11 +138,11 @@ async fn branches_and_failures(store: impl Store) {
     assert!(ask(&runtime, "five", forgets).await.unwrap().ends_with("|onetwothreefourfive"));
     // By its run, only the artifacts that the run saved are listed. Another session has none of
     // them.
-    assert_eq!(runtime.artifacts(&RunId::new("five")).await.unwrap().len(), 1);
+    assert_eq!(runtime.run(&RunId::new("five")).artifacts().await.unwrap().len(), 1);
     assert_eq!(ask(&runtime, "elsewhere", "t".into()).await.unwrap(), "elsewhere");
-    assert_eq!(runtime.session_artifacts("t").await.unwrap().len(), 1);
-    runtime.delete_session("s").await.unwrap();
-    assert!(runtime.session_artifacts("s").await.is_err());
+    assert_eq!(runtime.sessions().artifacts("t").await.unwrap().len(), 1);
+    runtime.sessions().delete("s").await.unwrap();
+    assert!(runtime.sessions().artifacts("s").await.is_err());
     assert_eq!(ask(&runtime, "one", "s".into()).await.unwrap(), "one");
 }
 

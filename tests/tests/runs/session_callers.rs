@@ -46,7 +46,7 @@ async fn a_run_of_another_caller_is_refused_unless_the_program_allows_it() {
                 "{error}"
             );
         }
-        assert_eq!(runtime.session("s").await.unwrap().runs, 1);
+        assert_eq!(runtime.sessions().get("s").await.unwrap().runs, 1);
         let own =
             agent.run(asked("which code?", Session::existing("s"), Some("ada"))).await.unwrap();
         assert_eq!(own.output(), "the code is 7|the code is 7|which code?");
@@ -55,7 +55,7 @@ async fn a_run_of_another_caller_is_refused_unless_the_program_allows_it() {
             .await
             .unwrap();
         assert!(shared.output().ends_with("|and mine?"), "{}", shared.output());
-        assert_eq!(runtime.session("s").await.unwrap().caller.as_deref(), Some("ada"));
+        assert_eq!(runtime.sessions().get("s").await.unwrap().caller.as_deref(), Some("ada"));
         // A caller cannot continue a session without a caller.
         agent.run(asked("hello", Session::new("t"), None)).await.unwrap();
         assert!(agent.run(asked("hello", Session::new("t"), Some("bob"))).await.is_err());

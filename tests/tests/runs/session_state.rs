@@ -90,20 +90,20 @@ async fn chat(store: impl Store) -> Result<(), Error> {
 
 async fn check(store: impl Store, what: String) {
     let runtime = test_runtime().store(store).build();
-    let history = runtime.session_history("s", 10).await.unwrap();
+    let history = runtime.sessions().history("s", 10).await.unwrap();
     let said: Vec<_> =
         history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
     assert_eq!(said, ["one", "one|two", "one|two|three"], "{what}");
-    let state = runtime.session_state("s").await.unwrap();
+    let state = runtime.sessions().state("s").await.unwrap();
     assert_eq!(
         serde_json::to_value(&state).unwrap(),
         json!({"heard": QUESTIONS, "draft": "draft 3"}),
         "{what}"
     );
-    let second = runtime.run_state(&RunId::new("two")).await.unwrap();
+    let second = runtime.run(&RunId::new("two")).state().await.unwrap();
     assert_eq!(serde_json::to_value(&second).unwrap(), json!({"heard": ["one", "two"]}), "{what}");
     for run in history {
-        check_events(&runtime.journal(&run.run_id).await.unwrap())
+        check_events(&runtime.run(&run.run_id).journal().await.unwrap())
             .unwrap_or_else(|error| panic!("{what}: {error}"));
     }
 }
@@ -119,7 +119,7 @@ async fn ask(runtime: &Runtime, text: &str, session: Session) -> Result<String, 
 }
 
 async fn heard(runtime: &Runtime) -> Vec<String> {
-    runtime.session_state("s").await.unwrap().get(&HEARD).unwrap().unwrap_or_default()
+    runtime.sessions().state("s").await.unwrap().get(&HEARD).unwrap().unwrap_or_default()
 }
 
 async fn branches_and_failures(store: impl Store) {
@@ -128,7 +128,7 @@ async fn branches_and_failures(store: impl Store) {
     ask(&runtime, "two", "s".into()).await.unwrap();
     // The state of a failed run is in its journal but not in the session.
     ask(&runtime, "lost!", "s".into()).await.unwrap_err();
-    let failed = runtime.run_state(&RunId::new("lost!")).await.unwrap();
+    let failed = runtime.run(&RunId::new("lost!")).state().await.unwrap();
     assert_eq!(failed.get(&HEARD).unwrap().unwrap(), ["one", "two", "lost!"]);
     assert_eq!(heard(&runtime).await, ["one", "two"]);
     assert_eq!(ask(&runtime, "three", "s".into()).await.unwrap(), "one|two|three");
@@ -143,7 +143,7 @@ async fn branches_and_failures(store: impl Store) {
     assert_eq!(ask(&runtime, "five", forgets).await.unwrap(), "one|two|three|four|five");
     // Another session has its own state, and a deleted session has none.
     assert_eq!(ask(&runtime, "elsewhere", "t".into()).await.unwrap(), "elsewhere");
-    runtime.delete_session("s").await.unwrap();
+    runtime.sessions().delete("s").await.unwrap();
     assert_eq!(ask(&runtime, "one", "s".into()).await.unwrap(), "one");
 }
 
@@ -164,7 +164,7 @@ async fn what_each_run_of_a_session_begins_with_is_bounded() {
     assert_eq!(ask(&runtime, "600000 bytes of a", "s".into()).await.unwrap(), "filled");
     let refused = ask(&runtime, "600001 bytes of b", "s".into()).await.unwrap();
     assert!(refused.contains("the session would have 1200"), "{refused}");
-    assert_eq!(runtime.session_state("s").await.unwrap().len(), 1);
+    assert_eq!(runtime.sessions().state("s").await.unwrap().len(), 1);
     // A replaced value does not count twice. Temporary keys do not count.
     assert_eq!(ask(&runtime, "600002 bytes of a", "s".into()).await.unwrap(), "filled");
     assert_eq!(ask(&runtime, "600003 bytes of temp:b", "s".into()).await.unwrap(), "filled");
@@ -208,7 +208,7 @@ async fn adds(store: impl Store) -> Result<(), Error> {
 async fn an_answer_under_its_key_is_there_for_the_next_turn_whenever_a_process_ends() {
     ends_at_every_write(adds, |store, what| async move {
         let runtime = test_runtime().store(store).build();
-        let state = runtime.session_state("s").await.unwrap();
+        let state = runtime.sessions().state("s").await.unwrap();
         assert_eq!(serde_json::to_value(&state).unwrap(), json!({"sum": [0, 1, 2]}), "{what}");
     })
     .await;

@@ -58,7 +58,7 @@ async fn ask(agent: &Agent, text: &str, session: Session) -> String {
 
 /// Returns the summaries that a run recorded.
 async fn summaries(runtime: &Runtime, run: &str) -> Vec<(String, Option<String>)> {
-    let journal = runtime.journal(&RunId::new(run)).await.unwrap();
+    let journal = runtime.run(&RunId::new(run)).journal().await.unwrap();
     check_events(&journal).unwrap();
     let of = |event: &Event| match &event.kind {
         EventKind::SessionSummarized(it) => {
@@ -87,7 +87,7 @@ async fn what_a_window_has_no_room_for_is_summed_up_once_in_many_runs() {
     assert_eq!(ask(&clerk, "9", window(4)).await, format!("{BEFORE}(1 2 3 4 5 6|7|8|9"));
     assert_eq!(model.requests().len(), 11);
     // The history is unchanged.
-    let history = runtime.session_history("s", 20).await.unwrap();
+    let history = runtime.sessions().history("s", 20).await.unwrap();
     assert_eq!(history.len(), 9);
     assert!(history.iter().all(|run| run.messages.len() == 2));
     // A branch uses the summary of the run that it continues, and no later one. A branch before the
@@ -166,7 +166,9 @@ async fn another_model_sums_up_and_is_checked_when_the_run_begins() {
         refused,
         "the agent `summed_clerk` cannot be built: the summary of its session has 0 tokens; give it more, or leave `summarized` out"
     );
-    assert!(runtime.sessions(agentflow::session::SessionFilter::new()).await.unwrap().is_empty());
+    assert!(
+        runtime.sessions().list(agentflow::session::SessionFilter::new()).await.unwrap().is_empty()
+    );
     for text in ["1", "2"] {
         ask(&clerk, text, by("house/small")).await;
     }
@@ -195,7 +197,7 @@ async fn chat(store: impl Store) -> Result<(), Error> {
 async fn a_process_that_ends_at_any_write_sums_up_once() {
     let check = async |store: MemoryStore, what: String| {
         let runtime = on(&store);
-        let history = runtime.session_history("s", 10).await.unwrap();
+        let history = runtime.sessions().history("s", 10).await.unwrap();
         let answers: Vec<_> =
             history.iter().map(|run| run.messages.last().unwrap().text().into_owned()).collect();
         let expected =
@@ -203,7 +205,7 @@ async fn a_process_that_ends_at_any_write_sums_up_once() {
         assert_eq!(answers, expected, "{what}");
         assert_eq!(summaries(&runtime, "4").await.len(), 1, "{what}");
         let journal =
-            serde_json::to_string(&runtime.journal(&RunId::new("4")).await.unwrap()).unwrap();
+            serde_json::to_string(&runtime.run(&RunId::new("4")).journal().await.unwrap()).unwrap();
         assert_eq!(journal.matches("\"name\":\"agent.completed\"").count(), 1, "{what}: {journal}");
     };
     ends_at_every_write(chat, check).await;

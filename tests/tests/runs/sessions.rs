@@ -102,9 +102,9 @@ async fn remembers(store: impl Store + Clone) {
     assert_eq!(texts, ["Be short.", "a", "a", "look b", "", "", "a|look b", "c"]);
     assert!(asked.messages.open_calls().is_empty());
     // The journal of a run contains only its new messages.
-    let session = elsewhere.session("s").await.unwrap();
+    let session = elsewhere.sessions().get("s").await.unwrap();
     assert_eq!((session.runs, &*session.agent, session.unfinished), (3, "agent", None));
-    let journal = elsewhere.journal(&session.head.unwrap()).await.unwrap();
+    let journal = elsewhere.run(&session.head.unwrap()).journal().await.unwrap();
     check_events(&journal).unwrap();
     let text = serde_json::to_string(&journal).unwrap();
     assert!(!text.contains("look b\"") && text.contains("\"text\":\"c\""), "{text}");
@@ -117,7 +117,7 @@ async fn the_three_ways_to_name_a_session() {
     let unknown = clerk.run(ask("a", Session::existing("s"))).await.unwrap_err();
     assert_eq!(kind_of(&unknown), StoreErrorKind::NotFound);
     assert_eq!(unknown.to_string(), "there is no session `s` in this store");
-    assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
+    assert!(runtime.runs().list(RunFilter::new()).await.unwrap().is_empty());
     let first = clerk.run(ask("a", Session::begin())).await.unwrap();
     let id = first.session().expect("it has a session").to_owned();
     assert_eq!(answer(&clerk, "b", Session::existing(id.as_str())).await, "a|b");
@@ -189,7 +189,7 @@ async fn a_second_run_at_once_is_refused_or_waits() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(far);
     assert_eq!(
-        runtime.runs(RunFilter::new()).await.unwrap().len(),
+        runtime.runs().list(RunFilter::new()).await.unwrap().len(),
         1,
         "those that wait have not begun"
     );
@@ -200,7 +200,7 @@ async fn a_second_run_at_once_is_refused_or_waits() {
         answers.push(run.result().await.unwrap().into_output());
     }
     assert_eq!(answers, ["a|b", "a|b|c", "a|b|c|d"]);
-    let runs = runtime.runs(RunFilter::new().session("s")).await.unwrap();
+    let runs = runtime.runs().list(RunFilter::new().session("s")).await.unwrap();
     assert_eq!(runs.len(), 4);
     assert!(
         runs.iter().all(|run| run.status == RunStatus::Success && run.run_id.as_str() != "never")
@@ -235,14 +235,14 @@ async fn left(store: impl Store + Clone) {
         let refused = clerk.run(ask("b", session)).await.unwrap_err();
         assert_eq!(kind_of(&refused), StoreErrorKind::SessionBusy);
         let told = "the run `left` of the session `s` has not ended and nobody executes it, since its process has ended or \
-                    its future was dropped; resume it with `Runtime::resume`, or cancel it with `Runtime::cancel`";
+                    its future was dropped; resume it with `RunRef::resume`, or cancel it with `RunRef::cancel`";
         assert_eq!(refused.to_string(), told);
     }
     // Once the run is resumed, other runs wait for it.
     let resumed = clerk.resume(&RunId::new("left")).await.unwrap();
     assert_eq!(answer(&clerk, "b", Session::from("s").waiting()).await, "answer 2");
     assert_eq!(resumed.result().await.unwrap().output(), "answer 1");
-    assert_eq!(runtime.session_history("s", 10).await.unwrap().len(), 2);
+    assert_eq!(runtime.sessions().history("s", 10).await.unwrap().len(), 2);
 }
 
 /// Some providers repeat call ids in each answer. Other providers reject a conversation with
@@ -371,9 +371,12 @@ async fn a_run_that_waits_for_its_session_can_be_cancelled_and_has_a_time_limit(
     first.cancel("enough").await.unwrap();
     assert!(first.result().await.is_err());
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(runtime.session("s").await.unwrap().unfinished.as_ref(), Some(third.run_id()));
+    assert_eq!(
+        runtime.sessions().get("s").await.unwrap().unfinished.as_ref(),
+        Some(third.run_id())
+    );
     third.cancel("enough").await.unwrap();
-    let runs = runtime.runs(RunFilter::new()).await.unwrap();
+    let runs = runtime.runs().list(RunFilter::new()).await.unwrap();
     assert_eq!(runs.len(), 2, "{runs:?}");
 }
 
@@ -388,9 +391,9 @@ async fn a_run_that_fails_adds_nothing() {
     assert_eq!(answer(&clerk, "a", "s").await, "2");
     assert!(clerk.run(ask("fail", "s")).await.is_err());
     assert_eq!(answer(&clerk, "b", "s").await, "4");
-    let record = runtime.session("s").await.unwrap();
+    let record = runtime.sessions().get("s").await.unwrap();
     assert_eq!(record.runs, 3);
-    let history = runtime.session_history("s", 10).await.unwrap();
+    let history = runtime.sessions().history("s", 10).await.unwrap();
     assert_eq!(history.iter().map(|run| run.number).collect::<Vec<_>>(), [1, 3]);
     assert_eq!(history[1].after.as_ref(), Some(&history[0].run_id));
 }
@@ -409,8 +412,8 @@ async fn an_earlier_question_is_changed_without_losing_the_first() {
     assert_eq!(answer(&clerk, "d2", "s").await, "a|b2|d2");
     assert_eq!(answer(&clerk, "d", after("c")).await, "a|b|c|d");
     assert_eq!(answer(&clerk, "e", "s").await, "a|b|c|d|e");
-    assert_eq!(runtime.session_branches("s").await.unwrap().len(), 2);
-    let first = runtime.history_up_to(&RunId::new("c"), 2).await.unwrap();
+    assert_eq!(runtime.sessions().branches("s").await.unwrap().len(), 2);
+    let first = runtime.sessions().history_up_to(&RunId::new("c"), 2).await.unwrap();
     assert_eq!(first.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
     let model = ScriptedModel::new([]);
     let clerk = agent(&model, &runtime);
@@ -505,29 +508,29 @@ async fn sessions_are_listed_exported_and_deleted() {
     clerk.run(ask("b", "t").caller("bob")).await.unwrap();
     clerk.run("alone").await.unwrap();
     let of = async |filter: SessionFilter| {
-        let found = runtime.sessions(filter).await.unwrap();
+        let found = runtime.sessions().list(filter).await.unwrap();
         found.iter().map(|session| session.id.to_string()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(of(SessionFilter::new()).await, "t s");
     assert_eq!(of(SessionFilter::new().caller("ada").tag("channel", "web")).await, "s");
     assert_eq!(of(SessionFilter::new().caller("bob").tag("channel", "web")).await, "");
-    let export = runtime.export_session("s").await.unwrap();
+    let export = runtime.sessions().export("s").await.unwrap();
     assert_eq!((export.version, export.runs.len(), export.runs[0].messages.len()), (1, 1, 4));
     let json = serde_json::to_string(&export).unwrap();
     assert!(json.contains("look a is found") && !json.contains("Be kind."), "{json}");
     assert_eq!(serde_json::from_str::<SessionExport>(&json).unwrap(), export);
     // A run in a session is only deleted with the session.
-    let head = runtime.session("s").await.unwrap().head.unwrap();
-    let error = runtime.delete(&head).await.unwrap_err();
+    let head = runtime.sessions().get("s").await.unwrap().head.unwrap();
+    let error = runtime.run(&head).delete().await.unwrap_err();
     assert_eq!(kind_of(&error), StoreErrorKind::InSession);
     tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(runtime.purge(&Purge::older_than(Duration::ZERO)).await.unwrap().len(), 1);
-    assert_eq!(runtime.purge_sessions(Duration::from_secs(7200)).await.unwrap().len(), 0);
-    assert_eq!(&*runtime.purge_sessions(Duration::from_secs(1800)).await.unwrap()[0].id, "s");
-    assert_eq!(runtime.delete_session("t").await.unwrap(), 1);
-    assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
+    assert_eq!(runtime.runs().purge(&Purge::older_than(Duration::ZERO)).await.unwrap().len(), 1);
+    assert_eq!(runtime.sessions().purge(Duration::from_secs(7200)).await.unwrap().len(), 0);
+    assert_eq!(&*runtime.sessions().purge(Duration::from_secs(1800)).await.unwrap()[0].id, "s");
+    assert_eq!(runtime.sessions().delete("t").await.unwrap(), 1);
+    assert!(runtime.runs().list(RunFilter::new()).await.unwrap().is_empty());
     assert_eq!(
-        runtime.session("t").await.unwrap_err().to_string(),
+        runtime.sessions().get("t").await.unwrap_err().to_string(),
         "there is no session `t` in this store"
     );
 }
@@ -656,10 +659,10 @@ async fn a_run_that_is_cancelled_as_it_begins_is_in_nobodys_way() {
     let model = listener();
     let run = agent(&model, &slow).start(ask("a", "s")).unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(slow.session("s").await.unwrap().unfinished.as_ref(), Some(run.run_id()));
+    assert_eq!(slow.sessions().get("s").await.unwrap().unfinished.as_ref(), Some(run.run_id()));
     let (_, result) = tokio::join!(run.cancel("enough"), run.result());
     assert!(matches!(result, Err(Error::Cancelled { .. })), "{result:?}");
-    let record = slow.session("s").await.unwrap();
+    let record = slow.sessions().get("s").await.unwrap();
     assert_eq!((record.runs, record.unfinished), (1, None));
     let runtime = test_runtime().store(store).run_ids(sequential_ids("next")).build();
     assert_eq!(answer(&agent(&model, &runtime), "b", "s").await, "b");

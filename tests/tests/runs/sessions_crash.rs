@@ -156,7 +156,7 @@ async fn chat(store: impl Store) -> Result<(), Error> {
 
 async fn check(store: impl Store, what: &str) {
     let runtime = test_runtime().store(store).build();
-    let history = runtime.session_history("s", 10).await.unwrap();
+    let history = runtime.sessions().history("s", 10).await.unwrap();
     let said: Vec<_> = history
         .iter()
         .map(|run| {
@@ -166,9 +166,9 @@ async fn check(store: impl Store, what: &str) {
     let expected = [("one", "one"), ("two", "one|two"), ("three", "one|two|three")];
     assert_eq!(said, expected.map(|(asked, told)| (asked.to_owned(), told.to_owned())), "{what}");
     assert_eq!(history.iter().map(|run| run.number).collect::<Vec<_>>(), [1, 2, 3], "{what}");
-    assert_eq!(runtime.session("s").await.unwrap().unfinished, None, "{what}");
+    assert_eq!(runtime.sessions().get("s").await.unwrap().unfinished, None, "{what}");
     for run in history {
-        let journal = runtime.journal(&run.run_id).await.unwrap();
+        let journal = runtime.run(&run.run_id).journal().await.unwrap();
         check_events(&journal).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(run.messages.len(), 4, "{what}");
     }

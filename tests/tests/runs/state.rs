@@ -90,7 +90,7 @@ async fn branches_do_not_see_each_other_and_the_later_in_the_plan_counts() {
         let runtime = test_runtime().store(MemoryStore::new()).build();
         let run = runtime.start(diamond(b, c), String::new()).await.unwrap();
         assert_eq!(run.result().await.unwrap(), "ab ac acd", "b takes {b}, c takes {c}");
-        let values = runtime.run_state(run.run_id()).await.unwrap();
+        let values = runtime.run(run.run_id()).state().await.unwrap();
         assert_eq!(values.get(&LOG).unwrap().unwrap(), "acd");
         assert_eq!(values.len(), 1);
     }
@@ -209,7 +209,7 @@ async fn a_removed_key_is_gone_for_those_after_it() {
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let run = runtime.start(flow, String::new()).await.unwrap();
     run.result().await.unwrap();
-    let values = runtime.run_state(run.run_id()).await.unwrap();
+    let values = runtime.run(run.run_id()).state().await.unwrap();
     assert_eq!(serde_json::to_string(&values).unwrap(), r#"{"count":1}"#);
 }
 
@@ -274,7 +274,7 @@ async fn the_tools_of_an_agent_see_the_turns_before() {
             r#"tool#2.state_add {"place":8589934592,"set":{"log":"yz"}}"#,
         ]
     );
-    assert_eq!(runtime.run_state(end.run_id()).await.unwrap().get(&LOG).unwrap().unwrap(), "yz");
+    assert_eq!(runtime.run(end.run_id()).state().await.unwrap().get(&LOG).unwrap().unwrap(), "yz");
     CrashTest::agent(&clerk(), || "Go on.").run().await;
 }
 
@@ -346,13 +346,13 @@ async fn what_is_temporary_is_in_no_record() {
     let run = runtime.start(flow.clone(), String::new()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "Some(7)");
     assert_eq!(saved_in(&run.recorded()), [""; 0]);
-    assert!(runtime.run_state(run.run_id()).await.unwrap().is_empty());
+    assert!(runtime.run(run.run_id()).state().await.unwrap().is_empty());
     // The temporary key is lost in a crash. All other outcomes are unchanged.
     let events = run.recorded();
     let at = events.iter().position(|event| event.path.to_string() == "end").unwrap();
     let store = MemoryStore::new();
     store.create(&RunId::new("r"), events[..at].to_vec()).await.unwrap();
-    let again = test_runtime().store(store).build().resume_as(&RunId::new("r"), &flow).await;
+    let again = test_runtime().store(store).build().run(&RunId::new("r")).resume_as(&flow).await;
     assert_eq!(again.unwrap().result().await.unwrap(), "None");
 }
 
@@ -484,7 +484,7 @@ async fn what_is_saved_within_a_step_counts_for_its_limit() {
 #[schemars(crate = "agentflow::schemars")]
 struct Empty {}
 
-/// Swaps the steps that set a key between two versions of a workflow. [`Runtime::run_state`] must
+/// Swaps the steps that set a key between two versions of a workflow. [`RunRef::state`] must
 /// return the value that later steps read.
 #[tokio::test]
 async fn the_state_of_a_run_follows_the_order_of_a_changed_workflow() {
@@ -536,10 +536,10 @@ async fn the_state_of_a_run_follows_the_order_of_a_changed_workflow() {
             .workflow(&version(after.0, after.1))
             .changes(agentflow::runtime::Changes::AcceptAll)
             .build();
-        let run = second.resume(&run_id).await.unwrap();
-        second.approve(&run_id, "word", Approval::granted(), "ada").await.unwrap();
+        let run = second.run(&run_id).resume().await.unwrap();
+        second.run(&run_id).approve("word", Approval::granted(), "ada").await.unwrap();
         assert_eq!(run.typed::<String>().result().await.unwrap(), sees, "{before:?} {after:?}");
-        let state = second.run_state(&run_id).await.unwrap();
+        let state = second.run(&run_id).state().await.unwrap();
         assert_eq!(state.get(&LOG).unwrap().as_deref(), Some(sees), "{before:?} {after:?}");
     }
 }
@@ -627,14 +627,18 @@ async fn outlives_the_run(store: impl Store) {
         let run = runtime.start(visit(), String::new()).caller(user).await.unwrap();
         assert_eq!(run.result().await.unwrap(), expected);
     }
-    assert_eq!(runtime.user_state("ann").await.unwrap().get(&VISITS).unwrap(), Some(2));
-    assert_eq!(runtime.app_state().await.unwrap().get(&TOTAL).unwrap(), Some(3));
-    runtime.set_app_state(&TOTAL, Some(&10)).await.unwrap();
-    runtime.delete_user_state("ann").await.unwrap();
-    assert!(runtime.user_state("ann").await.unwrap().is_empty());
+    assert_eq!(
+        runtime.persistent_state().user("ann").await.unwrap().get(&VISITS).unwrap(),
+        Some(2)
+    );
+    assert_eq!(runtime.persistent_state().app().await.unwrap().get(&TOTAL).unwrap(), Some(3));
+    runtime.persistent_state().set_app(&TOTAL, Some(&10)).await.unwrap();
+    runtime.persistent_state().delete_user("ann").await.unwrap();
+    assert!(runtime.persistent_state().user("ann").await.unwrap().is_empty());
     let run = runtime.start(visit(), String::new()).caller("ann").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "1 of 11");
-    let wrong = runtime.set_app_state(&VISITS, Some(&1)).await.unwrap_err().to_string();
+    let wrong =
+        runtime.persistent_state().set_app(&VISITS, Some(&1)).await.unwrap_err().to_string();
     assert!(wrong.starts_with("the state `user:visits`: its owner is another one; "), "{wrong}");
 }
 
@@ -654,7 +658,7 @@ async fn a_crash_changes_it_once() {
             });
         // Reads the stored value like another run.
         b.node("seen", (second,), |cx, (both,)| async move {
-            let kept = cx.runtime().app_state().await?.get(&TOTAL).ok().flatten();
+            let kept = cx.runtime().persistent_state().app().await?.get(&TOTAL).ok().flatten();
             Ok::<_, Error>(format!("{both:?} {kept:?}"))
         })
     });
@@ -675,7 +679,7 @@ async fn a_run_sees_what_it_read_first() {
     });
     let store = MemoryStore::new();
     let runtime = test_runtime().store(store.clone()).build();
-    runtime.set_app_state(&TOTAL, Some(&1)).await.unwrap();
+    runtime.persistent_state().set_app(&TOTAL, Some(&1)).await.unwrap();
     let run = runtime.start(flow.clone(), String::new()).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "Some(1)");
     let events = run.recorded();
@@ -689,8 +693,8 @@ async fn a_run_sees_what_it_read_first() {
         let store = MemoryStore::new();
         store.create(run.run_id(), events[..cut].to_vec()).await.unwrap();
         let runtime = test_runtime().store(store).build();
-        runtime.set_app_state(&TOTAL, Some(&2)).await.unwrap();
-        let again = runtime.resume_as(run.run_id(), &flow).await.unwrap();
+        runtime.persistent_state().set_app(&TOTAL, Some(&2)).await.unwrap();
+        let again = runtime.run(run.run_id()).resume_as(&flow).await.unwrap();
         let expected = if cut > read_at { "Some(1)" } else { "Some(2)" };
         assert_eq!(again.result().await.unwrap(), expected, "cut after {cut}");
         assert_eq!(reads(&again.recorded()), 1);
@@ -863,17 +867,17 @@ proptest! {
             let values = |values: agentflow::state::StateValues| -> Seen {
                 values.iter().map(|(key, value)| (key.to_owned(), value.clone())).collect()
             };
-            assert_eq!(values(runtime.run_state(&id).await.unwrap()), last);
+            assert_eq!(values(runtime.run(&id).state().await.unwrap()), last);
             let events = run.recorded();
             for cut in 1..events.len() {
                 let store = MemoryStore::new();
                 store.create(&id, events[..cut].to_vec()).await.unwrap();
                 let runtime = test_runtime().store(store).build();
-                let run = runtime.resume_as(&id, &flow).await.unwrap();
+                let run = runtime.run(&id).resume_as(&flow).await.unwrap();
                 // A crash uses up an attempt without a failure, and each attempt sees the same
                 // state.
                 assert_eq!(run.result().await.unwrap(), seen, "cut after {cut}");
-                assert_eq!(values(runtime.run_state(&id).await.unwrap()), last, "cut after {cut}");
+                assert_eq!(values(runtime.run(&id).state().await.unwrap()), last, "cut after {cut}");
                 assert_eq!(check_events(&run.recorded()), Ok(()));
             }
         });

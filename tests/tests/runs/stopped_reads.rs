@@ -63,8 +63,8 @@ async fn a_program_without_the_tools_says_what_is_known_of_the_call_that_it_stop
             if kept.record(&id).await.unwrap().is_none() {
                 continue;
             }
-            second.cancel(&id, "enough").await.unwrap();
-            let events = second.journal(&id).await.unwrap();
+            second.run(&id).cancel("enough").await.unwrap();
+            let events = second.run(&id).journal().await.unwrap();
             check_events(&events).unwrap();
             for said in said(&events) {
                 assert!(said.ends_with(known), "{effects:?}, write {write}: {said}");
@@ -76,7 +76,7 @@ async fn a_program_without_the_tools_says_what_is_known_of_the_call_that_it_stop
         let run = begun(&runtime, effects);
         tokio::time::sleep(Duration::from_secs(60)).await;
         run.cancel("enough").await.unwrap();
-        let said = said(&runtime.journal(&id).await.unwrap());
+        let said = said(&runtime.run(&id).journal().await.unwrap());
         assert!(said.len() == 1 && said[0].ends_with(known), "{said:?}");
     }
 }
@@ -110,7 +110,7 @@ async fn so_it_is_of_calls_in_a_step() {
         runtime.start(stopped_in_step::workflow(), ()).run_id(RunId::new("steps")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     run.cancel("enough").await.unwrap();
-    let mut said = said(&runtime.journal(run.run_id()).await.unwrap());
+    let mut said = said(&runtime.run(run.run_id()).journal().await.unwrap());
     said.sort_unstable();
     let says = ["it changes nothing", UNKNOWN];
     assert_eq!(said.len(), 2, "{said:#?}");

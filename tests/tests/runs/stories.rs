@@ -59,9 +59,9 @@ async fn with_a_person<T>(
     program: impl Future<Output = Result<T>>,
 ) -> Result<T> {
     let answers = async || {
-        for question in runtime.approvals(RunFilter::new()).await? {
+        for question in runtime.runs().questions(RunFilter::new()).await? {
             let Some((answer, by)) = answer(&question).await else { continue };
-            runtime.answer(&question.run, &question.path, &answer, by).await?;
+            runtime.run(&question.run).answer(&question.path, &answer, by).await?;
         }
         Ok(())
     };
@@ -147,7 +147,7 @@ async fn complaint(store: Ending<MemoryStore>, bank: Bank, clock: TestClock) -> 
         "start" => Some((json!({"decision": "granted"}), "boss")),
         "answer/tool#1.story_refund" => {
             // The call that needs no approval is made in the meantime.
-            let journal = runtime.journal(&id).await.unwrap();
+            let journal = runtime.run(&id).journal().await.unwrap();
             let looked = |event: &agentflow::Event| {
                 matches!(&event.kind, EventKind::ToolCompleted { .. })
                     && event.path.to_string().ends_with("story_order")
@@ -188,9 +188,9 @@ async fn an_agent_asks_before_it_acts() {
             assert_eq!(paid, [500], "{what}");
             let runtime = test_runtime().store(store).build();
             let id = RunId::new("complaint");
-            let said: String = runtime.output(&id).await.unwrap().decode().unwrap();
+            let said: String = runtime.run(&id).output().await.unwrap().decode().unwrap();
             assert_eq!(said, "posted: 7 came broken, 500 cents of 7, giro", "{what}");
-            let journal = runtime.journal(&id).await.unwrap();
+            let journal = runtime.run(&id).journal().await.unwrap();
             check_events(&journal).unwrap_or_else(|error| panic!("{what}: {error}"));
             let by = |event: &agentflow::Event| match &event.kind {
                 EventKind::ApprovalResolved { by, .. } => {
@@ -211,7 +211,7 @@ async fn an_agent_asks_before_it_acts() {
                 expected.map(|(path, by)| (path.to_owned(), by.to_owned())),
                 "{what}"
             );
-            assert_eq!(runtime.approvals(RunFilter::new()).await.unwrap(), [], "{what}");
+            assert_eq!(runtime.runs().questions(RunFilter::new()).await.unwrap(), [], "{what}");
         }
     };
     ends_at_each_of(12, program, check).await;
@@ -278,7 +278,7 @@ async fn a_chat_is_edited_and_summed_up() {
     let check = |store: MemoryStore, what: String| async move {
         let runtime = test_runtime().store(store).build();
         let answer = async |run: &str| {
-            runtime.output(&RunId::new(run)).await.unwrap().decode::<String>().unwrap()
+            runtime.run(&RunId::new(run)).output().await.unwrap().decode::<String>().unwrap()
         };
         assert_eq!(answer("three").await, "one|two|three", "{what}");
         assert_eq!(answer("other two").await, "one|other two", "{what}");
@@ -287,20 +287,20 @@ async fn a_chat_is_edited_and_summed_up() {
             "Summary of our conversation before this: one two|three|four",
             "{what}"
         );
-        let branches = runtime.session_branches("s").await.unwrap();
+        let branches = runtime.sessions().branches("s").await.unwrap();
         let mut ends: Vec<_> = branches.iter().map(RunId::as_str).collect();
         ends.sort_unstable();
         assert_eq!(ends, ["four", "other two"], "{what}");
         let of = async |run: &str| {
-            let history = runtime.history_up_to(&RunId::new(run), 9).await.unwrap();
+            let history = runtime.sessions().history_up_to(&RunId::new(run), 9).await.unwrap();
             history.into_iter().map(|run| run.run_id.as_str().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(of("four").await, ["one", "two", "three", "four"], "{what}");
         assert_eq!(of("other two").await, ["one", "other two"], "{what}");
-        let exported = runtime.export_session("s").await.unwrap();
+        let exported = runtime.sessions().export("s").await.unwrap();
         assert_eq!(exported.runs.len(), 5, "{what}");
         for run in &exported.runs {
-            let journal = runtime.journal(&run.run_id).await.unwrap();
+            let journal = runtime.run(&run.run_id).journal().await.unwrap();
             check_events(&journal).unwrap_or_else(|error| panic!("{what}: {error}"));
             let summaries = journal
                 .iter()
@@ -308,9 +308,9 @@ async fn a_chat_is_edited_and_summed_up() {
             assert_eq!(summaries.count(), usize::from(run.run_id.as_str() == "four"), "{what}");
         }
         let of_ada = SessionFilter::new().caller("ada").tag("desk", "tea");
-        assert_eq!(runtime.sessions(of_ada).await.unwrap().len(), 1, "{what}");
-        assert_eq!(runtime.delete_session("s").await.unwrap(), 5, "{what}");
-        assert_eq!(runtime.runs(RunFilter::new()).await.unwrap(), [], "{what}");
+        assert_eq!(runtime.sessions().list(of_ada).await.unwrap().len(), 1, "{what}");
+        assert_eq!(runtime.sessions().delete("s").await.unwrap(), 5, "{what}");
+        assert_eq!(runtime.runs().list(RunFilter::new()).await.unwrap(), [], "{what}");
     };
     ends_at_each_of(15, edited_chat, check).await;
 }
@@ -392,15 +392,16 @@ async fn kept(store: Ending<MemoryStore>) -> Result<()> {
 async fn values_are_kept_once() {
     let check = |store: MemoryStore, what: String| async move {
         let runtime = test_runtime().store(store).build();
-        let state = serde_json::to_value(runtime.session_state("s").await.unwrap()).unwrap();
+        let state = serde_json::to_value(runtime.sessions().state("s").await.unwrap()).unwrap();
         assert_eq!(state["story_heard"], json!(["tea", "rice"]), "{what}");
         assert_eq!(state["story_last"], json!("RICE"), "{what}");
         let said = r#"Some("RICE") Some(4) Some("TEA") Some(3) "#;
         assert_eq!(state["story_said"], json!(said), "{what}");
         assert_eq!(state.as_object().unwrap().len(), 3, "{what}: {state}");
-        let user = serde_json::to_value(runtime.user_state("ada").await.unwrap()).unwrap();
+        let user =
+            serde_json::to_value(runtime.persistent_state().user("ada").await.unwrap()).unwrap();
         assert_eq!(user, json!({"user:story_visits": 2}), "{what}");
-        let app = serde_json::to_value(runtime.app_state().await.unwrap()).unwrap();
+        let app = serde_json::to_value(runtime.persistent_state().app().await.unwrap()).unwrap();
         assert_eq!(app, json!({"app:story_total": 20}), "{what}");
     };
     ends_at_each_of(10, kept, check).await;
@@ -448,7 +449,8 @@ async fn files_are_kept_in_their_versions() {
     let check = |store: MemoryStore, what: String| async move {
         let runtime = test_runtime().store(store).build();
         let read = async |version| {
-            let report = runtime.session_artifact("s", "report.txt", Some(version)).await.unwrap();
+            let report =
+                runtime.sessions().artifact("s", "report.txt", Some(version)).await.unwrap();
             report.map(|report| report.text().unwrap().to_owned())
         };
         assert_eq!(read(1).await.as_deref(), Some("tea;"), "{what}");
@@ -456,7 +458,7 @@ async fn files_are_kept_in_their_versions() {
         assert_eq!(read(3).await, None, "{what}");
         let (first, second) = (RunId::new("tea"), RunId::new("rice"));
         let names = async |run| {
-            let saved = runtime.artifacts(run).await.unwrap();
+            let saved = runtime.run(run).artifacts().await.unwrap();
             saved
                 .into_iter()
                 .map(|artifact| format!("{} {}", artifact.name, artifact.version))
@@ -464,9 +466,9 @@ async fn files_are_kept_in_their_versions() {
         };
         let (of_first, of_second) = (names(&first).await, names(&second).await);
         assert_eq!((of_first.len(), of_second.len()), (2, 2), "{what}: {of_first:?} {of_second:?}");
-        assert_eq!(runtime.session_artifacts("s").await.unwrap().len(), 4, "{what}");
-        assert_eq!(runtime.delete_session("s").await.unwrap(), 2, "{what}");
-        assert!(runtime.artifact(&first, "report.txt", None).await.is_err(), "{what}");
+        assert_eq!(runtime.sessions().artifacts("s").await.unwrap().len(), 4, "{what}");
+        assert_eq!(runtime.sessions().delete("s").await.unwrap(), 2, "{what}");
+        assert!(runtime.run(&first).artifact("report.txt", None).await.is_err(), "{what}");
     };
     ends_at_each_of(8, reported, check).await;
 }
@@ -559,11 +561,11 @@ async fn a_team_advises_within_its_budget() {
         let runtime = test_runtime().store(store).build();
         let id = RunId::new("board");
         assert_eq!(
-            runtime.output(&id).await.unwrap().decode::<String>().unwrap(),
+            runtime.run(&id).output().await.unwrap().decode::<String>().unwrap(),
             "draft++",
             "{what}"
         );
-        let journal = runtime.journal(&id).await.unwrap();
+        let journal = runtime.run(&id).journal().await.unwrap();
         check_events(&journal).unwrap_or_else(|error| panic!("{what}: {error}"));
         let spent = journal.iter().filter_map(|event| match &event.kind {
             EventKind::ModelCompleted(answer) => Some(answer.usage.total_tokens()),
@@ -572,7 +574,10 @@ async fn a_team_advises_within_its_budget() {
         assert_eq!(spent.sum::<u64>(), SPENT, "{what}");
         let handoffs = journal.iter().filter(|event| event.name() == "agent.handoff").count();
         assert_eq!(handoffs, 2, "{what}");
-        assert!(runtime.run_state(&id).await.unwrap().is_empty(), "all messages are read: {what}");
+        assert!(
+            runtime.run(&id).state().await.unwrap().is_empty(),
+            "all messages are read: {what}"
+        );
     };
     ends_at_each_of(30, advised, check).await;
 }

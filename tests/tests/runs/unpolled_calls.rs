@@ -225,7 +225,7 @@ async fn hold_each_write(lasts: Duration, store: impl AsyncFn() -> Arc<dyn Store
                 let output = in_time(&what, run.result())
                     .await
                     .unwrap_or_else(|error| panic!("{what}: {error}"));
-                check_events(&runtime.journal(run.run_id()).await.unwrap())
+                check_events(&runtime.run(run.run_id()).journal().await.unwrap())
                     .unwrap_or_else(|bad| panic!("{what}: {bad}"));
                 let charged = held.charged();
                 let of = |name: &str| charged.iter().filter(|charged| *charged == name).count();
@@ -319,21 +319,21 @@ async fn a_call_that_is_not_polled_holds_up_no_request_to_the_run() {
             };
             in_time(callee, held.begins()).await;
             let what = format!("{callee}, of an agent: {of_agent}");
-            in_time(&what, runtime.pause(&id))
+            in_time(&what, runtime.run(&id).pause())
                 .await
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
-            in_time(&what, runtime.unpause(&id))
+            in_time(&what, runtime.run(&id).unpause())
                 .await
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
-            let journal = runtime.journal(&id).await.unwrap();
+            let journal = runtime.run(&id).journal().await.unwrap();
             let paused = |kind: &EventKind| {
                 matches!(kind, EventKind::RunPaused { reason: PauseReason::Operator, .. })
             };
             assert!(journal.iter().any(|event| paused(&event.kind)), "{what}");
-            in_time(&what, runtime.cancel(&id, "enough"))
+            in_time(&what, runtime.run(&id).cancel("enough"))
                 .await
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
-            check_events(&runtime.journal(&id).await.unwrap()).unwrap();
+            check_events(&runtime.run(&id).journal().await.unwrap()).unwrap();
             drop((of_agents, of_workflows));
         }
     }
@@ -398,12 +398,14 @@ async fn an_undoing_that_is_given_up_at_any_write_holds_up_no_other() {
         let what = format!("write {writes}");
         // The first cancellation waits for the person, or is refused because the run is already
         // compensating. The next one gives up the current compensation.
-        let _ = tokio::time::timeout(Duration::from_millis(1), runtime.cancel(&id, "enough")).await;
-        let _ = tokio::time::timeout(Duration::from_millis(1), runtime.cancel(&id, "enough")).await;
+        let _ =
+            tokio::time::timeout(Duration::from_millis(1), runtime.run(&id).cancel("enough")).await;
+        let _ =
+            tokio::time::timeout(Duration::from_millis(1), runtime.run(&id).cancel("enough")).await;
         let gives_up = async {
             loop {
                 tokio::time::sleep(Duration::from_secs(7)).await;
-                let _ = runtime.cancel(&id, "more than enough").await;
+                let _ = runtime.run(&id).cancel("more than enough").await;
             }
         };
         let error = tokio::select! {
@@ -413,7 +415,7 @@ async fn an_undoing_that_is_given_up_at_any_write_holds_up_no_other() {
         let charged = held.charged();
         let of = |name: &str| charged.iter().filter(|charged| *charged == name).count();
         assert_eq!(of("refund five"), 1, "{what}: {charged:?}; {error}");
-        check_events(&runtime.journal(&id).await.unwrap())
+        check_events(&runtime.run(&id).journal().await.unwrap())
             .unwrap_or_else(|bad| panic!("{what}: {bad}"));
         if !held.is_held() {
             break;

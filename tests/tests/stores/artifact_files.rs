@@ -214,8 +214,8 @@ async fn where_no_file_can_be_made_the_step_fails_and_nothing_is_half() {
             error.contains(folder.to_str().unwrap()) && error.contains("cannot be made"),
             "{error}"
         );
-        assert_eq!(runtime.artifacts(run.run_id()).await.unwrap(), []);
-        runtime.delete(run.run_id()).await.unwrap();
+        assert_eq!(runtime.run(run.run_id()).artifacts().await.unwrap(), []);
+        runtime.run(run.run_id()).delete().await.unwrap();
     };
     // A file instead of the folder, and a link to a foreign folder.
     fs::write(&folder, "mine").unwrap();
@@ -232,7 +232,7 @@ async fn where_no_file_can_be_made_the_step_fails_and_nothing_is_half() {
     }
     let run = runtime.start(artifact_files_flow::workflow(), 300_000).await.unwrap();
     assert_eq!(run.result().await.unwrap(), "page (version 1, a/b, 300000 bytes)");
-    runtime.delete(run.run_id()).await.unwrap();
+    runtime.run(run.run_id()).delete().await.unwrap();
     assert_eq!(files(&path), BTreeSet::new());
 }
 

@@ -63,20 +63,20 @@ async fn done(runtime: &Runtime) -> RunId {
 async fn is_kept(store: impl Store + ArtifactStore + Clone) {
     let runtime = test_runtime().store(store.clone()).build();
     let run = done(&runtime).await;
-    let artifacts = runtime.artifacts(&run).await.unwrap();
+    let artifacts = runtime.run(&run).artifacts().await.unwrap();
     let names: Vec<&str> = artifacts.iter().map(|artifact| &*artifact.name).collect();
     assert_eq!(names, ["notes.txt"; 4], "that of a step that failed is not one");
     let last: &ArtifactRef = artifacts.last().unwrap();
     assert_eq!((&*last.media_type, last.size), ("text/plain", 3));
-    let newest = runtime.artifact(&run, "notes.txt", None).await.unwrap().unwrap();
+    let newest = runtime.run(&run).artifact("notes.txt", None).await.unwrap().unwrap();
     assert_eq!((newest.text().unwrap(), &newest.reference), ("acd", last));
-    let first = runtime.artifact(&run, "notes.txt", Some(1)).await.unwrap().unwrap();
+    let first = runtime.run(&run).artifact("notes.txt", Some(1)).await.unwrap().unwrap();
     assert_eq!(first.text().unwrap(), "a");
-    assert_eq!(runtime.artifact(&run, "notes.txt", Some(99)).await.unwrap(), None);
-    assert_eq!(runtime.artifact(&run, "lost.txt", None).await.unwrap(), None);
+    assert_eq!(runtime.run(&run).artifact("notes.txt", Some(99)).await.unwrap(), None);
+    assert_eq!(runtime.run(&run).artifact("lost.txt", None).await.unwrap(), None);
     let hash = &newest.reference.sha256;
     assert!(store.artifact(&run, hash).await.unwrap().is_some());
-    runtime.delete(&run).await.unwrap();
+    runtime.run(&run).delete().await.unwrap();
     assert!(
         store.artifact(&run, hash).await.unwrap().is_none(),
         "deleting a run deletes its artifacts"
@@ -99,10 +99,10 @@ async fn they_are_kept_in_a_file() {
     let runtime = test_runtime().store(store).build();
     let run = done(&runtime).await;
     raw(&path, "UPDATE artifacts SET bytes = x'00'");
-    let error = runtime.artifact(&run, "notes.txt", None).await.unwrap_err();
+    let error = runtime.run(&run).artifact("notes.txt", None).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::from(StoreErrorKind::Damaged.as_str()), "{error}");
     raw(&path, "DELETE FROM artifacts");
-    let error = runtime.artifact(&run, "notes.txt", None).await.unwrap_err().to_string();
+    let error = runtime.run(&run).artifact("notes.txt", None).await.unwrap_err().to_string();
     assert!(
         error.starts_with(
             "the artifact \"notes.txt\": the store does not have the bytes of version "
@@ -149,10 +149,16 @@ async fn the_tools_of_an_agent_save_and_read_them() {
     assert_eq!(agent().run("Write.").await.unwrap().output(), "5");
     let runtime = test_runtime().store(MemoryStore::new()).build();
     let end = agent().runtime(&runtime).run("Write.").await.unwrap();
-    let versions: Vec<u32> =
-        runtime.artifacts(end.run_id()).await.unwrap().iter().map(|page| page.version).collect();
+    let versions: Vec<u32> = runtime
+        .run(end.run_id())
+        .artifacts()
+        .await
+        .unwrap()
+        .iter()
+        .map(|page| page.version)
+        .collect();
     assert_eq!(versions, [1, 2]);
-    let events = runtime.journal(end.run_id()).await.unwrap();
+    let events = runtime.run(end.run_id()).journal().await.unwrap();
     let saved = events.iter().find_map(|event| match &event.kind {
         EventKind::ToolCompleted { saved: Some(saved), .. } => {
             Some(serde_json::to_value(saved).unwrap())

@@ -62,8 +62,8 @@ async fn of_a_session() {
         runtime.start_agent("deleted_keeper", request).await.unwrap().result().await.unwrap();
     }
     assert!(!found(folder.path()).is_empty(), "the test looks where it is");
-    runtime.delete_session("s").await.unwrap();
-    assert_eq!(runtime.runs(RunFilter::new()).await.unwrap(), []);
+    runtime.sessions().delete("s").await.unwrap();
+    assert_eq!(runtime.runs().list(RunFilter::new()).await.unwrap(), []);
     drop((runtime, agent));
     let left = left_after_close(folder.path()).await;
     assert_eq!(left, Vec::<String>::new());

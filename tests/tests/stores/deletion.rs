@@ -41,7 +41,7 @@ async fn at_rest(store: impl Store + Clone, compensate: bool) -> RunId {
     let run = start.await.unwrap();
     let id = run.run_id().clone();
     within("the run to ask", async {
-        while runtime.run_record(&id).await.unwrap().status != RunStatus::Paused {
+        while runtime.run(&id).record().await.unwrap().status != RunStatus::Paused {
             tokio::task::yield_now().await;
         }
     })
@@ -65,15 +65,15 @@ async fn a_run_with_a_damaged_journal_is_deleted_and_the_damage_named() {
             "UPDATE events SET body = replace(body, 'boat', 'coat') WHERE body LIKE '%tool.completed%'",
         );
         let runtime = test_runtime().store(SqliteStore::open(&path).await.unwrap()).build();
-        let refused = runtime.cancel(&id, "enough").await.unwrap_err();
+        let refused = runtime.run(&id).cancel("enough").await.unwrap_err();
         assert!(
             matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Damaged),
             "{refused}"
         );
-        let deleted = runtime.delete(&id).await.unwrap();
+        let deleted = runtime.run(&id).delete().await.unwrap();
         let problem = deleted.unreadable.unwrap();
         assert!(problem.contains("is not as it was written"), "{problem}");
-        assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
+        assert!(runtime.runs().list(RunFilter::new()).await.unwrap().is_empty());
         let rows: i64 = Connection::open(&path)
             .unwrap()
             .query_row("SELECT count(*) FROM events", [], |row| row.get(0))
@@ -95,8 +95,8 @@ async fn a_run_whose_row_is_damaged_is_deleted() {
         let id = at_rest(SqliteStore::open(&path).await.unwrap(), true).await;
         raw(&path, damage);
         let runtime = test_runtime().store(SqliteStore::open(&path).await.unwrap()).build();
-        runtime.delete(&id).await.expect(damage);
-        let runs = runtime.runs(RunFilter::new()).await.unwrap();
+        runtime.run(&id).delete().await.expect(damage);
+        let runs = runtime.runs().list(RunFilter::new()).await.unwrap();
         assert!(runs.is_empty(), "{damage}");
     }
 }
@@ -106,13 +106,13 @@ async fn a_run_that_can_be_cancelled_or_is_executed_is_not_deleted() {
     let store = MemoryStore::new();
     let id = at_rest(store.clone(), true).await;
     let runtime = test_runtime().store(store).build();
-    let refused = runtime.delete(&id).await.unwrap_err();
+    let refused = runtime.run(&id).delete().await.unwrap_err();
     assert!(
         matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Unfinished),
         "{refused}"
     );
-    let _run = runtime.resume(&id).await.unwrap();
-    let refused = runtime.delete(&id).await.unwrap_err();
+    let _run = runtime.run(&id).resume().await.unwrap();
+    let refused = runtime.run(&id).delete().await.unwrap_err();
     assert!(
         matches!(&refused, Error::Store(error) if error.kind() == StoreErrorKind::Unfinished),
         "{refused}"
@@ -135,7 +135,7 @@ async fn a_run_of_a_newer_release_owes_its_undoing_and_can_be_deleted() {
     let runtime = test_runtime().store(store.clone()).build();
     // The meaning of the event for the boat is unknown, so this release does not compensate the
     // call.
-    let owed = runtime.cancel(&id, "enough").await.unwrap_err();
+    let owed = runtime.run(&id).cancel("enough").await.unwrap_err();
     assert_eq!(owed.kind(), FailureKind::CompensationOwed);
     let said = owed.to_string();
     assert!(
@@ -143,18 +143,18 @@ async fn a_run_of_a_newer_release_owes_its_undoing_and_can_be_deleted() {
             && said.contains("`tool.regretted` at `rented`"),
         "{said}"
     );
-    assert_eq!(runtime.run_record(&id).await.unwrap().status, RunStatus::Compensating);
-    let report = runtime.inspect(&id).await.unwrap().compensation.unwrap();
+    assert_eq!(runtime.run(&id).record().await.unwrap().status, RunStatus::Compensating);
+    let report = runtime.run(&id).inspect().await.unwrap().compensation.unwrap();
     assert_eq!(report.calls[0].status, UndoStatus::Owed);
-    let deleted = runtime.delete(&id).await.unwrap();
+    let deleted = runtime.run(&id).delete().await.unwrap();
     assert!(deleted.unreadable.unwrap().contains("tool.regretted"));
     assert_eq!(deleted.not_undone[0].path.to_string(), "rented/tool#1.deletion_rent");
-    assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
+    assert!(runtime.runs().list(RunFilter::new()).await.unwrap().is_empty());
 
     // A run that was not cancelled is deleted as well, and its uncompensated call is reported.
     let id = at_rest(store.clone(), true).await;
     with_newer_event(&store, &id).await;
-    let deleted = runtime.delete(&id).await.unwrap();
+    let deleted = runtime.run(&id).delete().await.unwrap();
     assert!(deleted.unreadable.unwrap().contains("tool.regretted"));
     assert_eq!(deleted.not_undone.len(), 1);
 }
@@ -177,7 +177,7 @@ async fn a_run_of_a_newer_release_with_nothing_to_undo_is_cancelled_and_says_wha
         .unwrap();
     let id = run.run_id().clone();
     within("the run to ask", async {
-        while first.run_record(&id).await.unwrap().status != RunStatus::Paused {
+        while first.run(&id).record().await.unwrap().status != RunStatus::Paused {
             tokio::task::yield_now().await;
         }
     })
@@ -185,8 +185,8 @@ async fn a_run_of_a_newer_release_with_nothing_to_undo_is_cancelled_and_says_wha
     first.drain(Duration::ZERO).await;
     with_newer_event(&store, &id).await;
     let runtime = test_runtime().store(store).build();
-    runtime.cancel(&id, "enough").await.unwrap();
-    let record = runtime.run_record(&id).await.unwrap();
+    runtime.run(&id).cancel("enough").await.unwrap();
+    let record = runtime.run(&id).record().await.unwrap();
     assert_eq!(record.status, RunStatus::Cancelled);
     let error = record.error.unwrap();
     assert!(

@@ -170,7 +170,7 @@ async fn a_run_of_a_newer_release(store: impl Store + Clone) {
     let runtime: Runtime = test_runtime().store(store.clone()).agent(&agent).build();
 
     // The run is listed, read, exported and inspected.
-    let before = runtime.journal(&run).await.unwrap();
+    let before = runtime.run(&run).journal().await.unwrap();
     assert_eq!(before, newer("newer"));
     let exported = serde_json::to_value(&before[1]).unwrap();
     assert_eq!(exported["name"], "memory.recalled");
@@ -179,11 +179,11 @@ async fn a_run_of_a_newer_release(store: impl Store + Clone) {
         before[1].line().to_string(),
         "newer memory.recalled memory#1 of a newer release: \"{\\\"keys\\\":[\\\"a\\\"],\\\"score\\\":0.5}\""
     );
-    assert_eq!(runtime.runs(RunFilter::unfinished()).await.unwrap().len(), 1);
-    assert_eq!(runtime.inspect(&run).await.unwrap().run.events, 3);
+    assert_eq!(runtime.runs().list(RunFilter::unfinished()).await.unwrap().len(), 1);
+    assert_eq!(runtime.run(&run).inspect().await.unwrap().run.events, 3);
 
     // The run is not resumed, and nothing is written.
-    let error = runtime.resume(&run).await.unwrap_err();
+    let error = runtime.run(&run).resume().await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "event 2 of the run `newer`, `memory.recalled`, was recorded by a newer release and means something that this \
@@ -192,14 +192,14 @@ async fn a_run_of_a_newer_release(store: impl Store + Clone) {
     assert!(matches!(&error, Error::Store(error) if error.kind() == StoreErrorKind::NewerVersion));
     let recovered = runtime.recover().await.unwrap();
     assert_eq!((recovered.resumed.len(), recovered.left.len()), (0, 1));
-    assert_eq!(runtime.journal(&run).await.unwrap(), before);
+    assert_eq!(runtime.run(&run).journal().await.unwrap(), before);
 
     // The run can be cancelled and deleted.
-    runtime.cancel(&run, "nobody waits any more").await.unwrap();
-    assert_eq!(runtime.run_record(&run).await.unwrap().status, RunStatus::Cancelled);
-    assert_eq!(runtime.journal(&run).await.unwrap()[1], before[1]);
-    runtime.delete(&run).await.unwrap();
-    assert!(runtime.runs(RunFilter::new()).await.unwrap().is_empty());
+    runtime.run(&run).cancel("nobody waits any more").await.unwrap();
+    assert_eq!(runtime.run(&run).record().await.unwrap().status, RunStatus::Cancelled);
+    assert_eq!(runtime.run(&run).journal().await.unwrap()[1], before[1]);
+    runtime.run(&run).delete().await.unwrap();
+    assert!(runtime.runs().list(RunFilter::new()).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -77,7 +77,10 @@ async fn a_run_in_a_file_waits_for_hours() {
     let hours = began.elapsed().as_secs() / HOUR.as_secs();
     assert_eq!(hours, 25);
     assert_eq!(rows.count(), 40);
-    assert_eq!(runtime.runs(RunFilter::new().status(RunStatus::Success)).await.unwrap().len(), 20);
+    assert_eq!(
+        runtime.runs().list(RunFilter::new().status(RunStatus::Success)).await.unwrap().len(),
+        20
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -112,7 +112,7 @@ async fn make_the_file() {
 
     let done = started(runtime.start(release_file_order::workflow(), 1), "done").await;
     until(&store, "done", asked).await;
-    runtime.approve(done.run_id(), "answer", Approval::granted(), "ada").await.unwrap();
+    runtime.run(done.run_id()).approve("answer", Approval::granted(), "ada").await.unwrap();
     done.result().await.unwrap();
     started(runtime.start(release_file_packing::workflow(), 0), "failed")
         .await
@@ -160,8 +160,8 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
     let (store, runtime) = runtime(&path).await;
 
     let mut listed: Vec<(String, RunStatus)> = Vec::new();
-    for record in runtime.runs(RunFilter::new()).await.unwrap() {
-        let events = runtime.journal(&record.run_id).await.unwrap();
+    for record in runtime.runs().list(RunFilter::new()).await.unwrap() {
+        let events = runtime.run(&record.run_id).journal().await.unwrap();
         assert_eq!(events.len() as u64, record.events);
         assert!(!events.iter().any(|event| matches!(event.kind, EventKind::Unknown(_))));
         if record.status.has_ended() {
@@ -173,7 +173,7 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
         for (event, line) in events.iter().zip(&lines) {
             assert_eq!(serde_json::from_str::<agentflow::Event>(line).unwrap(), *event);
         }
-        runtime.inspect(&record.run_id).await.unwrap();
+        runtime.run(&record.run_id).inspect().await.unwrap();
         if record.run_id.as_str() != "agent" {
             assert_eq!((record.caller.as_deref(), &*record.tags["tenant"]), (Some("ada"), "acme"));
         }
@@ -192,20 +192,21 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
             status("waiting", RunStatus::Paused),
         ]
     );
-    let output = runtime.output(&RunId::new("done")).await.unwrap();
+    let output = runtime.run(&RunId::new("done")).output().await.unwrap();
     assert_eq!(output.decode::<String>().unwrap(), "sent [49, 56] true");
     assert!(store.snapshot(&RunId::new("snapshotted")).await.unwrap().is_some());
 
     let recovered = runtime.recover().await.unwrap();
     assert!(recovered.left.is_empty(), "{recovered:?}");
     runtime
-        .answer(&RunId::new("waiting"), "answer", &Approval::denied("too dear"), "ada")
+        .run(&RunId::new("waiting"))
+        .answer("answer", &Approval::denied("too dear"), "ada")
         .await
         .unwrap();
     let mut outputs = Vec::new();
     for handle in recovered.resumed {
         let output: Encoded = handle.result().await.unwrap();
-        check_events(&runtime.journal(handle.run_id()).await.unwrap()).unwrap();
+        check_events(&runtime.run(handle.run_id()).journal().await.unwrap()).unwrap();
         outputs.push(format!("{}: {}", handle.run_id(), output.as_str()));
     }
     outputs.sort();
@@ -221,10 +222,10 @@ async fn the_runs_of_a_release_are_listed_read_resumed_and_answered() {
 
     // A failed node is retried and fails in the same way.
     let failed = RunId::new("failed");
-    runtime.retry(&failed, "packed", "ada").await.unwrap();
-    let handle = runtime.attach(&failed).await.unwrap();
+    runtime.run(&failed).retry("packed", "ada").await.unwrap();
+    let handle = runtime.run(&failed).attach().await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), FailureKind::Lost);
-    let events = runtime.journal(&failed).await.unwrap();
+    let events = runtime.run(&failed).journal().await.unwrap();
     assert!(
         events
             .iter()

@@ -20,7 +20,7 @@ async fn tell(cx: &Context) -> Result<()> {
 }
 
 async fn forget_cart(runtime: &Runtime) -> Result<()> {
-    runtime.set_app_state(&CART, None).await
+    runtime.persistent_state().set_app(&CART, None).await
 }
 
 fn main() {}

@@ -56,7 +56,8 @@ async fn resumed(second: &Agent) -> (Vec<String>, Vec<bool>) {
         let (store, run) = begun().await;
         let runtime = process(&store, second).with_changes(changes);
         differs = runtime
-            .inspect(&run)
+            .run(&run)
+            .inspect()
             .await
             .unwrap()
             .differences
@@ -115,7 +116,7 @@ async fn the_schema_of_a_tool_is_not_compatible() {
     assert_eq!(accepted, [false, false, true]);
     let (store, run) = begun().await;
     assert_eq!(
-        process(&store, &second).resume(&run).await.unwrap_err().to_string(),
+        process(&store, &second).run(&run).resume().await.unwrap_err().to_string(),
         "the agent `clerk` has changed since the run began: the tool `refund`: the schema of its parameters; to continue \
          all the same, accept it with `Changes::AcceptAll`, or by `agentwf runs resume --changes accept-all`"
     );
@@ -136,17 +137,17 @@ async fn a_run_goes_by_the_version_that_was_accepted_for_it() {
     let second =
         |ends| clerk("Be kind.", vec![refund("Pays back.", cents("how much", "string"))], ends);
     let accepting = process(&store, &second(false)).with_changes(Changes::AcceptAll);
-    let handle = accepting.resume(&run).await.unwrap();
+    let handle = accepting.run(&run).resume().await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     handle.abandon();
     tokio::task::yield_now().await;
     // The resumed run now has the second definition, so it no longer matches the first version.
     let first = clerk("Be kind.", vec![refund("Pays back.", cents("how much", "integer"))], true);
-    let error = process(&store, &first).resume(&run).await.unwrap_err().to_string();
+    let error = process(&store, &first).run(&run).resume().await.unwrap_err().to_string();
     assert!(error.contains("the tool `refund`: the schema of its parameters"), "{error}");
     let strict = process(&store, &second(true)).with_changes(Changes::Refuse);
-    assert_eq!(strict.inspect(&run).await.unwrap().differences, []);
-    strict.resume(&run).await.unwrap().result().await.unwrap();
+    assert_eq!(strict.run(&run).inspect().await.unwrap().differences, []);
+    strict.run(&run).resume().await.unwrap().result().await.unwrap();
     assert_eq!(
         store.record(&run).await.unwrap().unwrap().definition,
         None,

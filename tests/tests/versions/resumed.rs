@@ -51,13 +51,13 @@ impl Killed {
     /// Checks that the run is not resumed and that its journal is unchanged.
     async fn is_refused(&self, order: &Order) -> Error {
         let runtime = self.process(order).await;
-        let before = runtime.journal(&self.run).await.unwrap();
+        let before = runtime.run(&self.run).journal().await.unwrap();
         let mut recovered = runtime.recover().await.unwrap();
         assert!(recovered.resumed.is_empty(), "{recovered:?}");
         let (run, error) = recovered.left.pop().unwrap();
         assert_eq!(run, self.run);
-        assert_eq!(runtime.resume(&run).await.unwrap_err().to_string(), error.to_string());
-        assert_eq!(runtime.journal(&run).await.unwrap(), before);
+        assert_eq!(runtime.run(&run).resume().await.unwrap_err().to_string(), error.to_string());
+        assert_eq!(runtime.run(&run).journal().await.unwrap(), before);
         assert!(self.effects.take().is_empty());
         error
     }
@@ -74,8 +74,8 @@ impl Killed {
         };
         let mut done = self.effects.take();
         done.sort_unstable();
-        check_events(&runtime.journal(&self.run).await.unwrap()).unwrap();
-        assert_eq!(runtime.run_record(&self.run).await.unwrap().status, RunStatus::Success);
+        check_events(&runtime.run(&self.run).journal().await.unwrap()).unwrap();
+        assert_eq!(runtime.run(&self.run).record().await.unwrap().status, RunStatus::Success);
         (output, done)
     }
 }
@@ -83,10 +83,10 @@ impl Killed {
 /// Approves each question of a run.
 async fn agrees(runtime: &Runtime, run: &RunId) {
     loop {
-        let report = runtime.inspect(run).await.unwrap();
+        let report = runtime.run(run).inspect().await.unwrap();
         for node in report.nodes.iter().filter(|node| node.question.is_some()) {
             // The new version may have asked again since the report was read, so a refusal is fine.
-            let _ = runtime.approve(run, &node.name, Approval::granted(), "ada").await;
+            let _ = runtime.run(run).approve(&node.name, Approval::granted(), "ada").await;
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
@@ -97,7 +97,7 @@ async fn agrees(runtime: &Runtime, run: &RunId) {
 async fn is_the_same(order: Order) {
     let killed = Killed::new();
     let runtime = killed.process(&order).await;
-    assert_eq!(runtime.inspect(&killed.run).await.unwrap().changed, None);
+    assert_eq!(runtime.run(&killed.run).inspect().await.unwrap().changed, None);
     let mut recovered = runtime.recover().await.unwrap();
     let handle = recovered.resumed.pop().unwrap_or_else(|| panic!("{recovered:?}"));
     let result = async { Ok(handle.result().await?.decode().unwrap()) };
@@ -114,10 +114,11 @@ async fn is_changed(order: Order, nodes: &[&str], done: &[&str], output: &str) {
     let Error::DefinitionChanged { nodes: named, .. } = &error else { panic!("{error}") };
     assert_eq!(named, nodes);
     let runtime = killed.process(&order).await;
-    assert_eq!(runtime.inspect(&killed.run).await.unwrap().changed.unwrap(), nodes);
+    assert_eq!(runtime.run(&killed.run).inspect().await.unwrap().changed.unwrap(), nodes);
     let handle = runtime
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&killed.run, &order)
+        .run(&killed.run)
+        .resume_as(&order)
         .await
         .unwrap();
     let (of_run, of_effects) = killed.completed(&runtime, handle.result()).await;
@@ -133,28 +134,29 @@ async fn would_be_done_twice_or_left_out(order: Order, steps: &[&str]) {
         let error = killed.is_refused(&order).await;
         assert!(matches!(error, Error::DefinitionChanged { .. }), "{error}");
         let runtime = killed.process(&order).await;
-        let before = runtime.journal(&killed.run).await.unwrap();
+        let before = runtime.run(&killed.run).journal().await.unwrap();
         let error = runtime
             .with_changes(agentflow::runtime::Changes::AcceptAll)
-            .resume_as(&killed.run, &order)
+            .run(&killed.run)
+            .resume_as(&order)
             .await
             .unwrap_err();
         let Error::WriteForgotten { nodes, .. } = &error else { panic!("{error}") };
         assert_eq!(nodes, steps);
-        assert_eq!(runtime.journal(&killed.run).await.unwrap(), before);
+        assert_eq!(runtime.run(&killed.run).journal().await.unwrap(), before);
         match cancel {
             true => {
-                runtime.cancel(&killed.run, "it is not what we want any more").await.unwrap();
+                runtime.run(&killed.run).cancel("it is not what we want any more").await.unwrap();
                 assert_eq!(
-                    runtime.run_record(&killed.run).await.unwrap().status,
+                    runtime.run(&killed.run).record().await.unwrap().status,
                     RunStatus::Cancelled
                 );
-                assert!(runtime.runs(RunFilter::unfinished()).await.unwrap().is_empty());
+                assert!(runtime.runs().list(RunFilter::unfinished()).await.unwrap().is_empty());
             }
             false => {
                 let order = second::unchanged::order::workflow();
                 let runtime = killed.process(&order).await;
-                let handle = runtime.resume_as(&killed.run, &order).await.unwrap();
+                let handle = runtime.run(&killed.run).resume_as(&order).await.unwrap();
                 let (output, done) = killed.completed(&runtime, handle.result()).await;
                 assert_eq!((output.as_str(), done), (OUTPUT, vec!["send".to_owned()]));
             }

@@ -233,7 +233,7 @@ async fn answered(
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let ended = tokio::time::timeout(PATIENCE, run.result()).await.expect("it ends");
-    let events = runtime.journal(run.run_id()).await.unwrap();
+    let events = runtime.run(run.run_id()).journal().await.unwrap();
     check_events(&events).unwrap();
     (levels, ended, events)
 }
@@ -327,7 +327,7 @@ async fn an_open_question_is_asked_again_and_an_answered_one_is_not() {
 
         let store = store.as_another_process();
         let second = test_runtime().store(store.clone()).build();
-        let handle = second.resume(&run).await.unwrap();
+        let handle = second.run(&run).resume().await.unwrap();
         let again = asked(&handle).await.unwrap();
         assert_eq!((&again.path, &again.message), (&question.path, &question.message), "{name}");
         assert!(sent().is_empty(), "{name}");
@@ -337,15 +337,15 @@ async fn an_open_question_is_asked_again_and_an_answered_one_is_not() {
         // No process executes the run when it is answered.
         let store = store.as_another_process();
         let third = test_runtime().store(store.clone()).build();
-        third.approve(&run, &again.path, Approval::granted(), "ada").await.unwrap();
-        let handle = third.resume(&run).await.unwrap();
+        third.run(&run).approve(&again.path, Approval::granted(), "ada").await.unwrap();
+        let handle = third.run(&run).resume().await.unwrap();
         while let Some(other) = asked(&handle).await {
             assert_ne!(other.path, question.path, "{name}");
             handle.approve(&other.path, Approval::granted(), "ada").await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         handle.result().await.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let events = third.journal(&run).await.unwrap();
+        let events = third.run(&run).journal().await.unwrap();
         check_events(&events).unwrap();
         let asked = events
             .iter()

@@ -353,13 +353,14 @@ impl AttackedRun {
     }
 
     async fn resume(&mut self) {
-        self.handle = self.runtime.resume(&self.run).await.unwrap();
+        self.handle = self.runtime.run(&self.run).resume().await.unwrap();
     }
 
     async fn asked(&self) -> Option<OpenQuestion> {
         let Ok(asked) = tokio::time::timeout(PATIENCE, self.handle.asked()).await else {
-            let open = self.operator.approvals(RunFilter::new()).await.unwrap();
-            let trace = agentflow_testing::trace(self.operator.journal(&self.run).await.unwrap());
+            let open = self.operator.runs().questions(RunFilter::new()).await.unwrap();
+            let trace =
+                agentflow_testing::trace(self.operator.run(&self.run).journal().await.unwrap());
             panic!("it neither asks nor ends; {:?}; {open:?}; {trace:#?}", self.deeds)
         };
         asked.unwrap()
@@ -368,7 +369,8 @@ impl AttackedRun {
     /// Checks that an answer is refused with a control error.
     async fn is_refused(&self, id: &str, answer: Approval) {
         for runtime in [&self.operator, &self.runtime] {
-            let refused = runtime.approve(&self.run, id, answer.clone(), "eve").await.unwrap_err();
+            let refused =
+                runtime.run(&self.run).approve(id, answer.clone(), "eve").await.unwrap_err();
             assert!(matches!(refused, agentflow::Error::Control(_)), "{refused:?}");
         }
     }
@@ -381,7 +383,7 @@ impl AttackedRun {
                 self.handle.approve(id, Approval::granted(), BY).await.unwrap();
             }
             OperatorAction::GrantFromAnotherProcess => {
-                self.operator.approve(&self.run, id, Approval::granted(), BY).await.unwrap();
+                self.operator.run(&self.run).approve(id, Approval::granted(), BY).await.unwrap();
             }
             OperatorAction::Deny => {
                 self.handle.approve(&question.path, no(), BY).await.unwrap();
@@ -391,7 +393,7 @@ impl AttackedRun {
                 self.crash().await;
                 let is_granted = deed == OperatorAction::GrantAtRest;
                 let answer = if is_granted { Approval::granted() } else { no() };
-                self.operator.approve(&self.run, id, answer, BY).await.unwrap();
+                self.operator.run(&self.run).approve(id, answer, BY).await.unwrap();
                 self.is_refused(id, no()).await;
                 self.resume().await;
                 return Some(is_granted);
@@ -400,19 +402,19 @@ impl AttackedRun {
                 self.crash().await;
                 self.resume().await;
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                self.operator.approve(&self.run, id, Approval::granted(), BY).await.unwrap();
+                self.operator.run(&self.run).approve(id, Approval::granted(), BY).await.unwrap();
             }
             OperatorAction::GrantTwice => {
-                self.operator.approve(&self.run, id, Approval::granted(), BY).await.unwrap();
+                self.operator.run(&self.run).approve(id, Approval::granted(), BY).await.unwrap();
                 self.is_refused(id, Approval::granted()).await;
             }
             OperatorAction::DenyAndGrant => {
-                self.operator.approve(&self.run, id, no(), BY).await.unwrap();
+                self.operator.run(&self.run).approve(id, no(), BY).await.unwrap();
                 self.is_refused(id, Approval::granted()).await;
                 return Some(false);
             }
             OperatorAction::GrantAndDeny => {
-                let denied = self.operator.approve(&self.run, id, no(), BY);
+                let denied = self.operator.run(&self.run).approve(id, no(), BY);
                 let granted = self.handle.approve(id, Approval::granted(), BY);
                 let (denied, granted) = tokio::join!(denied, granted);
                 assert!(denied.is_ok() != granted.is_ok(), "{denied:?} {granted:?}");
@@ -423,7 +425,7 @@ impl AttackedRun {
                 self.handle.approve(id, Approval::granted(), BY).await.unwrap();
             }
             OperatorAction::Cancel => {
-                self.operator.cancel(&self.run, "enough").await.unwrap();
+                self.operator.run(&self.run).cancel("enough").await.unwrap();
                 self.is_refused(id, Approval::granted()).await;
                 return None;
             }
@@ -451,8 +453,8 @@ impl AttackedRun {
         }
         let ended = tokio::time::timeout(PATIENCE, self.handle.result()).await.expect("it ends");
         assert_eq!(is_cancelled, ended.is_err_and(|error| error.kind().as_str() == "cancelled"));
-        assert!(self.operator.approvals(RunFilter::new()).await.unwrap().is_empty());
-        let events = self.operator.journal(&self.run).await.unwrap();
+        assert!(self.operator.runs().questions(RunFilter::new()).await.unwrap().is_empty());
+        let events = self.operator.run(&self.run).journal().await.unwrap();
         check_events(&events).unwrap();
         let mut open = BTreeMap::new();
         for event in &events {
@@ -567,14 +569,15 @@ async fn a_failed_node_is_retried_while_a_call_beside_it_waits() {
                 .unwrap_err();
             attacked.is_refused(&question.id, Approval::granted()).await;
             before = Some(question);
-            attacked.operator.retry(&attacked.run, "below", BY).await.unwrap();
+            attacked.operator.run(&attacked.run).retry("below", BY).await.unwrap();
             attacked.runtime = AttackedRun::process(&attacked.store, elsewhere);
-            attacked.handle = attacked.operator.attach(&attacked.run).await.unwrap();
+            attacked.handle = attacked.operator.run(&attacked.run).attach().await.unwrap();
         }
         let question = attacked.asked().await.unwrap();
         attacked
             .operator
-            .approve(&attacked.run, &question.id, Approval::granted(), BY)
+            .run(&attacked.run)
+            .approve(&question.id, Approval::granted(), BY)
             .await
             .unwrap();
         let ended =

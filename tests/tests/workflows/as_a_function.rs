@@ -290,8 +290,8 @@ async fn a_value_is_computed_once() {
     // Simulates another process, whose ids start at another value.
     new_id();
     let other = test_runtime().store(store.as_another_process()).build();
-    let handle = other.resume(&run).await.unwrap();
-    other.approve(&run, "approval", Approval::granted(), "ada").await.unwrap();
+    let handle = other.run(&run).resume().await.unwrap();
+    other.run(&run).approve("approval", Approval::granted(), "ada").await.unwrap();
     let ids: Vec<u32> = handle.result().await.unwrap().decode().unwrap();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 }
@@ -405,7 +405,7 @@ async fn written_order_is_kept_where_it_can_be_noticed() {
     let handle = runtime.start(gated::workflow(), ()).await.unwrap();
     sleep(Duration::from_secs(60)).await;
     assert_eq!(log(), ["read 6"], "nothing below the gate begins before the answer");
-    runtime.approve(handle.run_id(), "approval", Approval::granted(), "ada").await.unwrap();
+    runtime.run(handle.run_id()).approve("approval", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 21);
     assert_eq!(log(), ["wrote 7", "read 8"]);
 }
@@ -532,7 +532,7 @@ async fn what_was_decided_while_a_run_was_stopped_has_its_turn_after_a_retry() {
     // `slow` precedes the failure and still runs, so the run has not ended.
     sleep(Duration::from_secs(3)).await;
     REPAIRED.store(1, Ordering::Relaxed);
-    runtime.retry(&run, "once", "ada").await.unwrap();
+    runtime.run(&run).retry("once", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 11);
 }
 
@@ -559,8 +559,8 @@ async fn what_is_below_a_failure_stays_stopped_when_another_one_is_retried() {
     let handle = runtime.start(failed_twice::workflow(), ()).await.unwrap();
     let run = handle.run_id().clone();
     assert!(handle.result().await.unwrap_err().to_string().contains("not yet"));
-    runtime.retry(&run, "above", "ada").await.unwrap();
-    let error = runtime.resume(&run).await.unwrap().result().await.unwrap_err();
+    runtime.run(&run).retry("above", "ada").await.unwrap();
+    let error = runtime.run(&run).resume().await.unwrap().result().await.unwrap_err();
     assert!(error.to_string().contains("lost"), "{error}");
     let events = store.read(&run, 0, 1000).await.unwrap();
     let begun = |node: &str| events.iter().filter(|event| event.path.to_string() == node).count();

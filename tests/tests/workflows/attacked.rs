@@ -96,7 +96,7 @@ fn count(events: &[Event], path: &str, name: &str) -> usize {
 }
 
 async fn report(runtime: &Runtime, run: &RunId, node: &str) -> NodeReport {
-    let report = runtime.inspect(run).await.unwrap();
+    let report = runtime.run(run).inspect().await.unwrap();
     report.nodes.into_iter().find(|report| report.name == node).expect("the node is in the report")
 }
 
@@ -171,12 +171,12 @@ async fn retried_kept_and_ended(flow: impl Fn(&Arc<AtomicBool>) -> Workflow<(Vec
     drop(handle);
     fails.store(false, Ordering::SeqCst);
     let second = world.process();
-    second.retry(&run, "x", "ada").await.unwrap();
-    let handle = second.resume_as(&run, &flow).await.unwrap();
+    second.run(&run).retry("x", "ada").await.unwrap();
+    let handle = second.run(&run).resume_as(&flow).await.unwrap();
     pass(3500).await;
     assert!(world.has_snapshot(&run).await, "there is a snapshot to resume from");
     end(handle).await;
-    let handle = world.process().resume_as(&run, &flow).await.unwrap();
+    let handle = world.process().run(&run).resume_as(&flow).await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2001);
     world.events(&run).await;
 }
@@ -214,10 +214,11 @@ async fn what_was_stopped_runs_again_when_the_node_that_failed_is_mended_and_ret
         let run = handle.run_id().clone();
         assert_eq!(handle.result().await.unwrap_err().to_string(), "the step `x` failed: a bug");
         let second = world.process();
-        second.retry(&run, "x", "ada").await.unwrap();
+        second.run(&run).retry("x", "ada").await.unwrap();
         let handle = second
             .with_changes(agentflow::runtime::Changes::AcceptAll)
-            .resume_as(&run, &flow(true))
+            .run(&run)
+            .resume_as(&flow(true))
             .await
             .unwrap();
         assert_eq!(handle.result().await.unwrap(), 2);
@@ -260,14 +261,15 @@ async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapsh
     let handle = world
         .process()
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &new)
+        .run(&run)
+        .resume_as(&new)
         .await
         .unwrap();
     pass(60_000).await;
     end(handle).await;
     assert!(world.has_snapshot(&run).await);
     assert_eq!(paid.load(Ordering::SeqCst), 2, "once by each definition");
-    let handle = world.process().resume_as(&run, &new).await.unwrap();
+    let handle = world.process().run(&run).resume_as(&new).await.unwrap();
     pass(300_000).await;
     assert_eq!(paid.load(Ordering::SeqCst), 2, "nobody said that it may run again");
     assert_eq!(world.status(&run).await, (RunStatus::Paused, Some(PauseReason::Interrupted)));
@@ -275,7 +277,8 @@ async fn an_interrupted_payment_of_a_changed_node_is_not_repeated_after_a_snapsh
     let error = world
         .process()
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &flow("newer", 10, false))
+        .run(&run)
+        .resume_as(&flow("newer", 10, false))
         .await
         .unwrap_err();
     assert!(matches!(&error, Error::WriteForgotten { nodes, .. } if *nodes == ["pay"]), "{error}");
@@ -312,7 +315,8 @@ async fn a_snapshot_keeps_what_the_items_of_a_changed_node_have_done() {
     let handle = world
         .process()
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &flow("new"))
+        .run(&run)
+        .resume_as(&flow("new"))
         .await
         .unwrap();
     pass(7000).await;
@@ -320,7 +324,7 @@ async fn a_snapshot_keeps_what_the_items_of_a_changed_node_have_done() {
     assert!(world.has_snapshot(&run).await);
     let before = ran.lock().unwrap().len();
     assert!((1..3000).contains(&before), "{before} items of the new definition");
-    let handle = world.process().resume_as(&run, &flow("new")).await.unwrap();
+    let handle = world.process().run(&run).resume_as(&flow("new")).await.unwrap();
     pass(20_000).await;
     {
         let ran = ran.lock().unwrap();
@@ -365,11 +369,12 @@ async fn a_workflow_in_a_step_that_a_change_forgot_begins_anew() {
     pass(1000).await;
     let run = end(handle).await;
     let second = world.process();
-    let error = second.resume_as(&run, &flow(100, "new")).await.unwrap_err();
+    let error = second.run(&run).resume_as(&flow(100, "new")).await.unwrap_err();
     assert_eq!(error.kind(), "definition_changed");
     let handle = second
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &flow(100, "new"))
+        .run(&run)
+        .resume_as(&flow(100, "new"))
         .await
         .unwrap();
     assert_eq!(handle.result().await.unwrap(), 1011);
@@ -412,7 +417,8 @@ async fn an_agent_in_a_step_that_a_change_forgot_is_asked_anew() {
     let handle = world
         .process()
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &flow("new question", 1))
+        .run(&run)
+        .resume_as(&flow("new question", 1))
         .await
         .unwrap();
     assert_eq!(handle.result().await.unwrap(), "new question: answer");
@@ -447,9 +453,9 @@ async fn a_workflow_in_a_step_that_has_changed_asks_before_it_runs_anew() {
     pass(1000).await;
     let run = end(handle).await;
     let second = world.process();
-    let handle = second.resume_as(&run, &flow(true)).await.unwrap();
+    let handle = second.run(&run).resume_as(&flow(true)).await.unwrap();
     pass(10_000).await;
-    second.retry(&run, "in", "ada").await.unwrap();
+    second.run(&run).retry("in", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 10011, "all of the new definition");
     let failures: Vec<String> = world
         .events(&run)
@@ -504,7 +510,7 @@ async fn own_error(flow: Workflow<(u32,), u32>, node: &str) -> Result<u32, Strin
     assert_eq!(ends, 1, "`{node}` has an end: {events:#?}");
     drop(handle);
     if outcome.is_err() {
-        runtime.retry(&run, node, "ada").await.unwrap();
+        runtime.run(&run).retry(node, "ada").await.unwrap();
     }
     outcome.map_err(|error| error.to_string())
 }
@@ -595,18 +601,18 @@ async fn the_gate_of_a_branch_that_lost_its_race_asks_no_more() {
     let stopped = "cancelled is not run: what it belongs to has ended";
     assert_eq!(line(&runtime, &run, "r/asks/ok").await, stopped);
     let before = world.length(&run).await;
-    refused(runtime.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
+    refused(runtime.run(&run).approve("r/asks/ok", Approval::granted(), "ada").await, LOSER);
     assert_eq!(world.length(&run).await, before, "nothing is written");
     // The same without an executing process.
     end(handle).await;
     let second = world.process();
-    refused(second.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
-    second.pause(&run).await.unwrap();
-    second.unpause(&run).await.unwrap();
+    refused(second.run(&run).approve("r/asks/ok", Approval::granted(), "ada").await, LOSER);
+    second.run(&run).pause().await.unwrap();
+    second.run(&run).unpause().await.unwrap();
     assert_eq!(world.status(&run).await, (RunStatus::Queued, None), "nobody is asked");
-    refused(second.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
-    let handle = second.resume_as(&run, &flow).await.unwrap();
-    refused(second.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
+    refused(second.run(&run).approve("r/asks/ok", Approval::granted(), "ada").await, LOSER);
+    let handle = second.run(&run).resume_as(&flow).await.unwrap();
+    refused(second.run(&run).approve("r/asks/ok", Approval::granted(), "ada").await, LOSER);
     assert_eq!(handle.result().await.unwrap(), 1);
     assert_eq!(
         line(&second, &run, "r/asks/ok").await,
@@ -639,14 +645,14 @@ async fn the_gate_of_an_attempt_that_gave_up_asks_no_more_until_the_next_one() {
     assert_eq!(world.status(&run).await, (RunStatus::Running, None));
     assert_eq!(report(&runtime, &run, "s/ok").await.status.to_string(), "cancelled");
     refused(
-        runtime.approve(&run, "s/ok", Approval::granted(), "ada").await,
+        runtime.run(&run).approve("s/ok", Approval::granted(), "ada").await,
         "the node `s/ok` waits for no answer: it is cancelled",
     );
     // The next attempt continues the nested workflow, which asks again.
     pass(1_800).await;
     assert_eq!(world.status(&run).await, (RunStatus::Paused, Some(PauseReason::Approval)));
     assert_eq!(report(&runtime, &run, "s/ok").await.status.to_string(), "awaiting_approval");
-    runtime.approve(&run, "s/ok", Approval::granted(), "ada").await.unwrap();
+    runtime.run(&run).approve("s/ok", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     world.events(&run).await;
 }
@@ -658,10 +664,10 @@ async fn an_answer_for_a_gate_that_asks_no_more_leaves_a_waiting_run_as_it_is() 
     let handle = runtime.start(loser_asks(true), 1).await.unwrap();
     let run = handle.run_id().clone();
     pass(1000).await;
-    refused(runtime.approve(&run, "r/asks/ok", Approval::granted(), "ada").await, LOSER);
+    refused(runtime.run(&run).approve("r/asks/ok", Approval::granted(), "ada").await, LOSER);
     pass(3_600_000).await;
     assert_eq!(world.status(&run).await, (RunStatus::Paused, Some(PauseReason::Approval)));
-    runtime.approve(&run, "g", Approval::granted(), "ada").await.unwrap();
+    runtime.run(&run).approve("g", Approval::granted(), "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     world.events(&run).await;
 }
@@ -696,23 +702,23 @@ async fn a_run_that_waits_for_a_decision_still_does_after_a_pause() {
     pass(1000).await;
     let run = end(handle).await;
     let second = world.process();
-    let handle = second.resume_as(&run, &flow).await.unwrap();
+    let handle = second.run(&run).resume_as(&flow).await.unwrap();
     pass(100).await;
     assert_eq!(world.status(&run).await, interrupted);
     end(handle).await;
-    second.pause(&run).await.unwrap();
+    second.run(&run).pause().await.unwrap();
     assert_eq!(world.status(&run).await, operator);
-    second.unpause(&run).await.unwrap();
+    second.run(&run).unpause().await.unwrap();
     assert_eq!(world.status(&run).await, interrupted);
     // The same while the run is executed.
-    let handle = second.resume_as(&run, &flow).await.unwrap();
+    let handle = second.run(&run).resume_as(&flow).await.unwrap();
     pass(100).await;
     assert_eq!(world.status(&run).await, interrupted);
     handle.pause().await.unwrap();
     assert_eq!(world.status(&run).await, operator);
     handle.unpause().await.unwrap();
     assert_eq!(world.status(&run).await, interrupted);
-    second.retry(&run, "once", "ada").await.unwrap();
+    second.run(&run).retry("once", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
     world.events(&run).await;
 }
@@ -733,12 +739,12 @@ async fn a_step_that_was_answered_at_rest_has_not_run_yet() {
         pass(10).await;
         let run = end(handle).await;
         let answer = if granted { Approval::granted() } else { Approval::Denied { comment: None } };
-        runtime.approve(&run, "send", answer, "ada").await.unwrap();
+        runtime.run(&run).approve("send", answer, "ada").await.unwrap();
         assert_eq!(
             line(&runtime, &run, "send").await,
             "pending goes by the answer that it was given"
         );
-        let handle = runtime.resume_as(&run, &flow).await.unwrap();
+        let handle = runtime.run(&run).resume_as(&flow).await.unwrap();
         assert_eq!(handle.result().await.is_ok(), granted);
         let ended = report(&runtime, &run, "send").await.status.to_string();
         assert_eq!(ended, if granted { "success" } else { "failed" });
@@ -769,7 +775,7 @@ async fn a_run_that_another_process_took_is_operated_there() {
     let handle = first.start(long(), 1_000_000).await.unwrap();
     let run = handle.run_id().clone();
     pass(10).await;
-    let taken = second.resume_as(&run, &long()).await.unwrap();
+    let taken = second.run(&run).resume_as(&long()).await.unwrap();
     assert_eq!(handle.result().await.unwrap_err().kind(), "fenced");
     let hour = Duration::from_secs(3600);
     tokio::time::timeout(hour, handle.pause()).await.expect("it has an outcome").unwrap();
@@ -823,7 +829,8 @@ async fn a_gate_that_a_change_took_away_asks_no_more() {
         let runtime = world.process();
         let handle = runtime
             .with_changes(agentflow::runtime::Changes::AcceptAll)
-            .resume_as(&run, &flow(false))
+            .run(&run)
+            .resume_as(&flow(false))
             .await
             .unwrap();
         pass(10_000).await;
@@ -833,11 +840,11 @@ async fn a_gate_that_a_change_took_away_asks_no_more() {
             "`long` runs, and nobody is asked"
         );
         refused(
-            runtime.unpause(&run).await,
+            runtime.run(&run).unpause().await,
             "the run cannot be unpaused: it is running, not paused",
         );
         let gone = if nested { "in/ok" } else { "g" };
-        runtime.approve(&run, gone, Approval::granted(), "ada").await.unwrap_err();
+        runtime.run(&run).approve(gone, Approval::granted(), "ada").await.unwrap_err();
         assert_eq!(handle.result().await.unwrap(), 1);
         world.events(&run).await;
     }
@@ -968,7 +975,7 @@ impl Two {
     /// takes effect.
     async fn is_taken_care_of(&self, run: &RunId, dropped_after: u64) {
         pass(1000).await;
-        match self.second.pause(run).await {
+        match self.second.run(run).pause().await {
             Ok(()) => {}
             Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {}
             Err(error) => panic!("dropped after {dropped_after} ms: {error}"),
@@ -1003,7 +1010,7 @@ async fn a_resume_that_is_dropped_midway_leaves_no_run_that_nobody_executes() {
         let two = Two::new(10, 0);
         let run = RunId::new("run-1");
         two.at_rest(&run).await;
-        let resumed = two.first.resume(&run);
+        let resumed = two.first.run(&run).resume();
         midway +=
             u32::from(tokio::time::timeout(Duration::from_millis(after), resumed).await.is_err());
         two.is_taken_care_of(&run, after).await;
@@ -1078,7 +1085,7 @@ fn requests_of_other_processes_reach_runs_on_every_tokio_runtime() {
             .unwrap();
         let idle = (!first_ends).then_some(idle);
         let asked = elsewhere.block_on(async {
-            tokio::time::timeout(Duration::from_secs(20), second.pause(handle.run_id())).await
+            tokio::time::timeout(Duration::from_secs(20), second.run(handle.run_id()).pause()).await
         });
         asked.expect("it has an outcome").unwrap();
         drop((first, idle));
@@ -1119,7 +1126,7 @@ async fn asked_while_it_stops<A: Future<Output = Result<(), Error>> + Send + 'st
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_meets_the_end_of_its_process_is_not_refused() {
     asked_while_it_stops(
-        |runtime, run| async move { runtime.approve(&run, "ok", Approval::granted(), "ada").await },
+        |runtime, run| async move { runtime.run(&run).approve("ok", Approval::granted(), "ada").await },
         |kind| matches!(kind, EventKind::ApprovalResolved { .. }),
         false,
     )
@@ -1129,7 +1136,7 @@ async fn an_answer_that_meets_the_end_of_its_process_is_not_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_meets_the_end_of_its_process_is_not_refused() {
     asked_while_it_stops(
-        |runtime, run| async move { runtime.pause(&run).await },
+        |runtime, run| async move { runtime.run(&run).pause().await },
         |kind| matches!(kind, EventKind::RunPaused { reason: PauseReason::Operator, .. }),
         false,
     )
@@ -1139,7 +1146,7 @@ async fn a_pause_that_meets_the_end_of_its_process_is_not_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_cancel_that_meets_the_end_of_its_process_is_not_refused() {
     asked_while_it_stops(
-        |runtime, run| async move { runtime.cancel(&run, "enough").await },
+        |runtime, run| async move { runtime.run(&run).cancel("enough").await },
         |kind| matches!(kind, EventKind::RunCancelled { .. }),
         false,
     )
@@ -1149,7 +1156,7 @@ async fn a_cancel_that_meets_the_end_of_its_process_is_not_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_word_to_continue_that_meets_the_end_of_its_process_is_not_refused() {
     asked_while_it_stops(
-        |runtime, run| async move { runtime.unpause(&run).await },
+        |runtime, run| async move { runtime.run(&run).unpause().await },
         |kind| matches!(kind, EventKind::RunResumed { recovered: false, .. }),
         true,
     )
@@ -1167,8 +1174,11 @@ async fn a_refused_resume_that_is_dropped_midway_leaves_no_run_that_nobody_execu
         let two = Two::new(10, 0);
         let run = RunId::new("run-1");
         two.at_rest(&run).await;
-        match tokio::time::timeout(Duration::from_millis(after), two.first.resume_as(&run, &other))
-            .await
+        match tokio::time::timeout(
+            Duration::from_millis(after),
+            two.first.run(&run).resume_as(&other),
+        )
+        .await
         {
             Ok(refused) => assert_eq!(refused.unwrap_err().kind(), "definition_changed"),
             Err(_) => midway += 1,
@@ -1184,7 +1194,9 @@ async fn a_resume_that_is_dropped_while_the_store_tells_it_leaves_no_run_that_no
         let two = Two::new(10, 10);
         let run = RunId::new("run-1");
         two.at_rest(&run).await;
-        drop(tokio::time::timeout(Duration::from_millis(after), two.first.resume(&run)).await);
+        drop(
+            tokio::time::timeout(Duration::from_millis(after), two.first.run(&run).resume()).await,
+        );
         two.is_taken_care_of(&run, after).await;
     }
 }
@@ -1226,22 +1238,23 @@ async fn a_run_whose_gate_a_change_took_away_is_not_said_to_wait_for_it() {
     let runtime = world.process();
     let handle = runtime
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &flow(false))
+        .run(&run)
+        .resume_as(&flow(false))
         .await
         .unwrap();
     pass(10_000).await;
     end(handle).await;
     let mut wrong = Vec::new();
-    let asking = runtime.inspect(&run).await.unwrap().nodes;
+    let asking = runtime.run(&run).inspect().await.unwrap().nodes;
     if asking.iter().any(|node| node.question.is_some()) {
         wrong.push(format!("inspect: {asking:?}"));
     }
-    runtime.pause(&run).await.unwrap();
-    runtime.unpause(&run).await.unwrap();
+    runtime.run(&run).pause().await.unwrap();
+    runtime.run(&run).unpause().await.unwrap();
     if world.status(&run).await != (RunStatus::Queued, None) {
         wrong.push(format!("pause and unpause at rest: {:?}", world.status(&run).await));
     }
-    if let Ok(()) = runtime.approve(&run, "g", Approval::granted(), "ada").await {
+    if let Ok(()) = runtime.run(&run).approve("g", Approval::granted(), "ada").await {
         wrong.push(format!("approve at rest was granted; {:?}", world.status(&run).await));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -1280,14 +1293,15 @@ async fn a_removed_workflow_with_a_gate() {
     let runtime = world.process();
     let handle = runtime
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&run, &flow(false))
+        .run(&run)
+        .resume_as(&flow(false))
         .await
         .unwrap();
     pass(10_000).await;
     let live = world.status(&run).await;
     end(handle).await;
-    runtime.pause(&run).await.unwrap();
-    runtime.unpause(&run).await.unwrap();
+    runtime.run(&run).pause().await.unwrap();
+    runtime.run(&run).unpause().await.unwrap();
     assert_eq!(
         (live, world.status(&run).await),
         ((RunStatus::Running, None), (RunStatus::Queued, None))
@@ -1323,12 +1337,13 @@ async fn a_router_that_has_changed_ends_nothing_in_its_arms() {
         handle.abandon();
         let handle = runtime()
             .with_changes(agentflow::runtime::Changes::AcceptAll)
-            .resume_as(&id, &routed("v2", arm))
+            .run(&id)
+            .resume_as(&routed("v2", arm))
             .await
             .unwrap();
         pass().await;
         handle.abandon();
-        let handle = runtime().resume_as(&id, &routed("v2", arm)).await.unwrap();
+        let handle = runtime().run(&id).resume_as(&routed("v2", arm)).await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 1);
         check_events(&store.read(&id, 0, 1000).await.unwrap()).unwrap();
     }
@@ -1357,7 +1372,8 @@ async fn running_steps_of_a_node_that_a_change_removes_have_an_end() {
     handle.abandon();
     let handle = runtime()
         .with_changes(agentflow::runtime::Changes::AcceptAll)
-        .resume_as(&id, &flow(false))
+        .run(&id)
+        .resume_as(&flow(false))
         .await
         .unwrap();
     assert_eq!(handle.result().await.unwrap(), 1);
@@ -1422,16 +1438,16 @@ async fn stopped_after_a_payment(mapped: bool) {
     let id = RunId::new("run-1");
     runtime().start(flow.clone(), 1).await.unwrap().result().await.unwrap_err();
     fails.store(false, Ordering::SeqCst);
-    runtime().retry(&id, "bad", "ada").await.unwrap();
+    runtime().run(&id).retry("bad", "ada").await.unwrap();
     let operator = runtime();
-    let handle = operator.resume_as(&id, &flow).await.unwrap();
+    let handle = operator.run(&id).resume_as(&flow).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(
         store.record(&id).await.unwrap().unwrap().pause_reason,
         Some(PauseReason::Interrupted)
     );
     assert_eq!(paid.load(Ordering::SeqCst), 1, "nobody said that it may be done again");
-    operator.retry(&id, "nested", "ada").await.unwrap();
+    operator.run(&id).retry("nested", "ada").await.unwrap();
     assert_eq!(handle.result().await.unwrap(), 2);
     assert_eq!(paid.load(Ordering::SeqCst), 2);
     check_events(&store.read(&id, 0, 1000).await.unwrap()).unwrap();

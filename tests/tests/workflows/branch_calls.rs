@@ -85,9 +85,9 @@ async fn a_question_in_a_branch_is_still_asked_after_a_restart() {
             (RunStatus::Paused, Some(PauseReason::Approval)),
             "{raced}"
         );
-        let report = second.inspect(&id()).await.unwrap();
+        let report = second.run(&id()).inspect().await.unwrap();
         let asks = report.nodes.iter().find(|node| node.question.is_some()).unwrap();
-        second.approve(&id(), &asks.name, Approval::granted(), "ada").await.unwrap();
+        second.run(&id()).approve(&asks.name, Approval::granted(), "ada").await.unwrap();
         assert_eq!(resumed.result().await.unwrap().as_str(), r#""wiped sda""#);
         assert_eq!(log.counts().values().sum::<usize>(), 1);
         check_events(&store.read(&id(), 0, 1000).await.unwrap()).unwrap();
@@ -104,14 +104,15 @@ async fn an_interrupted_call_in_a_branch_waits_for_a_decision() {
     let run = first.start(wiped_or_kept::workflow(), "sda".to_owned()).await.unwrap();
     pass(1).await;
     let asks = first
-        .inspect(&id())
+        .run(&id())
+        .inspect()
         .await
         .unwrap()
         .nodes
         .into_iter()
         .find(|node| node.question.is_some())
         .unwrap();
-    first.approve(&id(), &asks.name, Approval::granted(), "ada").await.unwrap();
+    first.run(&id()).approve(&asks.name, Approval::granted(), "ada").await.unwrap();
     pass(1).await;
     assert_eq!(log.counts().values().sum::<usize>(), 1, "it has begun");
     restart(run, &store).await;
@@ -130,7 +131,7 @@ async fn an_interrupted_call_in_a_branch_waits_for_a_decision() {
         1,
         "nobody has decided, and the other branch does not take its place"
     );
-    second.retry(&id(), "done", "ada").await.unwrap();
+    second.run(&id()).retry("done", "ada").await.unwrap();
     assert_eq!(resumed.result().await.unwrap().as_str(), r#""wiped sda""#);
     assert_eq!(log.counts().values().sum::<usize>(), 2);
     check_events(&store.read(&id(), 0, 1000).await.unwrap()).unwrap();

@@ -177,10 +177,14 @@ async fn an_operator_answers_a_call_after_a_restart() {
     let runtime = Runtime::builder().resource(effects.clone()).store(store.clone()).build();
     let record = store.record(&run).await.unwrap().unwrap();
     assert_eq!(record.status.to_string(), "paused");
-    runtime.approve(&run, "first/tool#1.refund", Approval::granted(), "ada").await.unwrap();
-    let handle = runtime.resume(&run).await.unwrap();
+    runtime.run(&run).approve("first/tool#1.refund", Approval::granted(), "ada").await.unwrap();
+    let handle = runtime.run(&run).resume().await.unwrap();
     asked(&handle, "all/tool#1.refund").await;
-    runtime.approve(&run, "all/tool#1.refund", Approval::denied("too much"), "ada").await.unwrap();
+    runtime
+        .run(&run)
+        .approve("all/tool#1.refund", Approval::denied("too much"), "ada")
+        .await
+        .unwrap();
     let error = handle.result().await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -347,7 +351,7 @@ async fn restarted<Out: agentflow::value::NodeValue + std::fmt::Debug>(
         while within("the next event", events.next()).await.is_some() {}
     }
     let runtime = describe(2).store(store.clone()).build();
-    let handle = runtime.resume_as(&run, workflow).await.unwrap();
+    let handle = runtime.run(&run).resume_as(workflow).await.unwrap();
     let mut events = handle.events();
     let paused = async {
         while let Some(event) = within("the next event", events.next()).await {

@@ -257,8 +257,8 @@ async fn a_value_is_the_same_after_a_restart() {
     drop(runtime);
     OF_PROCESS.fetch_add(50, Ordering::SeqCst);
     let runtime = test_runtime().store(store).workflow(&drawn_before_a_restart::workflow()).build();
-    let handle = runtime.resume(&id).await.unwrap();
-    runtime.approve(&id, "answer", Approval::granted(), "ada").await.unwrap();
+    let handle = runtime.run(&id).resume().await.unwrap();
+    runtime.run(&id).approve("answer", Approval::granted(), "ada").await.unwrap();
     let output = handle.result().await.unwrap();
     assert_eq!(output.as_str(), "\"3: 1 1 1 true\"");
 }

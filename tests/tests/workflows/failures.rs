@@ -206,7 +206,7 @@ async fn who_has_denied_is_not_asked_again() {
         }
     })
     .await;
-    runtime.approve(&run, "step/pay", Approval::denied("too much"), "ada").await.unwrap();
+    runtime.run(&run).approve("step/pay", Approval::denied("too much"), "ada").await.unwrap();
     let error = handle.result().await.unwrap_err();
     assert_eq!((error.kind(), error.is_retryable()), (FailureKind::Denied, false));
     let asked = handle

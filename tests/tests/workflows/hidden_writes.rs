@@ -269,10 +269,12 @@ async fn a_gate_asks_when_the_write_has_happened() {
         let runtime = place.of(test_runtime().store(MemoryStore::new()), &diary);
         let handle = runtime.start(asks_below::workflow(), 3).await.unwrap();
         sleep(Duration::from_millis(10)).await;
-        assert!(runtime.approvals(agentflow::store::RunFilter::new()).await.unwrap().is_empty());
+        assert!(
+            runtime.runs().questions(agentflow::store::RunFilter::new()).await.unwrap().is_empty()
+        );
         sleep(Duration::from_millis(50)).await;
         assert_eq!(diary.notes(), ["booked 3"]);
-        runtime.approve(handle.run_id(), "answer", Approval::granted(), "ada").await.unwrap();
+        runtime.run(handle.run_id()).approve("answer", Approval::granted(), "ada").await.unwrap();
         assert_eq!(handle.result().await.unwrap(), 4);
     }
 }

@@ -455,7 +455,7 @@ async fn a_question_of_a_process_that_died_is_answered_by_the_next() {
     let next = Mocks::new()
         .tool("kit_worth", Call::with(json!({"order": 3})).returns(0))
         .person([ExpectedQuestion::at("ok")]);
-    let run = next.runtime().store(store).build().resume(&run).await.unwrap();
+    let run = next.runtime().store(store).build().run(&run).resume().await.unwrap();
     assert_eq!(run.result().await.unwrap().decode::<Value>().unwrap(), json!(0));
     next.finish();
 }

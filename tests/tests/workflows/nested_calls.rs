@@ -211,7 +211,7 @@ async fn resumed(flow: &impl Fn(bool) -> Workflow<(), String>) -> (MemoryStore, 
     handle.abandon();
     tokio::task::yield_now().await;
     let second = process(&store);
-    drop(second.resume_as(&run, &flow(false)).await.unwrap());
+    drop(second.run(&run).resume_as(&flow(false)).await.unwrap());
     pass(60).await;
     (store, second, run)
 }
@@ -260,9 +260,9 @@ async fn another_callee_takes_nothing_over_and_both_are_named() {
         .collect();
     assert_eq!(begun, ["step", "step/call#2"]);
 
-    runtime.retry(&run, "step", "ada").await.unwrap();
+    runtime.run(&run).retry("step", "ada").await.unwrap();
     pass(60).await;
-    let output = runtime.attach(&run).await.unwrap().result().await.unwrap();
+    let output = runtime.run(&run).attach().await.unwrap().result().await.unwrap();
     assert_eq!(output.decode::<String>().unwrap(), "<hello>");
     check_events(&events(&store, &run).await).unwrap();
 }
@@ -322,7 +322,7 @@ async fn another_input_of_a_nested_workflow_is_reported_and_the_same_is_continue
 
     let flow = turning(pay(1), pay(1));
     let (store, runtime, run) = resumed(&flow).await;
-    let output = runtime.attach(&run).await.unwrap().result().await.unwrap();
+    let output = runtime.run(&run).attach().await.unwrap().result().await.unwrap();
     assert_eq!(output.decode::<String>().unwrap(), "10");
     let events = events(&store, &run).await;
     check_events(&events).unwrap();

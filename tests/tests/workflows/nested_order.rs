@@ -249,7 +249,7 @@ async fn nothing_below_a_gate_in_a_loop_begins_before_the_answer() {
         sleep(Duration::from_secs(60)).await;
         note("answer".to_owned());
         let asked = handle.run_id().clone();
-        runtime.approve(&asked, "for[0]/answer", Approval::granted(), "ada").await.unwrap();
+        runtime.run(&asked).approve("for[0]/answer", Approval::granted(), "ada").await.unwrap();
         handle.result().await
     })
     .await;

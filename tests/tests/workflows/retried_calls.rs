@@ -137,7 +137,7 @@ where
         }
     }
     tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
-    runtime.approve(handle.run_id(), path, answer, "ada").await.unwrap();
+    runtime.run(handle.run_id()).approve(path, answer, "ada").await.unwrap();
     (handle.result().await, began.elapsed())
 }
 
@@ -248,7 +248,7 @@ async fn a_denied_call_is_not_routed_around() {
             break;
         }
     }
-    runtime.approve(handle.run_id(), path, Approval::denied("no"), "ada").await.unwrap();
+    runtime.run(handle.run_id()).approve(path, Approval::denied("no"), "ada").await.unwrap();
     let error = handle.result().await.unwrap_err().to_string();
     assert!(
         error.contains("approval of `shipped/ship_asked/tool#1.ship_asked` denied: no"),

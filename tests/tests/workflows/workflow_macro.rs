@@ -630,7 +630,7 @@ async fn a_person_decides() {
             _ => None,
         });
         assert_eq!(asked.unwrap().message, "merge DIFF?");
-        runtime.approve(&run, "approval", approval, "test").await.unwrap();
+        runtime.run(&run).approve("approval", approval, "test").await.unwrap();
         let verdict = handle.result().await.unwrap();
         assert_eq!(
             verdict,
@@ -675,17 +675,17 @@ async fn a_tool_with_effects_is_never_run_again_by_itself() {
     store.create(&events[0].run_id, events[..cut].to_vec()).await.unwrap();
     // The workflow is linked into the program and found by its name.
     let second = test_runtime().store(store).build();
-    let handle = second.resume(&events[0].run_id).await.unwrap();
+    let handle = second.run(&events[0].run_id).resume().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(PAID.load(Ordering::SeqCst), 1);
-    second.retry(&events[0].run_id, "paid", "test").await.unwrap();
+    second.run(&events[0].run_id).retry("paid", "test").await.unwrap();
     handle.result().await.unwrap();
     assert_eq!(PAID.load(Ordering::SeqCst), 2);
 }
 
 #[test]
 fn linked_workflows_are_listed() {
-    let all = Runtime::default().workflows().unwrap();
+    let all = Runtime::default().catalogue().workflows().unwrap();
     let names: Vec<&str> = all.iter().map(|graph| graph.name.as_str()).collect();
     assert!(names.contains(&"review") && names.contains(&"own-errors"), "{names:?}");
     assert!(names.is_sorted(), "{names:?}");
@@ -729,7 +729,7 @@ async fn who_is_asked_for_an_approval_sees_what_the_tool_is_called_with() {
         ["sent/tool#1.refund", "call `refund(cents: 14, order: 7)`?", r#"{"cents":14,"order":7}"#];
     assert_eq!(asked, [first]);
     let about = async || {
-        let report = runtime.inspect(&run).await.unwrap();
+        let report = runtime.run(&run).inspect().await.unwrap();
         report
             .nodes
             .iter()
@@ -738,11 +738,11 @@ async fn who_is_asked_for_an_approval_sees_what_the_tool_is_called_with() {
             .collect::<Vec<_>>()
     };
     assert_eq!(about().await, [r#"{"cents":14,"order":7}"#]);
-    runtime.approve(&run, "sent/tool#1.refund", Approval::granted(), "test").await.unwrap();
+    runtime.run(&run).approve("sent/tool#1.refund", Approval::granted(), "test").await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(about().await, [r#"{"cents":1,"order":1}"#, r#"{"cents":1,"order":2}"#]);
     for item in ["all[0]/tool#1.refund", "all[1]/tool#1.refund"] {
-        runtime.approve(&run, item, Approval::granted(), "test").await.unwrap();
+        runtime.run(&run).approve(item, Approval::granted(), "test").await.unwrap();
     }
     assert_eq!(handle.result().await.unwrap(), 21 + 5);
 }

@@ -270,7 +270,7 @@ proptest! {
             for cut in 1..events.len() {
                 let store = MemoryStore::new();
                 store.create(&run, events[..cut].to_vec()).await.unwrap();
-                let handle = runtime(&store).resume_as(&run, &flow).await.unwrap();
+                let handle = runtime(&store).run(&run).resume_as(&flow).await.unwrap();
                 let output = outcome(handle.result().await);
                 let all = handle.recorded();
                 assert_eq!(output, expected, "cut after {cut}: {:#?}", trace(&all));
@@ -304,7 +304,7 @@ proptest! {
             let events = store.read(&run, 0, usize::MAX).await.unwrap();
             assert_eq!(store.record(&run).await.unwrap(), Some(fold(&events)));
             assert_eq!(handle.recorded(), events);
-            assert_eq!(runtime.journal(&run).await.unwrap(), events);
+            assert_eq!(runtime.run(&run).journal().await.unwrap(), events);
             assert_eq!(*seen.0.lock().unwrap(), events);
             assert_eq!(check_events(&events), Ok(()));
         });
@@ -322,7 +322,7 @@ proptest! {
             if store.record(&run).await.unwrap().unwrap().status.has_ended() {
                 return;
             }
-            let second = runtime(&store.as_another_process()).resume_as(&run, &flow).await;
+            let second = runtime(&store.as_another_process()).run(&run).resume_as(&flow).await;
             if store.record(&run).await.unwrap().unwrap().status.has_ended() && second.is_err() {
                 // The run ended while it was being opened.
                 return;

@@ -112,7 +112,7 @@ async fn begin(
             let its =
                 RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &settings.name);
             let its = its.tag(CONTEXT_TAG, context).limit(1);
-            if runtime.runs(its).await.map_err(|error| Fault::internal(&error))?.is_empty() {
+            if runtime.runs().list(its).await.map_err(|error| Fault::internal(&error))?.is_empty() {
                 return Err(Fault::params(
                     "message.contextId: there is no such context; leave it out, and the task names a new one",
                 ));
@@ -167,8 +167,12 @@ async fn check_open(shared: &Shared, caller: &A2aCaller) -> Result<(), Fault> {
     let open = RunFilter::unfinished()
         .caller(Arc::clone(&caller.name))
         .tag(SERVER_TAG, &shared.settings.name);
-    let open =
-        shared.runtime.runs(open.limit(most)).await.map_err(|error| Fault::internal(&error))?;
+    let open = shared
+        .runtime
+        .runs()
+        .list(open.limit(most))
+        .await
+        .map_err(|error| Fault::internal(&error))?;
     match open.len() < most {
         true => Ok(()),
         false => {
@@ -217,7 +221,8 @@ async fn answer(
     let value = read_answer(question, message)?;
     let value = Encoded::from_json(whole_numbers(&value))
         .map_err(|error| Fault::params(error.to_string()))?;
-    match runtime.answer_here(&record.run_id, &question.id, value, &caller.name).await.map(drop) {
+    match runtime.run(&record.run_id).answer_here(&question.id, value, &caller.name).await.map(drop)
+    {
         Ok(()) => Ok(record.run_id),
         Err(Error::Control(error)) => Err(Fault::params(format!("the answer is refused: {error}"))),
         Err(error) => Err(Fault::internal(&error)),

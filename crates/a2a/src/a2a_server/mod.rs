@@ -209,7 +209,7 @@ impl A2aServer {
     /// client would approve its own request.
     ///
     /// If it is not allowed, the client neither sees these questions nor can answer them. Its task
-    /// is `WORKING` until the host answers with [`Runtime::approve`](agentflow_core::Runtime::approve) or
+    /// is `WORKING` until the host answers with [`RunRef::approve`](agentflow_core::runtime::RunRef::approve) or
     /// `agentwf runs approve`.
     pub fn clients_approve(self) -> Self {
         self.set(|settings| settings.clients_approve = true)

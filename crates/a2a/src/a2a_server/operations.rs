@@ -176,7 +176,8 @@ async fn send(
             waited?;
         }
     }
-    let record = shared.runtime.run_record(&run).await.map_err(|error| Fault::internal(&error))?;
+    let record =
+        shared.runtime.run(&run).record().await.map_err(|error| Fault::internal(&error))?;
     let mut task = build_task(shared, caller, &record, true).await?;
     let mut room = MOST_HISTORY_BYTES;
     task.history =
@@ -185,7 +186,7 @@ async fn send(
 }
 
 async fn task_now(shared: &Shared, caller: &A2aCaller, run: &RunId) -> Result<A2aTask, Fault> {
-    let record = shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
+    let record = shared.runtime.run(run).record().await.map_err(|error| Fault::internal(&error))?;
     build_task(shared, caller, &record, true).await
 }
 
@@ -196,7 +197,8 @@ async fn cancel(shared: &Shared, caller: &A2aCaller, record: RunRecord) -> Resul
     }
     let cancelled = shared
         .runtime
-        .cancel(&record.run_id, "its client cancelled the task")
+        .run(&record.run_id)
+        .cancel("its client cancelled the task")
         .by(Arc::clone(&caller.name));
     match tokio::time::timeout(CANCEL_WAIT, cancelled).await {
         // After the time limit, the compensation of the run continues and the client receives the
@@ -205,7 +207,8 @@ async fn cancel(shared: &Shared, caller: &A2aCaller, record: RunRecord) -> Resul
         Ok(Err(Error::Control(error))) => {
             let now = shared
                 .runtime
-                .run_record(&record.run_id)
+                .run(&record.run_id)
+                .record()
                 .await
                 .map_err(|error| Fault::internal(&error))?;
             match now.status.has_ended() {
@@ -255,7 +258,8 @@ async fn list(
     while !no_such_state && looked_at < MOST_COUNTED {
         let next =
             last.iter().fold(filter.clone().limit(AT_ONCE), |filter, last| filter.after(last));
-        let runs = shared.runtime.runs(next).await.map_err(|error| Fault::internal(&error))?;
+        let runs =
+            shared.runtime.runs().list(next).await.map_err(|error| Fault::internal(&error))?;
         let Some(newest_last) = runs.last().cloned() else { break };
         looked_at += runs.len();
         for record in runs {

@@ -41,7 +41,7 @@ pub(super) async fn record_of(
     skill: Option<&str>,
     id: &str,
 ) -> Result<RunRecord, Fault> {
-    let record = match shared.runtime.run_record(&RunId::new(id)).await {
+    let record = match shared.runtime.run(&RunId::new(id)).record().await {
         Ok(record) => record,
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {
             return Err(Fault::no_task());
@@ -61,8 +61,12 @@ pub(super) async fn questions_for(
     caller: &A2aCaller,
     record: &RunRecord,
 ) -> Result<Vec<OpenQuestion>, Fault> {
-    let mut questions =
-        shared.runtime.questions_of(record).await.map_err(|error| Fault::internal(&error))?;
+    let mut questions = shared
+        .runtime
+        .run(&record.run_id)
+        .questions()
+        .await
+        .map_err(|error| Fault::internal(&error))?;
     questions.retain(|question| caller.approves || !asks_approval(&question.answer));
     Ok(questions)
 }
@@ -180,8 +184,12 @@ pub(super) async fn results_of(shared: &Shared, record: &RunRecord) -> Result<Ta
     if record.status != RunStatus::Success {
         return Ok(TaskResults::default());
     }
-    let output =
-        shared.runtime.output(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+    let output = shared
+        .runtime
+        .run(&record.run_id)
+        .output()
+        .await
+        .map_err(|error| Fault::internal(&error))?;
     let part = match output.decode::<Value>().unwrap_or_default() {
         Value::String(text) => A2aPart::text(text),
         value => A2aPart::data(value).media_type(super::skill_offer::JSON),
@@ -201,7 +209,8 @@ async fn add_files(
     results: &mut TaskResults,
 ) -> Result<(), Fault> {
     let Shared { runtime, settings, .. } = shared;
-    let saved = runtime.artifacts(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+    let saved =
+        runtime.run(&record.run_id).artifacts().await.map_err(|error| Fault::internal(&error))?;
     // The last listed artifact of a name is the newest, and it wins in the map.
     let newest: BTreeMap<&str, &ArtifactRef> =
         saved.iter().map(|file| (&*file.name, file)).collect();

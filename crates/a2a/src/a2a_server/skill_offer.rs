@@ -82,7 +82,7 @@ pub(super) async fn offers(
     runtime: &Runtime,
     settings: &Settings,
 ) -> Result<Vec<Arc<SkillOffer>>, A2aServerError> {
-    let catalogue = runtime.catalogue().await;
+    let catalogue = runtime.catalogue().snapshot().await;
     let agents = settings.agents.iter().map(|name| (EntryKind::Agent, name));
     let named = agents.chain(settings.workflows.iter().map(|name| (EntryKind::Workflow, name)));
     let mut offers: Vec<Arc<SkillOffer>> = Vec::new();
@@ -109,9 +109,9 @@ pub(super) async fn offers(
             Err(error) => {
                 // A workflow may exist and fail to build, for example because of missing tools. Its
                 // own error is more helpful than "not found".
-                drop(runtime.fetch_toolsets_of(name).await);
+                drop(runtime.catalogue().fetch_toolsets_of(name).await);
                 let made = match kind {
-                    EntryKind::Workflow => runtime.workflow_graph(name).map(drop),
+                    EntryKind::Workflow => runtime.catalogue().workflow_graph(name).map(drop),
                     _ => Ok(()),
                 };
                 return Err(A2aServerError::Offer(made.err().unwrap_or_else(|| error.into())));
@@ -122,7 +122,8 @@ pub(super) async fn offers(
         }
         let section = settings.sections.get(&**name);
         #[cfg(feature = "documents")]
-        let of_document = runtime.card_section(name).filter(|_| kind == EntryKind::Workflow);
+        let of_document =
+            runtime.catalogue().card_section(name).filter(|_| kind == EntryKind::Workflow);
         #[cfg(feature = "documents")]
         let section = section.or(of_document.as_deref());
         offers.push(Arc::new(offer(entry, section, &settings.input_files).map_err(unusable)?));

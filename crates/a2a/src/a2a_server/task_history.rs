@@ -34,8 +34,12 @@ pub(super) async fn load_history(
     if most == 0 || *room == 0 {
         return Ok(Vec::new());
     }
-    let events =
-        shared.runtime.journal(&record.run_id).await.map_err(|error| Fault::internal(&error))?;
+    let events = shared
+        .runtime
+        .run(&record.run_id)
+        .journal()
+        .await
+        .map_err(|error| Fault::internal(&error))?;
     let mut said = said(shared, caller, record, &events);
     said.drain(..said.len().saturating_sub(most));
     let mut history = Vec::new();

@@ -39,12 +39,13 @@ impl TaskUpdates {
         stops_when_settled: bool,
     ) -> Result<Self, Fault> {
         let record =
-            shared.runtime.run_record(run).await.map_err(|error| Fault::internal(&error))?;
+            shared.runtime.run(run).record().await.map_err(|error| Fault::internal(&error))?;
         // Events are read from the position of the record, so no change between the two reads is
         // lost.
         let events = shared
             .runtime
-            .events(run, record.events)
+            .run(run)
+            .events(record.events)
             .await
             .map_err(|error| Fault::internal(&error))?;
         let task = build_task(shared, caller, &record, true).await?;
@@ -98,7 +99,8 @@ impl TaskUpdates {
         let record = self
             .shared
             .runtime
-            .run_record(&self.run)
+            .run(&self.run)
+            .record()
             .await
             .map_err(|error| Fault::internal(&error))?;
         let updates = self.changes(&record).await?;

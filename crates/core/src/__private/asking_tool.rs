@@ -14,8 +14,8 @@ use crate::tool::ask_user::{definition, question_of};
 ///
 /// The question is recorded in the run's journal and waits without a limit, also for another
 /// process, like the question of a tool with `approve`:
-/// [`Runtime::approvals`](crate::Runtime::approvals) lists it and
-/// [`Runtime::answer`](crate::Runtime::answer) answers it. An answer that does not match the
+/// [`Runs::questions`](crate::runtime::Runs::questions) lists it and
+/// [`RunRef::answer`](crate::runtime::RunRef::answer) answers it. An answer that does not match the
 /// requested form is rejected with a message, and the question stays open. In a run without a store
 /// and outside of an agent's run, the call fails and the model receives the reason. Middleware is
 /// not applied to the call.
@@ -40,11 +40,11 @@ use crate::tool::ask_user::{definition, question_of};
 /// let runtime = Runtime::builder().model(model).store(MemoryStore::new()).build();
 /// let run = book::agent("Oslo".into()).runtime(&runtime).start(RunRequest::default())?;
 /// # run.events().any(|event| async move { event.name() == "run.paused" }).await;
-/// let question = &runtime.approvals(RunFilter::new()).await?[0];
+/// let question = &runtime.runs().questions(RunFilter::new()).await?[0];
 /// assert_eq!(question.message, "Which seat?");
-/// let wrong = runtime.answer(&question.run, &question.path, "roof", "ada").await.unwrap_err();
+/// let wrong = runtime.run(&question.run).answer(&question.path, "roof", "ada").await.unwrap_err();
 /// assert!(wrong.to_string().contains("does not fit"));
-/// runtime.answer(&question.run, &question.path, "window", "ada").await?;
+/// runtime.run(&question.run).answer(&question.path, "window", "ada").await?;
 /// assert_eq!(run.result().await?.output(), "A window seat it is.");
 /// # Ok(())
 /// # }

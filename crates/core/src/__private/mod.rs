@@ -54,7 +54,7 @@ pub use crate::private_file::private;
 /// For agentflow-views.
 pub use crate::run::saved_values::state_of;
 /// For agentflow-views.
-pub use crate::runtime::processed_request::ProcessedRequest;
+pub use crate::runtime::ProcessedRequest;
 /// For agentflow-views.
 pub use crate::state::reserved::{EXIT, is_reserved};
 /// For agentflow-sqlite.

@@ -92,7 +92,7 @@ impl AgentSettings {
     /// let runtime = Runtime::builder().store(agentflow::store::MemoryStore::new()).build();
     /// let agent = Agent::new(ScriptedModel::new([Turn::text("All is well.")])).runtime(&runtime);
     /// let result = agent.settings(AgentSettings::new().output_key(&SUMMARY)).run("What is new?").await?;
-    /// let state = runtime.run_state(result.run_id()).await?;
+    /// let state = runtime.run(result.run_id()).state().await?;
     /// assert_eq!(state.get(&SUMMARY).unwrap().unwrap(), "All is well.");
     /// # Ok(())
     /// # }

@@ -22,7 +22,7 @@ const NO_MODEL: &str = "it has no model; write `model = \"provider/model\"` in i
 /// The definition of an `#[agent]` function: its name, its doc comment and its options.
 ///
 /// `NAME::definition()` returns the definition of the function `NAME`.
-/// [`Runtime::agents`](crate::Runtime::agents) returns all definitions that are linked into the
+/// [`CatalogueReader::agents`](crate::runtime::CatalogueReader::agents) returns all definitions that are linked into the
 /// program.
 ///
 /// ```

@@ -14,7 +14,7 @@ use crate::dry_run::{DryCall, DryRead, DryRun, DryStep};
 use crate::tool::{Effects, ToolPolicy, ToolRef};
 
 /// The structure of an agent. [`AgentOutline::of`] returns the outline of an agent,
-/// [`Runtime::agent_outline`](crate::Runtime::agent_outline) the outline of a registered agent.
+/// [`CatalogueReader::agent_outline`](crate::runtime::CatalogueReader::agent_outline) the outline of a registered agent.
 /// [`to_mermaid`](Self::to_mermaid) and [`to_dot`](Self::to_dot) draw it, including nested agents
 /// and the members of its team.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -75,7 +75,7 @@ use crate::workflow::{Decider, Graph, ReferenceKind, RunLimits};
 /// A workflow that was read from a document.
 ///
 /// Reading does all checks that do not depend on the program: the form, the types of values,
-/// the names of nodes, cycles. [`Runtime::check`](crate::Runtime::check) checks the rest, and
+/// the names of nodes, cycles. [`Documents::check`](crate::runtime::Documents::check) checks the rest, and
 /// [`RuntimeBuilder::document`](crate::runtime::RuntimeBuilder::document) registers the workflow by
 /// its name.
 ///

@@ -62,7 +62,7 @@ impl ApprovalRequest {
         }
     }
 
-    /// Returns the id that [`Runtime::answer`](crate::Runtime::answer) accepts for this question.
+    /// Returns the id that [`RunRef::answer`](crate::runtime::RunRef::answer) accepts for this question.
     /// `path` is the path of the event.
     pub fn id_at(&self, path: &impl std::fmt::Display) -> String {
         match self.id.is_empty() {

@@ -23,10 +23,10 @@ use crate::time::Timestamp;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<()> {
 /// let runtime = Runtime::builder().memory(InProcessMemory::new()).build();
-/// let of_ada = runtime.memory_of("ada")?;
+/// let of_ada = runtime.memories().user("ada")?;
 /// of_ada.save("Prefers window seats.").await?;
 /// assert_eq!(of_ada.search("which seats?").await?[0].text, "Prefers window seats.");
-/// assert!(runtime.memory_of("bob")?.search(MemoryQuery::all()).await?.is_empty());
+/// assert!(runtime.memories().user("bob")?.search(MemoryQuery::all()).await?.is_empty());
 /// # Ok(())
 /// # }
 /// ```

@@ -10,7 +10,7 @@ use crate::event::RunId;
 use crate::time::Clock;
 
 /// A handle to the memories of one user. [`Context::memory`](crate::Context::memory) returns the
-/// handle of the run's caller, [`Runtime::memory_of`](crate::Runtime::memory_of) the handle of any
+/// handle of the run's caller, [`Memories::user`](crate::runtime::Memories::user) the handle of any
 /// user. Cloning is cheap.
 #[derive(Clone)]
 pub struct UserMemory {
@@ -112,8 +112,8 @@ impl UserMemory {
     }
 
     /// Removes all memories of the user and returns their number. Journals of runs still contain
-    /// what tools returned. Use [`Runtime::delete_session`](crate::Runtime::delete_session) and
-    /// [`Runtime::delete`](crate::Runtime::delete) to remove those.
+    /// what tools returned. Use [`Sessions::delete`](crate::runtime::Sessions::delete) and
+    /// [`RunRef::delete`](crate::runtime::RunRef::delete) to remove those.
     ///
     /// # Errors
     /// As [`search`](Self::search).

@@ -82,7 +82,7 @@ impl Prices {
         self.0.get(&format!("{provider}/{model}")).or_else(|| self.0.get(model))
     }
 
-    /// Returns the cost of rows from [`Runtime::spending`](crate::Runtime::spending) or
+    /// Returns the cost of rows from [`Runs::spending`](crate::runtime::Runs::spending) or
     /// [`RunHandle::spending`](crate::RunHandle::spending). A model without a price costs nothing.
     pub fn cost(&self, rows: &[Spending]) -> f64 {
         rows.iter()

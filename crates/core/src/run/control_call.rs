@@ -14,7 +14,7 @@ type Ask<'a> = Box<
 >;
 
 /// A control request to a run (pause, unpause, cancel, close or a message) that is sent when the
-/// value is awaited. Returned by methods such as [`Runtime::pause`](crate::Runtime::pause) and
+/// value is awaited. Returned by methods such as [`RunRef::pause`](crate::runtime::RunRef::pause) and
 /// [`RunHandle::pause`](crate::RunHandle::pause).
 ///
 /// ```

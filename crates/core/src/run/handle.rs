@@ -27,7 +27,7 @@ use crate::value::{Encoded, NodeValue};
 
 /// A handle of a run with a result of type `T`. Clones refer to the same run.
 ///
-/// Methods that start or resume a run return it. [`Runtime::attach`](crate::Runtime::attach)
+/// Methods that start or resume a run return it. [`RunRef::attach`](crate::runtime::RunRef::attach)
 /// returns one for a run that another process executes.
 ///
 /// Dropping the last handle of a run in memory cancels the run, because it could not be controlled
@@ -203,7 +203,7 @@ impl<T> RunHandle<T> {
     ///
     /// A run with [compensation](crate::runtime::StartRun::compensate) compensates its completed
     /// calls first. A compensation may ask a person: see
-    /// [`Runtime::cancel`](crate::Runtime::cancel).
+    /// [`RunRef::cancel`](crate::runtime::RunRef::cancel).
     ///
     /// # Errors
     /// [`Error::Control`] if the run has ended, also if it ended otherwise meanwhile.
@@ -243,7 +243,7 @@ impl<T> RunHandle<T> {
     }
 
     /// Runs a failed or interrupted node again, together with the nodes that depend on it, like
-    /// [`Runtime::retry`](crate::Runtime::retry). If a run with a store had failed, it is executed
+    /// [`RunRef::retry`](crate::runtime::RunRef::retry). If a run with a store had failed, it is executed
     /// again: [`events`](Self::events) and [`result`](Self::result) then refer to the new
     /// execution.
     ///
@@ -258,7 +258,7 @@ impl<T> RunHandle<T> {
 
     /// Answers the question of a gate, or of a node that needs approval, with an [`Approval`].
     /// `node` is the path of the node or the id of its question, as in
-    /// [`Runtime::approve`](crate::Runtime::approve).
+    /// [`RunRef::approve`](crate::runtime::RunRef::approve).
     ///
     /// # Errors
     /// [`Error::Control`] if the node does not exist, has no open question, asks a different
@@ -275,7 +275,7 @@ impl<T> RunHandle<T> {
     /// [`approve`](Self::approve).
     ///
     /// # Errors
-    /// The same errors as [`Runtime::answer`](crate::Runtime::answer).
+    /// The same errors as [`RunRef::answer`](crate::runtime::RunRef::answer).
     ///
     /// # Cancel safety
     /// If the future is dropped, the request may or may not take effect.

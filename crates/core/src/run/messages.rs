@@ -352,7 +352,7 @@ impl<T> RunHandle<T> {
     ///
     /// At most 100 messages may wait for the next model call, and a message is limited to 1 MiB. If
     /// the future is dropped, the message may or may not be accepted.
-    /// [`Runtime::send_message`](crate::Runtime::send_message) sends a message by the id of the
+    /// [`RunRef::send_message`](crate::runtime::RunRef::send_message) sends a message by the id of the
     /// run.
     ///
     /// ```

@@ -118,7 +118,7 @@ impl RunJournal {
                 what: "workflow",
                 name: Arc::clone(&agent.name),
                 problem: format!(
-                    "the run `{run}` is one of an agent; resume it with `Runtime::resume` or `Agent::resume`"
+                    "the run `{run}` is one of an agent; resume it with `RunRef::resume` or `Agent::resume`"
                 ),
             }),
         }

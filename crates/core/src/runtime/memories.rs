@@ -5,21 +5,27 @@ use std::sync::Arc;
 
 use agentflow_schema::text::head;
 
-use super::Runtime;
 use crate::error::{Error, Result};
 use crate::memory::{Memory, MemoryEntry, MemoryIds, MemoryNote, UserMemory, derived_id};
 use crate::message::Role;
+use crate::runtime::Runtime;
 use crate::session::SessionRun;
 
-impl Runtime {
+/// The long-term memory of a runtime outside of runs, returned by [`Runtime::memories`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "this only refers to the memories"]
+pub struct Memories<'a>(pub(super) &'a Runtime);
+
+impl Memories<'_> {
     /// Returns the memory of a user, from the runtime's memory
-    /// ([`RuntimeBuilder::memory`](super::RuntimeBuilder::memory)). Use it to show, correct and
-    /// delete entries. Authorization is the responsibility of the program.
+    /// ([`RuntimeBuilder::memory`](crate::runtime::RuntimeBuilder::memory)). Use it to show,
+    /// correct and delete entries. Authorization is the responsibility of the program.
     ///
     /// # Errors
     /// [`Error::Memory`] if the runtime has no memory.
-    pub fn memory_of(&self, user: impl Into<Arc<str>>) -> Result<UserMemory> {
-        let host = self.host();
+    #[doc(alias = "memory_of")]
+    pub fn user(self, user: impl Into<Arc<str>>) -> Result<UserMemory> {
+        let host = self.0.host();
         let memory = host.resources.get::<dyn Memory>().ok_or_else(|| Error::Memory {
             problem: "this runtime has none; give it one with `Runtime::builder().memory(..)`"
                 .to_owned(),
@@ -34,12 +40,13 @@ impl Runtime {
     /// entries. A repeated call replaces the entries, so it may be called after each run.
     ///
     /// # Errors
-    /// As [`session_history`](Self::session_history) and [`memory_of`](Self::memory_of), and if the
-    /// memory cannot store an entry. Entries that were saved before the error remain.
+    /// As [`Sessions::history`](crate::runtime::Sessions::history) and [`user`](Self::user), and if
+    /// the memory cannot store an entry. Entries that were saved before the error remain.
     #[doc(alias = "add_session_to_memory")]
-    pub async fn remember_session(&self, id: &str) -> Result<u64> {
+    #[doc(alias = "remember_session")]
+    pub async fn add_session(self, id: &str) -> Result<u64> {
         let mut saved = 0;
-        for run in self.session_history(id, usize::MAX).await? {
+        for run in self.0.sessions().history(id, usize::MAX).await? {
             let (Some(user), Some(note)) = (run.caller.clone(), note_of_run(&run)) else {
                 continue;
             };
@@ -50,7 +57,7 @@ impl Runtime {
             let key = derived_id(run.run_id.as_str(), "");
             let entry =
                 MemoryEntry { run: Some(run.run_id), ..MemoryEntry::new(key, note, run.created) };
-            self.memory_of(user)?.save_entry(entry).await?;
+            self.user(user)?.save_entry(entry).await?;
             saved += 1;
         }
         Ok(saved)

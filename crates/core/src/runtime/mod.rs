@@ -1,112 +1,84 @@
-//! The runtime: the host of runs. [`Runtime`] starts, resumes and controls runs by id, and provides
-//! the resources, models, middleware, sinks and the store that the runs of a program share. It is
-//! the only module that depends on both agents and workflows.
+//! The runtime: the host of runs. [`Runtime`] starts runs, and provides the resources, models,
+//! middleware, sinks and the store that the runs of a program share. It is the only module that
+//! depends on both agents and workflows.
 //!
-//! [`RuntimeBuilder`] creates a runtime; `RuntimeConfig`, in a crate above the core, holds settings from a file and the
-//! environment. The items that a runtime knows by name (tools, toolsets, agents, workflows,
-//! documents) are in `Given`, a snapshot that can be replaced while runs are executed. `catalogue`
-//! looks up single items, `listing` returns all of them as a [`Catalogue`].
+//! [`RuntimeBuilder`] creates a runtime. The methods of [`Runtime`] start work, and return handles
+//! that borrow the runtime for everything else: [`RunRef`] for a run by its id, [`Runs`],
+//! [`Sessions`], [`Documents`], [`Memories`], [`PersistentState`], and [`CatalogueReader`] for the
+//! named items.
 //!
-//! `start_run` and `workflow_runs` start and resume runs of workflows, `agents` runs of agents.
-//! `queued_start` stores runs for other processes, which a `Worker` executes.
-//! `control`, `inspect`, `inbox` and `reading` work with runs by id, through the store.
+//! `builder` collects settings and items. `catalogue` keeps the items as a snapshot that can be
+//! replaced while runs are executed. `execution` starts and resumes runs. `runs` and `sessions`
+//! read and control them through the store. `documents` reloads and versions documents. `lifecycle`
+//! checks and drains a runtime.
 //!
 //! A runtime is an owned value: two runtimes in a program share nothing. Only the default runtime
 //! is shared by the process.
 
-mod added_tools;
-mod agents;
-mod attempts;
-mod boot;
+mod builder;
 mod catalogue;
-mod catalogue_entry;
-mod changes;
-mod compensations;
-mod config_problem;
-mod configured;
-mod control;
 #[cfg(feature = "documents")]
-mod document_builder;
-#[cfg(feature = "documents")]
-mod document_reload;
-#[cfg(feature = "documents")]
-mod document_set;
-#[cfg(feature = "documents")]
-mod document_versions;
-#[cfg(feature = "documents")]
-mod document_watch;
-mod drain;
-mod execute_step;
-#[cfg(feature = "documents")]
-mod given_documents;
-mod given_now;
-#[cfg(feature = "dynamic")]
-mod given_pipelines;
-#[cfg(feature = "dynamic")]
-mod graphs;
-mod health;
-mod inbox;
-#[cfg(feature = "documents")]
-pub(crate) mod included_start;
-mod inspect;
-mod known_by_name;
-mod known_sessions;
-mod lasting_state;
-mod listing;
+pub(crate) mod documents;
+mod execution;
+mod lifecycle;
 mod memories;
-mod opened;
-#[cfg(feature = "documents")]
-mod other_documents;
-pub(crate) mod processed_request;
-mod queued_start;
-mod reading;
+mod persistent_state;
 pub(crate) mod reference_codes;
-mod retention;
-mod run_notes;
-mod runtime_builder;
-mod start_run;
-mod tool_addresses;
-mod undo_report;
-mod undoing_runs;
-mod unknown_toolsets;
-mod worker;
-mod workflow_runs;
+mod runs;
+mod sessions;
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use self::attempts::AttemptReport;
-pub use self::boot::{BootError, BootPhase};
-pub use self::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
-pub use self::config_problem::ConfigProblem;
-#[cfg(feature = "documents")]
-pub use self::document_reload::Reloaded;
-#[cfg(feature = "documents")]
-pub use self::document_watch::DocumentWatch;
-pub use self::drain::Drained;
-pub use self::health::Health;
-pub use self::inbox::OpenQuestion;
-pub use self::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
-pub use self::known_by_name::{AgentName, GivenAgent, WorkflowName};
-pub use self::retention::{Deleted, Purge};
+pub use self::builder::configuration::ConfigProblem;
+use self::builder::configuration::ConfigProblems;
+pub use self::builder::runtime_builder::RuntimeBuilder;
+use self::builder::runtime_builder::set_name_lookups;
+use self::catalogue::added_tools::add_tools;
+pub use self::catalogue::entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
+pub use self::catalogue::names::{AgentName, GivenAgent, WorkflowName};
 #[doc(hidden)]
-pub use self::run_notes::owner_of_notes;
-pub use self::runtime_builder::RuntimeBuilder;
-pub use self::start_run::StartRun;
+pub use self::catalogue::names::{RuntimeParts, ToolAddresses};
+pub use self::catalogue::reader::CatalogueReader;
+#[cfg(feature = "documents")]
+pub use self::documents::handle::Documents;
+#[cfg(feature = "documents")]
+pub use self::documents::reload::{DocumentWatch, Reloaded};
 #[doc(hidden)]
-pub use self::tool_addresses::{RuntimeParts, ToolAddresses};
-pub use self::undo_report::{CompensationReport, UndoReport, UndoStatus};
-pub use self::worker::Worker;
-pub use self::workflow_runs::Recovered;
+pub use self::execution::start::ProcessedRequest;
+pub use self::execution::start::Recovered;
+pub use self::execution::start_run::StartRun;
+pub use self::execution::worker::Worker;
+pub use self::lifecycle::boot::{BootError, BootPhase};
+pub use self::lifecycle::drain::Drained;
+pub use self::lifecycle::health::Health;
+pub use self::memories::Memories;
+pub use self::persistent_state::PersistentState;
+pub use self::runs::attempts::AttemptReport;
+pub use self::runs::compensation_report::{CompensationReport, UndoReport, UndoStatus};
+pub use self::runs::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
+pub use self::runs::questions::OpenQuestion;
+#[doc(hidden)]
+pub use self::runs::retention::owner_of_notes;
+pub use self::runs::retention::{Deleted, Purge};
+pub use self::runs::run_list::Runs;
+pub use self::runs::run_ref::RunRef;
+pub use self::sessions::Sessions;
 use crate::context::Context;
 pub use crate::definition::Changes;
-use crate::event::RunId;
-use crate::model::{Model, ModelProvider, ModelRefError, ModelSource};
+use crate::error::Result;
+#[cfg(doc)]
+use crate::error::{Error, RegistryError};
+use crate::event::{EventSink, RunId};
+use crate::future::BoxFuture;
+use crate::model::{Model, ModelRefError, ModelSource};
 use crate::run::Host;
 pub use crate::run::RunBeginning;
 use crate::store::{Store, StoreError};
+use crate::tool::IntoTools;
 
 /// Starts runs, finds them by id, and provides the models, resources, middleware, sinks and the
 /// store that they share.
@@ -118,19 +90,21 @@ use crate::store::{Store, StoreError};
 /// | --- | --- |
 /// | start a workflow | [`start`](Self::start), [`start_named`](Self::start_named); with an id, tags, limits and more: [`StartRun`] |
 /// | run an agent | [`Agent::runtime`](crate::Agent::runtime), then [`Agent::run`](crate::Agent::run) or [`start`](crate::Agent::start) |
-/// | continue after a restart | [`recover`](Self::recover) for all runs, [`resume`](Self::resume) for one |
+/// | continue after a restart | [`recover`](Self::recover) for all runs, [`RunRef::resume`] for one |
 /// | execute runs that other processes queued or left | [`worker`](Self::worker) |
-/// | follow a run by its id | [`attach`](Self::attach), [`events`](Self::events), [`output`](Self::output) |
-/// | operate a run by its id | [`pause`](Self::pause), [`unpause`](Self::unpause), [`cancel`](Self::cancel), [`retry`](Self::retry), [`approve`](Self::approve), [`answer`](Self::answer) |
+/// | follow a run by its id | [`run`](Self::run), then [`attach`](RunRef::attach), [`events`](RunRef::events), [`output`](RunRef::output) |
+/// | operate a run by its id | [`run`](Self::run), then [`pause`](RunRef::pause), [`cancel`](RunRef::cancel), [`retry`](RunRef::retry), [`approve`](RunRef::approve), [`answer`](RunRef::answer) |
+/// | inspect a run | [`run`](Self::run), then [`inspect`](RunRef::inspect), [`journal`](RunRef::journal) |
+/// | list runs, open questions and usage, and remove old runs | [`runs`](Self::runs) |
 /// | execute a step of another runtime's run | [`execute_step`](Self::execute_step) |
 /// | end a program without interrupting its runs | [`drain`](Self::drain) |
-/// | list, export and remove sessions | [`sessions`](Self::sessions), [`session_history`](Self::session_history), [`export_session`](Self::export_session), [`delete_session`](Self::delete_session) |
-/// | read and change the memory of a user | [`memory_of`](Self::memory_of), [`remember_session`](Self::remember_session) |
-/// | remove runs that have ended | [`delete`](Self::delete), [`purge`](Self::purge) |
-/// | look up named items | [`catalogue`](Self::catalogue), [`tool`](Self::tool), [`tools_with_scopes`](Self::tools_with_scopes), [`workflow_graph`](Self::workflow_graph), [`agent_outline`](Self::agent_outline) |
+/// | list, read, export and remove sessions | [`sessions`](Self::sessions) |
+/// | read and change the memory of a user | [`memories`](Self::memories) |
+/// | read and change the state of users and of the application | [`persistent_state`](Self::persistent_state) |
+/// | look up named items, and preview runs | [`catalogue`](Self::catalogue) |
+/// | call a tool outside of a run | [`invoke`](Self::invoke) |
+/// | read, check and reload documents | `documents` (feature `documents`) |
 /// | add tools while it is used | [`add_tools`](Self::add_tools) |
-/// | preview a run | [`dry_run`](Self::dry_run) |
-/// | inspect runs | [`runs`](Self::runs), [`inspect`](Self::inspect), [`journal`](Self::journal) |
 /// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |
 ///
 /// Without a store, runs are kept in memory and end with the process. Functions that find runs by
@@ -155,8 +129,8 @@ use crate::store::{Store, StoreError};
 /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
 /// let run = runtime.start(publish::workflow(), "Hello.".to_owned()).await?;
 /// // Any process that uses the same store can answer, with the id of the run.
-/// # while runtime.inspect(run.run_id()).await?.run.pause_reason.is_none() { tokio::task::yield_now().await; }
-/// runtime.approve(run.run_id(), "approval", Approval::granted(), "ada").await?;
+/// # while runtime.run(run.run_id()).inspect().await?.run.pause_reason.is_none() { tokio::task::yield_now().await; }
+/// runtime.run(run.run_id()).approve("approval", Approval::granted(), "ada").await?;
 /// assert_eq!(run.result().await?, "published: Hello.");
 /// # Ok(())
 /// # }
@@ -195,34 +169,51 @@ impl Runtime {
         self.0.app.get(key)
     }
 
-    /// Returns the providers that model names can use, ordered by name: the built-in ones and the
-    /// ones of this runtime. It checks if their API keys are set, without revealing them.
-    pub async fn model_providers(&self) -> Vec<ModelProvider> {
-        let mut providers = crate::model::built_in_providers(&self.0.secrets).await;
-        providers.retain(|provider| !self.0.models.contains_key(&*provider.name));
-        providers.extend(self.0.models.keys().map(|name| ModelProvider::of_host(name)));
-        providers.sort_by(|a, b| a.name.cmp(&b.name));
-        providers
-    }
-
-    /// `true` if this process executes a run.
-    #[doc(hidden)]
-    pub fn executes(&self, run: &RunId) -> bool {
-        self.0.live.as_ref().is_some_and(|live| live.get(run).is_some())
-    }
-
-    /// `true` if the provider was registered with this runtime.
-    #[doc(hidden)]
-    pub fn makes(&self, provider: &str) -> bool {
-        self.0.models.contains_key(provider)
-    }
-
     /// Returns a context of this runtime that does not belong to a run. Application code uses it to
     /// call an `#[agent]` or `#[workflow]` function. Each call is then a top-level run: an
     /// `#[agent]` with a store is stored and can be recovered; a `#[workflow]` runs in memory, use
     /// [`start`](Self::start) to store it.
     pub fn context(&self) -> Context {
         Context::of_host(&self.0)
+    }
+
+    /// Returns access to a run in the runtime's store by its id, to control, follow, read and
+    /// resume it. Accesses nothing by itself.
+    pub fn run<'a>(&'a self, run: &'a RunId) -> RunRef<'a> {
+        RunRef::new(self, run)
+    }
+
+    /// Returns access to all runs in the runtime's store: lists, open questions, usage and removal.
+    pub fn runs(&self) -> Runs<'_> {
+        Runs(self)
+    }
+
+    /// Returns access to the sessions in the runtime's store.
+    pub fn sessions(&self) -> Sessions<'_> {
+        Sessions(self)
+    }
+
+    /// Returns access to the named items: tools, toolsets, agents, workflows, model providers and
+    /// schemas, registered or linked into the program.
+    pub fn catalogue(&self) -> CatalogueReader<'_> {
+        CatalogueReader(self)
+    }
+
+    /// Returns access to the documents: reads, checks and reloads them.
+    #[cfg(feature = "documents")]
+    pub fn documents(&self) -> Documents<'_> {
+        Documents(self)
+    }
+
+    /// Returns access to the long-term memory of users.
+    pub fn memories(&self) -> Memories<'_> {
+        Memories(self)
+    }
+
+    /// Returns access to the state of users and of the application, which outlives runs.
+    #[doc(alias = "lasting_state")]
+    pub fn persistent_state(&self) -> PersistentState<'_> {
+        PersistentState(self)
     }
 
     /// Returns the runtime with another store.
@@ -237,17 +228,17 @@ impl Runtime {
         let mut host = Host::clone(&self.0);
         host.set_store(store);
         // The default runtime of the process is built without these functions.
-        runtime_builder::set_name_lookups(&mut host);
+        set_name_lookups(&mut host);
         Self(Arc::new(host))
     }
 
     /// Returns the runtime with an additional sink.
     #[doc(hidden)]
-    pub fn with_sink(&self, sink: impl crate::event::EventSink + 'static) -> Self {
+    pub fn with_sink(&self, sink: impl EventSink + 'static) -> Self {
         let mut host = Host::clone(&self.0);
-        let sink: Arc<dyn crate::event::EventSink> = Arc::new(sink);
+        let sink: Arc<dyn EventSink> = Arc::new(sink);
         host.sinks = host.sinks.iter().cloned().chain([sink]).collect();
-        runtime_builder::set_name_lookups(&mut host);
+        set_name_lookups(&mut host);
         Self(Arc::new(host))
     }
 
@@ -263,6 +254,91 @@ impl Runtime {
 
     fn require_store(&self) -> Result<Arc<dyn Store>, StoreError> {
         self.0.require_store()
+    }
+
+    /// Registers more tools and toolsets under their names, like
+    /// [`RuntimeBuilder::tools`](crate::runtime::RuntimeBuilder::tools) before the runtime is
+    /// built. [`CatalogueReader::tool`](crate::runtime::CatalogueReader::tool),
+    /// [`invoke`](Self::invoke), graphs, documents and servers of this runtime and of its clones
+    /// find them afterwards. Existing agents keep the tools that they have. Either all tools are
+    /// added or none. A tool that is registered already is skipped.
+    ///
+    /// # Cancel safety
+    /// Dropping the future adds either no tools or all of them.
+    ///
+    /// ```
+    /// use agentflow::message::ToolCall;
+    /// use agentflow::prelude::*;
+    /// use agentflow::tool::FnTool;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<()> {
+    /// let runtime = Runtime::builder().build();
+    /// let ping = FnTool::new("ping", "Answer.", |_cx, (): ()| async { Ok::<_, agentflow::Error>("pong") });
+    /// runtime.add_tools(ping).await?;
+    /// assert_eq!(runtime.invoke(&ToolCall::new("1", "ping", "{}"), &[]).await?.text(), "pong");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RegistryError::NameTaken`] or [`RegistryError::WireName`] if another tool or toolset has
+    /// the name; the error of an invalid tool; [`Error::Build`] for [`Runtime::default`], which is
+    /// shared by the whole process.
+    #[track_caller]
+    #[doc(alias = "register_tool")]
+    pub fn add_tools(&self, tools: impl IntoTools) -> BoxFuture<'_, Result<()>> {
+        let origin = Origin::given(Location::caller());
+        let list = tools.into_tools();
+        Box::pin(async move { add_tools(self, list, &origin).await })
+    }
+
+    /// Performs the checks of [`boot`](crate::runtime::RuntimeBuilder::boot) now, in all phases:
+    /// the entries of the configuration; the store, by listing a run; the tools of all toolsets;
+    /// the folders of documents; all names; and the models of agents with their API keys. Use it
+    /// for the health check of a service and for diagnosis.
+    ///
+    /// Fetches the tools of each MCP server and the card of each A2A agent, also if they were
+    /// fetched before. A lost connection is reopened. For other toolsets,
+    /// [`Toolset::check`](crate::tool::Toolset::check) is called. Documents are those that were
+    /// loaded last: a document with an error when it was
+    /// [reloaded](crate::runtime::Documents::reload) is a problem until it is loaded successfully.
+    /// The checks take as long as the slowest store and toolset.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the checks.
+    ///
+    /// ```
+    /// use agentflow::prelude::*;
+    /// use agentflow::runtime::BootPhase;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let agent = Agent::new("no-such-provider/model").name("writer");
+    /// let health = Runtime::builder().agent(&agent).build().health().await;
+    /// assert!(!health.is_well());
+    /// assert!(health.problem_of(BootPhase::Models).is_some());
+    /// assert!(health.to_string().starts_with("configuration: well\nstore: well\n"), "{health}");
+    /// # }
+    /// ```
+    pub async fn health(&self) -> Health {
+        Health::check(self).await
+    }
+
+    /// Returns the configuration entries that cannot be used. Problems of MCP servers are not
+    /// included: their toolsets report them.
+    #[doc(hidden)]
+    pub fn problems_of_configuration(&self) -> &[ConfigProblem] {
+        self.host().part::<ConfigProblems>().map_or(&[], |problems| &problems.0)
+    }
+
+    /// Returns the runtime with another rule for runs whose workflow or agent has changed. Use it
+    /// to resume runs that an operator has reviewed.
+    #[must_use]
+    pub fn with_changes(&self, changes: Changes) -> Self {
+        let mut host = Host::clone(self.host());
+        host.set_part(changes);
+        Self(Arc::new(host))
     }
 }
 

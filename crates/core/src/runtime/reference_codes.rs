@@ -15,7 +15,7 @@ codes! {
             => "write `\"kind\": \"{other}\"`";
     TOOLS_NOT_FETCHED = "reference.tools-not-fetched",
         "the tools of the toolset {toolset} were not fetched yet, and {tool} may be one"
-            => "start the workflow, or await `Runtime::catalogue`, which fetch them";
+            => "start the workflow, or await `runtime.catalogue().snapshot()`, which fetch them";
     TOOLSET_UNAVAILABLE = "reference.toolset-unavailable",
         "{problem}";
     UNKNOWN_A2A_AGENT = "reference.unknown-a2a-agent",

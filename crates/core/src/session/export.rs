@@ -1,4 +1,4 @@
-//! A session as data: its runs and their messages. `runtime/known_sessions.rs` creates these
+//! A session as data: its runs and their messages. `runtime/sessions.rs` creates these
 //! values.
 
 use std::sync::Arc;

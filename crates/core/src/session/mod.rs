@@ -2,7 +2,7 @@
 // The session options of a request, and the part of the history that a model receives. [`Session`]
 // is the option of a request. `past` fills the window of the history, `summary` contains the text
 // for summaries, and `export` defines a session as data. The module is pure: `agent/session_run.rs`
-// starts a run in a session, and `runtime/known_sessions.rs` reads sessions from the store.
+// starts a run in a session, and `runtime/sessions.rs` reads sessions from the store.
 
 mod export;
 mod past;

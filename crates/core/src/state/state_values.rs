@@ -10,8 +10,8 @@ use super::reserved::is_of_session;
 use super::saved::SavedByStep;
 use crate::value::Encoded;
 
-/// The state at a point in time: of a run, see [`Runtime::run_state`](crate::Runtime::run_state),
-/// or of a session, see [`Runtime::session_state`](crate::Runtime::session_state).
+/// The state at a point in time: of a run, see [`RunRef::state`](crate::runtime::RunRef::state),
+/// or of a session, see [`Sessions::state`](crate::runtime::Sessions::state).
 ///
 /// Its JSON form is an object whose keys are written as in text, such as `{"tone": "dry"}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

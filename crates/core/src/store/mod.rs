@@ -73,7 +73,7 @@ const CLAIM_POLL: Duration = Duration::from_millis(500);
 /// # async fn main() -> agentflow::Result<()> {
 ///
 /// let runtime = agentflow::Runtime::builder().store(MapStore::default()).build();
-/// assert!(runtime.runs(RunFilter::unfinished()).await?.is_empty());
+/// assert!(runtime.runs().list(RunFilter::unfinished()).await?.is_empty());
 /// # Ok(())
 /// # }
 /// ```

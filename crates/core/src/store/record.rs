@@ -122,7 +122,7 @@ pub struct RunRecord {
     pub session: Option<Box<SessionPlace>>,
     /// Tokens of all model responses of the run so far, including nested agents and workflows.
     /// `None` for a run that started in a release that did not count them in the record;
-    /// [`Runtime::usage`](crate::Runtime::usage) reads the journal of the run instead.
+    /// [`Runs::usage`](crate::runtime::Runs::usage) reads the journal of the run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }

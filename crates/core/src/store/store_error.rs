@@ -193,7 +193,7 @@ impl StoreError {
             StoreErrorKind::SessionBusy,
             format!(
                 "the run `{unfinished}` of the session `{session}` has not ended and nobody executes it, since its process \
-                 has ended or its future was dropped; resume it with `Runtime::resume`, or cancel it with `Runtime::cancel`"
+                 has ended or its future was dropped; resume it with `RunRef::resume`, or cancel it with `RunRef::cancel`"
             ),
         )
     }

@@ -103,7 +103,7 @@ pub(super) async fn give(
         }
     };
     let mut given = Given::default();
-    for question in runtime.questions_of(record).await.map_err(internal)? {
+    for question in runtime.run(&record.run_id).questions().await.map_err(internal)? {
         let Some(response) = responses.remove(question.key()) else { continue };
         if !may_answer(&question) {
             continue;
@@ -112,7 +112,7 @@ pub(super) async fn give(
             Err(problem) => drop(given.problems.insert(question.id, problem)),
             Ok(Said::Declined) => given.is_declined = true,
             Ok(Said::Answer(answer)) => {
-                match runtime.answer_here(&record.run_id, &question.id, answer, by).await {
+                match runtime.run(&record.run_id).answer_here(&question.id, answer, by).await {
                     Ok(continued) => {
                         given.count += 1;
                         given.events = given.events.or(continued);
@@ -164,10 +164,14 @@ pub(super) async fn continued(
         .filter(|record| record.name == offer.name)
         .ok_or_else(unknown)?;
     // Subscribes before the answers are given, because these make the run continue.
-    let before = shared.runtime.events_here(&record.run_id);
+    let before = shared.runtime.run(&record.run_id).events_here();
     let mut given = give(shared, &record, &mut responses, Sent::Asked, context).await?;
-    let run =
-        shared.runtime.attach(&record.run_id).await.map_err(|error| unreadable(shared, &error))?;
+    let run = shared
+        .runtime
+        .run(&record.run_id)
+        .attach()
+        .await
+        .map_err(|error| unreadable(shared, &error))?;
     // If an answer resumed the run here, `before` belongs to an earlier execution that has stopped.
     let events = given.events.take().or(before).unwrap_or_else(|| run.events());
     Ok(CalledRun { run, events, given })

@@ -161,7 +161,7 @@ impl McpServer {
     /// Allows each client to answer the approvals of the runs that it has started: at gates, and
     /// before tool calls. Default: not allowed, because a client would approve its own request. The
     /// call then ends with an error that contains the run's id. The run waits until the host
-    /// answers with [`Runtime::approve`](agentflow_core::Runtime::approve) or `agentwf runs approve`. Other
+    /// answers with [`RunRef::approve`](agentflow_core::runtime::RunRef::approve) or `agentwf runs approve`. Other
     /// questions are sent to all clients that support questions to their person.
     pub fn clients_approve(self) -> Self {
         self.set(|settings| settings.clients_approve = true)

@@ -30,7 +30,7 @@ impl Shared {
     /// Returns all offered tools, ordered by name, and stores them for
     /// [`last_offer`](Self::last_offer).
     pub(super) async fn offered(&self) -> Arc<[Arc<Offer>]> {
-        let catalogue = self.runtime.listed().await;
+        let catalogue = self.runtime.catalogue().snapshot_unchecked().await;
         let mut offers: Vec<Offer> = catalogue
             .entries()
             .iter()
@@ -63,7 +63,7 @@ impl Shared {
     /// Checks the configuration of the server; see [`McpServer::check`](super::McpServer::check).
     pub(super) async fn check(&self) -> Result<(), McpServerError> {
         let settings = &self.settings;
-        let catalogue = self.runtime.catalogue().await;
+        let catalogue = self.runtime.catalogue().snapshot().await;
         for name in settings.tools.iter().flatten() {
             self.entry(&catalogue, EntryKind::Tool, name)?;
         }

@@ -27,11 +27,11 @@ pub(super) async fn tool(
     context: &RequestContext<RoleServer>,
     mut shown: ProgressSender,
 ) -> Result<CallToolResult> {
-    let tool = shared.runtime.tool(&offer.name).await?;
+    let tool = shared.runtime.catalogue().tool(&offer.name).await?;
     let call = ToolCall::new(context.id.to_string(), tool.name(), arguments);
     let cx = shared.runtime.context();
     let grants = grants(shared, context);
-    let mut called = pin!(shared.runtime.invoke_at(&cx, &tool, &call, &grants));
+    let mut called = pin!(shared.runtime.catalogue().invoke_at(&cx, &tool, &call, &grants));
     if !shown.is_wanted() {
         return Ok(served_answer::of_tool(offer, &called.await?));
     }

@@ -137,7 +137,7 @@ pub(super) async fn own(
     context: &RequestContext<RoleServer>,
 ) -> Result<Option<RunRecord>, ErrorData> {
     let Some((run, _)) = state.rsplit_once('.') else { return Ok(None) };
-    let record = match shared.runtime.run_record(&RunId::new(run)).await {
+    let record = match shared.runtime.run(&RunId::new(run)).record().await {
         Ok(record) => record,
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(shared, &error)),
@@ -183,7 +183,7 @@ pub(super) async fn check_open(
     let caller = served_call::caller(context);
     let open = RunFilter::unfinished().tag(TAG, &shared.settings.name).limit(most);
     let open = caller.into_iter().fold(open, RunFilter::caller);
-    match shared.runtime.runs(open).await {
+    match shared.runtime.runs().list(open).await {
         Ok(open) if open.len() < most => Ok(()),
         Ok(_) => {
             let problem = format!(
@@ -310,7 +310,7 @@ impl Followed<'_, '_> {
             match &asks {
                 Asks::Nobody => return Ok(self.left(&question).into()),
                 Asks::InAnswers => {
-                    let record = self.shared.runtime.run_record(self.run.run_id()).await;
+                    let record = self.shared.runtime.run(self.run.run_id()).record().await;
                     let record = record.map_err(|error| unreadable(self.shared, &error))?;
                     // Answers that came with the call are used before the client is asked.
                     if !beforehand.is_empty() {
@@ -404,7 +404,8 @@ impl Followed<'_, '_> {
         problems: &BTreeMap<String, String>,
     ) -> Result<CallToolResponse, ErrorData> {
         // Approvals that the client may not give stay open on the host.
-        let mut questions = self.shared.runtime.questions_of(record).await.unwrap_or_default();
+        let mut questions =
+            self.shared.runtime.run(&record.run_id).questions().await.unwrap_or_default();
         questions
             .retain(|question| !is_approval(question) || may_approve(self.shared, self.context));
         let Some(state) = state_of(record) else { return Ok(self.left(first).into()) };
@@ -443,7 +444,7 @@ impl Followed<'_, '_> {
 
     /// Returns `true` if the run is still interrupted.
     async fn is_interrupted(&self) -> bool {
-        let record = self.shared.runtime.run_record(self.run.run_id()).await;
+        let record = self.shared.runtime.run(self.run.run_id()).record().await;
         record.is_ok_and(|record| record.pause_reason == Some(PauseReason::Interrupted))
     }
 

@@ -94,7 +94,7 @@ pub(super) async fn update(
             }
         };
         let Said::Answer(answer) = answer else { continue };
-        match runtime.answer_here(&record.run_id, &question.id, answer, by).await.map(drop) {
+        match runtime.run(&record.run_id).answer_here(&question.id, answer, by).await.map(drop) {
             Ok(()) => {}
             Err(Error::Control(error)) if error.kind() == ControlErrorKind::WrongAnswer => {
                 problems.push(format!("`{key}` does not fit: {error}"));
@@ -127,7 +127,7 @@ pub(super) async fn cancel(
     if record.status.has_ended() || record.status == RunStatus::Compensating {
         return Ok(());
     }
-    let cancelling = shared.runtime.cancel(&record.run_id, CANCELLED);
+    let cancelling = shared.runtime.run(&record.run_id).cancel(CANCELLED);
     let cancelling = served_call::caller(context).into_iter().fold(cancelling, ControlCall::by);
     match tokio::time::timeout(CANCELLING, cancelling).await {
         // The run has ended in the meantime, or the cancellation takes longer than this request
@@ -172,7 +172,8 @@ async fn payload(
         (RunStatus::Success, _) => {
             let output = shared
                 .runtime
-                .output(&record.run_id)
+                .run(&record.run_id)
+                .output()
                 .await
                 .map_err(|error| unreadable(shared, &error))?;
             Ok((completed(&served_answer::of_run(offer, &record.run_id, &output))?, None))
@@ -219,8 +220,12 @@ async fn questions(
     record: &RunRecord,
     context: &RequestContext<RoleServer>,
 ) -> Result<Vec<OpenQuestion>, ErrorData> {
-    let mut questions =
-        shared.runtime.questions_of(record).await.map_err(|error| unreadable(shared, &error))?;
+    let mut questions = shared
+        .runtime
+        .run(&record.run_id)
+        .questions()
+        .await
+        .map_err(|error| unreadable(shared, &error))?;
     questions.retain(|question| !is_approval(question) || may_approve(shared, context));
     Ok(questions)
 }

@@ -201,7 +201,7 @@ impl Service {
                 };
                 // The client reads the task with later requests, so this request ends now.
                 if served_task::is_wanted(shared, context)
-                    && let Ok(record) = shared.runtime.run_record(run.run_id()).await
+                    && let Ok(record) = shared.runtime.run(run.run_id()).record().await
                     && let Some(task) = served_task::begun(&record)
                     // The client would never receive the task's id.
                     && !context.ct.is_cancelled()

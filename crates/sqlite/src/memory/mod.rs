@@ -56,8 +56,8 @@ const BUSY: Duration = Duration::from_secs(5);
 /// use agentflow::memory::SqliteMemory;
 ///
 /// let runtime = Runtime::builder().memory(SqliteMemory::open(path).await?).build();
-/// runtime.memory_of("ada")?.save("Prefers window seats.").await?;
-/// assert_eq!(runtime.memory_of("ada")?.search("seat").await?.len(), 1);
+/// runtime.memories().user("ada")?.save("Prefers window seats.").await?;
+/// assert_eq!(runtime.memories().user("ada")?.search("seat").await?.len(), 1);
 /// # Ok(())
 /// # }
 /// ```

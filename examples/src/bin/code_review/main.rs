@@ -145,21 +145,24 @@ async fn follow(arguments: Arguments, pr: PullRequest) -> Result<Option<Verdict>
     let workflow = review::workflow();
     let runtime = runtime(arguments.store.as_ref()).await?;
     let earlier = match &arguments.store {
-        Some(_) => {
-            runtime.runs(RunFilter::unfinished().name(workflow.name())).await?.into_iter().next()
-        }
+        Some(_) => runtime
+            .runs()
+            .list(RunFilter::unfinished().name(workflow.name()))
+            .await?
+            .into_iter()
+            .next(),
         None => None,
     };
     let (run, seen) = match &earlier {
         Some(earlier) => {
             eprintln!("continuing with the review {}; what is done stays done", earlier.run_id);
-            (runtime.resume_as(&earlier.run_id, &workflow).await?, earlier.events)
+            (runtime.run(&earlier.run_id).resume_as(&workflow).await?, earlier.events)
         }
         None => (runtime.start(workflow, pr).await?, 0),
     };
     let (mut unanswered, mut waits) = (false, false);
     if let Some(earlier) = earlier {
-        let nodes = runtime.inspect(&earlier.run_id).await?.nodes;
+        let nodes = runtime.run(&earlier.run_id).inspect().await?.nodes;
         if let Some((node, question)) =
             nodes.into_iter().find_map(|node| Some((node.name, node.question?)))
         {

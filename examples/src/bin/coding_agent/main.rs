@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     println!("{}", run.result().await?);
-    for artifact in runtime.artifacts(run.run_id()).await? {
+    for artifact in runtime.run(run.run_id()).artifacts().await? {
         println!("kept: {artifact}");
     }
     Ok(())

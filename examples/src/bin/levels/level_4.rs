@@ -36,7 +36,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn std::error::Error>> {
     first.drain(Duration::from_secs(10)).await;
 
     let second = Runtime::builder().store(SqliteStore::open(&file).await?).build();
-    let run = second.resume_as(&id, &payment::workflow()).await?;
+    let run = second.run(&id).resume_as(&payment::workflow()).await?;
     while let Some(question) = run.asked().await? {
         run.approve(&question.path, Approval::granted(), "ada").await?;
     }

@@ -133,7 +133,7 @@ async fn answer(
         Some(events) => Body::from_stream(events),
         // The run ended some time ago, so the complete answer is read from the store.
         None => {
-            let output = service.runtime.output(&RunId::new(run)).await?;
+            let output = service.runtime.run(&RunId::new(run)).output().await?;
             let event = answers::end_event(&json!({"text": output}));
             Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>(event)]))
         }

@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("the first process: {} calls, {} entries", ledger.calls(), ledger.entries());
 
     let second = runtime(&store, &ledger);
-    let run = second.resume(&id).await?;
+    let run = second.run(&id).resume().await?;
     while let Some(question) = run.asked().await? {
         run.approve(&question.path, Approval::granted(), "ada").await?;
     }

@@ -89,17 +89,21 @@ async fn review(store: Option<PathBuf>, proposal: String) -> Result<(Report, Str
     };
     let runtime = runtime.build();
     let workflow = review_board::workflow();
-    let earlier =
-        runtime.runs(RunFilter::unfinished().name(workflow.name())).await?.into_iter().next();
+    let earlier = runtime
+        .runs()
+        .list(RunFilter::unfinished().name(workflow.name()))
+        .await?
+        .into_iter()
+        .next();
     let run = match earlier {
         Some(earlier) => {
             eprintln!("continuing with the review {}; what is done stays done", earlier.run_id);
-            runtime.resume_as(&earlier.run_id, &workflow).await?
+            runtime.run(&earlier.run_id).resume_as(&workflow).await?
         }
         None => runtime.start(workflow, proposal).await?,
     };
     let report = run.result().await?;
-    let text = runtime.artifact(run.run_id(), "report.md", None).await?;
+    let text = runtime.run(run.run_id()).artifact("report.md", None).await?;
     let text =
         text.map_or_else(String::new, |text| String::from_utf8_lossy(&text.bytes).into_owned());
     Ok((report, text))

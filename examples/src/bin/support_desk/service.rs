@@ -81,7 +81,7 @@ async fn receive(
         .caller(customer.as_str());
     if let Some(key) = headers.get("idempotency-key").and_then(|key| key.to_str().ok()) {
         let id = RunId::new(format!("{customer}.{key}"));
-        if runtime.run_record(&id).await.is_ok() {
+        if runtime.run(&id).record().await.is_ok() {
             return Ok(accepted(&id));
         }
         request = request.run_id(id);
@@ -103,16 +103,16 @@ async fn history(
     State(runtime): State<Runtime>,
     Path(customer): Path<String>,
 ) -> Answer<Json<Value>> {
-    let runs = runtime.session_history(&customer, 100).await?;
+    let runs = runtime.sessions().history(&customer, 100).await?;
     Ok(Json(json!(runs)))
 }
 
 /// Returns the current state of a run.
 async fn show(State(runtime): State<Runtime>, Path(run): Path<String>) -> Answer<Json<Value>> {
     let run = RunId::new(run);
-    let record = runtime.run_record(&run).await?;
+    let record = runtime.run(&run).record().await?;
     let answer = match record.status.has_ended() {
-        true => Some(runtime.output(&run).await?),
+        true => Some(runtime.run(&run).output().await?),
         false => None,
     };
     Ok(Json(json!({"run": run, "status": record.status, "answer": answer})))
@@ -127,7 +127,7 @@ async fn events(
 ) -> Answer<Response> {
     let seen =
         headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok()).unwrap_or(0);
-    let events = runtime.events(&RunId::new(run), 0).await?;
+    let events = runtime.run(&RunId::new(run)).events(0).await?;
     let mut screen = ScreenEvents::default();
     let shown = events.filter_map(move |event| {
         std::future::ready(screen.next(&event).filter(|event| event.id > seen))
@@ -138,7 +138,7 @@ async fn events(
 
 /// Returns the open questions of all runs, oldest first.
 async fn inbox(State(runtime): State<Runtime>) -> Answer<Json<Value>> {
-    let questions = runtime.approvals(RunFilter::new()).await?;
+    let questions = runtime.runs().questions(RunFilter::new()).await?;
     Ok(Json(json!(questions)))
 }
 
@@ -158,6 +158,6 @@ async fn answer(
     State(runtime): State<Runtime>,
     Json(decision): Json<Decision>,
 ) -> Answer<StatusCode> {
-    runtime.approve(&decision.run, &decision.path, decision.approval, &decision.by).await?;
+    runtime.run(&decision.run).approve(&decision.path, decision.approval, &decision.by).await?;
     Ok(StatusCode::NO_CONTENT)
 }

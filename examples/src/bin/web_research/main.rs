@@ -92,7 +92,7 @@ async fn research(arguments: Arguments) -> Result<(usize, Web), Box<dyn std::err
                 .join("src/bin/web_research/workflows/web_research.yaml");
             let document = Document::open(file)?;
             let runtime = runtime.document(document.clone()).build();
-            runtime.check(&document).await?;
+            runtime.documents().check(&document).await?;
             let run = runtime.start_named(document.name(), json!({"task": question})).await?;
             agentflow::serde_json::from_str(run.result().await?.as_str())?
         }

@@ -142,7 +142,7 @@ impl Host {
 
     /// Starts the runs that the store does not contain yet.
     async fn begin(&self) -> Result<()> {
-        let there = self.runtime.runs(RunFilter::new()).await?;
+        let there = self.runtime.runs().list(RunFilter::new()).await?;
         let is_there = |id: &RunId| there.iter().any(|run| run.run_id == *id);
         for id in ids().into_iter().filter(|id| !is_there(id)) {
             let form =
@@ -203,7 +203,7 @@ impl Host {
     }
 
     async fn all_ended(&self) -> Result<bool> {
-        let runs = self.runtime.runs(RunFilter::new()).await?;
+        let runs = self.runtime.runs().list(RunFilter::new()).await?;
         let ended = runs
             .iter()
             .filter(|run| matches!(run.status, RunStatus::Success | RunStatus::Cancelled))

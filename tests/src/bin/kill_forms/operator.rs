@@ -31,7 +31,7 @@ impl Operator {
     /// Works until the process ends.
     pub(crate) async fn work(mut self) -> Result<std::convert::Infallible> {
         loop {
-            let mut runs = self.runtime.runs(RunFilter::new()).await?;
+            let mut runs = self.runtime.runs().list(RunFilter::new()).await?;
             self.random.shuffle(&mut runs);
             for run in runs {
                 let ended = matches!(run.status, RunStatus::Success | RunStatus::Cancelled);
@@ -48,7 +48,7 @@ impl Operator {
     }
 
     async fn look_after(&mut self, run: &RunId) -> Result<()> {
-        let events = self.runtime.journal(run).await?;
+        let events = self.runtime.run(run).journal().await?;
         let look = Look::of(&events);
         let mut due: Vec<(&str, String)> = Vec::new();
         if look.end.is_none() {
@@ -85,12 +85,14 @@ impl Operator {
         self.words.write(&begin).expect("the word is kept");
         let runtime = &self.runtime;
         let outcome = match kind {
-            "answer" if node.ends_with("amount") => runtime.answer(run, node, &5_u64, &token).await,
-            "answer" => runtime.approve(run, node, Approval::granted(), &token).await,
-            "retry" => runtime.retry(run, node, &token).await,
-            "cancel" => runtime.cancel(run, &token).await,
-            "pause" => runtime.pause(run).await,
-            _ => runtime.unpause(run).await,
+            "answer" if node.ends_with("amount") => {
+                runtime.run(run).answer(node, &5_u64, &token).await
+            }
+            "answer" => runtime.run(run).approve(node, Approval::granted(), &token).await,
+            "retry" => runtime.run(run).retry(node, &token).await,
+            "cancel" => runtime.run(run).cancel(&token).await,
+            "pause" => runtime.run(run).pause().await,
+            _ => runtime.run(run).unpause().await,
         };
         let end = match &outcome {
             Ok(()) => json!({"what": "ok", "token": token}),
@@ -105,7 +107,7 @@ impl Operator {
         if outcome.is_ok() {
             // The store answers, so this count includes the accepted request and none of the later
             // ones.
-            match runtime.run_record(run).await {
+            match runtime.run(run).record().await {
                 Ok(record) => {
                     let after = json!({"what": "after", "token": token, "after": record.events});
                     self.words.write(&after).expect("it is kept");

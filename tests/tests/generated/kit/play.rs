@@ -310,7 +310,7 @@ impl Play<'_> {
                 None => {
                     runtime.start_named(self.program.name, self.input()).run_id(id.clone()).await
                 }
-                Some(_) => runtime.resume(id).await,
+                Some(_) => runtime.run(id).resume().await,
             }
         };
         let handle = tokio::select! {

@@ -353,7 +353,7 @@ impl A2aClientBuilder {
     /// a task. Default: the model reads the question and answers it with another call. A node of a
     /// graph always asks a person.
     ///
-    /// The question belongs to the run. [`Runtime::approvals`](agentflow_core::Runtime::approvals)
+    /// The question belongs to the run. [`Runs::questions`](agentflow_core::runtime::Runs::questions)
     /// lists it at a path below the call; its answer is a string. The question survives restarts.
     /// In a run without a store no person can be asked, so the model reads the question.
     pub fn asks_people(mut self) -> Self {

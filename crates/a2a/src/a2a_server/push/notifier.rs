@@ -190,7 +190,7 @@ async fn follow(shared: Arc<Shared>, place: Place) {
 async fn followed(shared: &Arc<Shared>, push: &Push, place: &Place) -> Result<(), Fault> {
     let internal = |error: StoreError| Fault::internal(&error.into());
     let Some(config) = waiting(push, place).await.map_err(internal)? else { return Ok(()) };
-    let record = match shared.runtime.run_record(&place.0).await {
+    let record = match shared.runtime.run(&place.0).record().await {
         Ok(record) => record,
         // The run was deleted, and its configurations with it.
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {
