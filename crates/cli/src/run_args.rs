@@ -61,6 +61,9 @@ pub(super) struct WorkflowInsteadArgs {
     /// The run's id, so that the same request is not started twice; needs a store
     #[arg(long, value_name = "ID", requires = "which")]
     pub(super) run_id: Option<String>,
+    /// Only queue the run, for a `worker`, and print its id; needs a store
+    #[arg(long, requires = "which", conflicts_with = "events")]
+    pub(super) queue: bool,
     /// A document, or a folder of documents, with further workflows; may be given several times
     #[arg(long = "document", value_name = "PATH", requires = "which")]
     pub(super) documents: Vec<PathBuf>,

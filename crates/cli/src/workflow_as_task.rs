@@ -36,6 +36,7 @@ pub(super) async fn run(host: &Runtime, workflow: &str, args: RunArgs) -> Result
         run_id: instead.run_id,
         documents,
         began,
+        queue: instead.queue,
         events,
     };
     workflows::run(host, args).await

@@ -362,6 +362,7 @@ mod tests {
             stream: true,
             untraced: true,
             unmetered: true,
+            queued: true,
         };
         let mut started = RunStarted::new(RunBody::Workflow(workflow));
         started.caller = Some("ada".into());
