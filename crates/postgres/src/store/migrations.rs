@@ -34,7 +34,7 @@ pub(super) async fn migrate(database: &Database, schema: &str) -> Result<String,
     let found = database
         .read(async |session: Session| {
             check_server(&session, errors).await?;
-            version(&session, errors).await
+            version(&session, errors, schema).await
         })
         .await?;
     if let Some((VERSION, store)) = found {
@@ -80,14 +80,17 @@ async fn check_server(session: &Session, errors: &PostgresErrors) -> Result<(), 
 async fn version(
     session: &Session,
     errors: &PostgresErrors,
+    schema: &str,
 ) -> Result<Option<(i32, String)>, Failed> {
-    // The search path contains only the schema of the store and the system catalogue.
-    let exists = session.row("SELECT to_regclass('agentflow_store') IS NOT NULL", &[]).await?;
-    if !exists.map_or(Ok(false), |row| row.try_get(0))? {
+    // The catalogue is read as a table. `to_regclass` would use the search path as it was at the
+    // start of the transaction, without a schema that another process has created since.
+    let sql = "SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace \
+               WHERE nspname = $1::text AND relname = 'agentflow_store'";
+    if session.row(sql, &[&schema]).await?.is_none() {
         return Ok(None);
     }
-    // This table may change its type in another session, so the statement is not prepared once.
-    let rows = session.composed_rows("SELECT version, store_id FROM agentflow_store", &[]).await?;
+    let sql = format!("SELECT version, store_id FROM \"{schema}\".agentflow_store");
+    let rows = session.composed_rows(&sql, &[]).await?;
     let Some(row) = rows.first() else {
         return Err(errors.damaged("the table `agentflow_store` is empty").into());
     };
@@ -109,7 +112,7 @@ async fn upgrade(
     errors: &PostgresErrors,
     schema: &str,
 ) -> Result<String, Failed> {
-    let found = version(session, errors).await?;
+    let found = version(session, errors, schema).await?;
     if found.is_none() {
         // A user without the right to create schemas may use one that exists.
         let sql = "SELECT 1 FROM pg_namespace WHERE nspname = $1::text";

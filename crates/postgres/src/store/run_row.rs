@@ -133,11 +133,6 @@ impl RunRow {
         self.record.clone()
     }
 
-    /// Returns `true` if the record can be read.
-    pub(super) fn is_readable(&self) -> bool {
-        self.record.is_ok()
-    }
-
     /// Status of the run; `None` if this release does not know it.
     pub(super) fn status(&self) -> Option<RunStatus> {
         self.status.parse().ok()

@@ -4,6 +4,7 @@
 mod cut_connections;
 mod postgres_server;
 mod processes;
+mod real_processes;
 mod rules;
 mod server_restarts;
 mod setup;
