@@ -1,14 +1,16 @@
-//! The background task of a store, with a connection of its own: it renews the lease of the process
+//! The background task of a store, with a separate connection: it renews the lease of the process
 //! and listens for messages. A pool that is busy with long statements does not delay it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use agentflow_core::__private::sha256;
+use agentflow_core::store::StoreError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::{Client, Config, Error};
 
+use super::database::CONNECT;
 use super::lease::{self, RENEW};
 use super::postgres_error::PostgresErrors;
 use super::tls::Connector;
@@ -52,7 +54,6 @@ impl Background {
                 Err(error) => Some(error),
             };
             if let Some(error) = error.filter(|_| !is_reported) {
-                let error = self.errors.sql(error);
                 tracing::warn!(%error, "the lease of this process cannot be renewed; trying again");
                 is_reported = true;
             }
@@ -60,11 +61,18 @@ impl Background {
         }
     }
 
-    async fn connect(&self) -> Result<(Client, mpsc::UnboundedReceiver<String>), Error> {
+    async fn connect(&self) -> Result<(Client, mpsc::UnboundedReceiver<String>), StoreError> {
         let (sender, notices) = mpsc::unbounded_channel();
-        let (client, _) = self.connector.open(&self.config, Some(sender)).await?;
-        client.batch_execute(&format!("{}; LISTEN {}", self.setup, self.channel)).await?;
-        Ok((client, notices))
+        let connecting = async {
+            let (client, _) = self.connector.open(&self.config, Some(sender)).await?;
+            client.batch_execute(&format!("{}; LISTEN {}", self.setup, self.channel)).await?;
+            Ok(client)
+        };
+        match timeout(CONNECT, connecting).await {
+            Ok(Ok(client)) => Ok((client, notices)),
+            Ok(Err(error)) => Err(self.errors.sql(error)),
+            Err(_) => Err(self.errors.no_answer()),
+        }
     }
 
     /// Renews the lease and receives notifications until the connection is lost.
@@ -72,7 +80,7 @@ impl Background {
         &self,
         client: &Client,
         mut notices: mpsc::UnboundedReceiver<String>,
-    ) -> Option<Error> {
+    ) -> Option<StoreError> {
         let interval = self.lease / 3;
         let mut next = Instant::now();
         loop {
@@ -86,7 +94,7 @@ impl Background {
                 () = sleep_until(next) => {
                     match timeout(interval, self.renew(client)).await {
                         Ok(Ok(())) => next = Instant::now() + interval,
-                        Ok(Err(error)) => return Some(error),
+                        Ok(Err(error)) => return Some(self.errors.sql(error)),
                         // The server does not answer. A new connection may reach it.
                         Err(_) => return None,
                     }

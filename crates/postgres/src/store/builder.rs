@@ -13,6 +13,10 @@ const VALUE: u64 = 900_000_000;
 /// Time limit for opening a connection, unless the URL sets `connect_timeout`.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// Time after which a connection without acknowledgements is closed, unless the URL sets
+/// `tcp_user_timeout`.
+const SILENCE: Duration = Duration::from_secs(30);
+
 /// Default of the driver for `keepalives_idle`. It is too long to notice a lost server.
 const DRIVER_KEEPALIVE: Duration = Duration::from_secs(2 * 60 * 60);
 
@@ -26,7 +30,7 @@ const DRIVER_KEEPALIVE: Duration = Duration::from_secs(2 * 60 * 60);
 /// use agentflow::store::PostgresStore;
 ///
 /// let builder = PostgresStore::builder("postgres://app:secret@db.internal/app?sslmode=require");
-/// let store = builder.schema("orders").pool_size(16).lease(Duration::from_secs(15)).connect().await?;
+/// let store = builder.schema("orders").lease(Duration::from_secs(15)).connect().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -73,7 +77,7 @@ impl PostgresStoreBuilder {
     }
 
     /// Sets the maximum number of pooled connections. The default is 8, the minimum is 1. The store
-    /// uses one more connection for its lease and for notifications.
+    /// uses an additional connection for its lease and for notifications.
     pub fn pool_size(mut self, connections: usize) -> Self {
         self.0.pool_size = connections.max(1);
         self
@@ -160,7 +164,7 @@ impl Settings {
             config.keepalives_idle(Duration::from_secs(30));
         }
         if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(self.statement_timeout);
+            config.tcp_user_timeout(SILENCE);
         }
         // One of several hosts may be a standby.
         if config.get_hosts().len() > 1 {

@@ -3,10 +3,10 @@
 //! A read is attempted three times. A write is a transaction. It is repeated if it is known not to
 //! have happened: the connection was lost before `COMMIT` was sent, or the server refused the
 //! transaction. If the connection is lost while `COMMIT` is executed, the outcome is unknown. The
-//! write is then repeated with the flag `repeated`, and its first statement looks for the traces of
-//! the earlier attempt: each write stores a random [`WriteId`]. A transaction of the lost connection
-//! that the server still executes holds its row locks, so the repeated write waits for its end and
-//! sees its outcome.
+//! write is then repeated with the flag `repeated`, and its first statement looks for the traces
+//! of the earlier attempt: each write stores a random [`WriteId`]. A transaction of the lost
+//! connection that the server still executes holds its row locks, so the repeated write waits for
+//! its end and sees its outcome.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,6 +39,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// enforces. It only matters if the server does not answer at all.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Time limit for opening a connection to one of the hosts.
+pub(super) const CONNECT: Duration = Duration::from_secs(20);
+
 /// Parameter of a statement.
 pub(super) type Param<'a> = &'a (dyn ToSql + Sync);
 
@@ -69,7 +72,7 @@ impl Database {
         let mut pool = PoolConfig::new(settings.pool_size);
         pool.timeouts = Timeouts {
             wait: Some(settings.statement_timeout),
-            create: Some(settings.statement_timeout),
+            create: Some(CONNECT),
             recycle: None,
         };
         let setup = session_setup(settings);
@@ -157,7 +160,7 @@ impl Database {
             };
             unknown |= failed.unknown;
             if !failed.again || begun.elapsed() >= self.retry_writes {
-                return Err(match unknown && failed.again {
+                return Err(match unknown && !failed.refused {
                     true => self.errors.unknown_outcome(&failed.error),
                     false => failed.error,
                 });
@@ -199,18 +202,25 @@ impl Database {
             Ok(Err(error)) => {
                 let (unknown, again) = (is_outcome_unknown(&error), is_transient(&error));
                 let error = self.errors.sql(error);
-                Err(Attempt { error, again: again || unknown, unknown })
+                Err(Attempt { error, again: again || unknown, unknown, refused: false })
             }
-            Err(_) => Err(Attempt { error: self.errors.no_answer(), again: true, unknown: true }),
+            Err(_) => Err(Attempt {
+                error: self.errors.no_answer(),
+                again: true,
+                unknown: true,
+                refused: false,
+            }),
         }
     }
 
     fn failed(&self, failed: Failed) -> Attempt {
         match failed {
-            Failed::Refused(error) => Attempt { error, again: false, unknown: false },
+            Failed::Refused(error) => {
+                Attempt { error, again: false, unknown: false, refused: true }
+            }
             Failed::Sql(error) => {
                 let again = is_transient(&error);
-                Attempt { error: self.errors.sql(error), again, unknown: false }
+                Attempt { error: self.errors.sql(error), again, unknown: false, refused: false }
             }
         }
     }
@@ -222,7 +232,7 @@ impl Database {
             }
             Err(error) => {
                 let (error, again) = self.errors.pool(error);
-                Err(Attempt { error, again, unknown: false })
+                Err(Attempt { error, again, unknown: false, refused: false })
             }
         }
     }
@@ -248,11 +258,13 @@ struct Attempt {
     again: bool,
     /// `true` if the write may have happened.
     unknown: bool,
+    /// `true` if the operation is not allowed, as the rows of the database show.
+    refused: bool,
 }
 
 impl Attempt {
     fn again(error: StoreError) -> Self {
-        Self { error, again: true, unknown: false }
+        Self { error, again: true, unknown: false, refused: false }
     }
 }
 

@@ -173,9 +173,8 @@ pub(super) fn check_size(bytes: usize, limit: u64, what: impl Display) -> Result
     if bytes as u64 <= limit {
         return Ok(());
     }
-    let text = format!(
-        "{what} has {bytes} bytes; the store takes at most {limit}; nothing of it was written"
-    );
+    let text =
+        format!("{what} has {bytes} bytes; the store takes at most {limit}; it was not written");
     Err(StoreError::new(StoreErrorKind::TooLarge, text))
 }
 
@@ -184,11 +183,12 @@ const KEY: usize = 1000;
 
 /// Returns an error if a text is too long for an index of Postgres.
 pub(super) fn check_key(text: &str, what: &str) -> Result<(), StoreError> {
-    match text.len() <= KEY {
+    let bytes = text::encode(text).len();
+    match bytes <= KEY {
         true => Ok(()),
         false => Err(StoreError::new(
             StoreErrorKind::TooLarge,
-            format!("{what} has {} bytes; Postgres indexes at most {KEY}", text.len()),
+            format!("{what} has {bytes} bytes; Postgres indexes at most {KEY}"),
         )),
     }
 }

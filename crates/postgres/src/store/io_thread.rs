@@ -1,4 +1,4 @@
-//! The thread of a store, with a tokio runtime of its own.
+//! The thread of a store, with its tokio runtime.
 //!
 //! All connections belong to this runtime. They outlive the runtimes of callers, their timers do
 //! not depend on a paused clock, the lease is renewed while a step blocks the caller's threads, and
@@ -51,7 +51,7 @@ impl IoThread {
     }
 
     /// Starts an operation at once. It is executed even if the returned future is dropped.
-    /// `unread` receives a value that nobody waits for.
+    /// `unread` receives the value if the caller has dropped the future.
     pub(super) fn submit<T: Send + 'static>(
         &self,
         operation: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -93,7 +93,7 @@ impl IoThread {
     }
 }
 
-/// Drops a value that nobody waits for.
+/// Drops a value whose caller has dropped its future.
 pub(super) fn ignore<T>(_: T) -> BoxFuture<'static, ()> {
     Box::pin(std::future::ready(()))
 }

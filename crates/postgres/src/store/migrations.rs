@@ -1,4 +1,4 @@
-//! Creates the tables of a store, and upgrades those of an older release.
+//! Creates the tables of a store, and upgrades tables of an older release.
 //!
 //! The scripts are in `schema/`. Do not change the files there, because stores with these tables
 //! exist: a new version of the tables adds a file. All pending scripts are executed in one
@@ -89,7 +89,9 @@ async fn version(
     if session.row(sql, &[&schema]).await?.is_none() {
         return Ok(None);
     }
-    let sql = format!("SELECT version, store_id FROM \"{schema}\".agentflow_store");
+    let sql = format!(
+        "SELECT version, store_id || ':' || current_database() FROM \"{schema}\".agentflow_store"
+    );
     let rows = session.composed_rows(&sql, &[]).await?;
     let Some(row) = rows.first() else {
         return Err(errors.damaged("the table `agentflow_store` is empty").into());
@@ -114,7 +116,7 @@ async fn upgrade(
 ) -> Result<String, Failed> {
     let found = version(session, errors, schema).await?;
     if found.is_none() {
-        // A user without the right to create schemas may use one that exists.
+        // A user without the right to create schemas may use an existing schema.
         let sql = "SELECT 1 FROM pg_namespace WHERE nspname = $1::text";
         if session.row(sql, &[&schema]).await?.is_none() {
             session.script(&format!("CREATE SCHEMA \"{schema}\"")).await?;
@@ -133,17 +135,15 @@ async fn upgrade(
             done => done?,
         }
     }
-    let store = match found {
-        Some((_, store)) => {
-            session.execute("UPDATE agentflow_store SET version = $1", &[&VERSION]).await?;
-            store
-        }
-        None => {
-            let store = format!("{:032x}", fastrand::u128(..));
-            let sql = "INSERT INTO agentflow_store (version, store_id) VALUES ($1, $2)";
-            session.execute(sql, &[&VERSION, &store]).await?;
-            store
-        }
-    };
-    Ok(store)
+    if found.is_some() {
+        session.execute("UPDATE agentflow_store SET version = $1", &[&VERSION]).await?;
+    } else {
+        let store = format!("{:032x}", fastrand::u128(..));
+        let sql = "INSERT INTO agentflow_store (version, store_id) VALUES ($1, $2)";
+        session.execute(sql, &[&VERSION, &store]).await?;
+    }
+    match version(session, errors, schema).await? {
+        Some((_, store)) => Ok(store),
+        None => Err(errors.io("the tables could not be created").into()),
+    }
 }

@@ -3,14 +3,15 @@
 //! An operation is encoded on the caller's thread and executed on the thread of the store
 //! (`io_thread.rs`), with a connection of the pool (`database.rs`). `run_writes.rs` and
 //! `run_reads.rs` contain the statements for runs; `session_rows.rs`, `message_rows.rs` and
-//! `state_rows.rs` those of the optional parts, which `parts.rs` implements. `background.rs` renews
-//! the lease of the process (`lease.rs`) and listens for messages.
+//! `state_rows.rs` the statements of the optional parts, which `parts.rs` implements. `connect.rs` opens the
+//! store. `background.rs` renews the lease of the process (`lease.rs`) and listens for messages.
 //!
 //! The tables are defined in `schema/`, which `migrations.rs` executes.
 
 mod background;
 mod builder;
 mod composed_query;
+mod connect;
 mod database;
 mod event_row;
 mod io_thread;
@@ -27,33 +28,28 @@ mod state_rows;
 mod text;
 mod tls;
 
-use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
     Append, ArtifactStore, Epoch, LeaseStore, MessageStore, RunFilter, RunList, RunRecord,
-    SessionStore, Snapshot, StateStore, Store, StoreError, StoreErrorKind,
+    SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use tokio::sync::watch;
 
-use self::background::Background;
 pub use self::builder::PostgresStoreBuilder;
-use self::builder::{Settings, server_name};
-use self::database::{Database, Session, WriteId, new_write_id, session_setup};
+use self::connect::Shared;
+use self::database::{Session, WriteId, new_write_id};
 use self::event_row::{EventRow, check_key, encode_snapshot, number};
-use self::io_thread::{IoThread, ignore};
-use self::lease::ProcessOwner;
+use self::io_thread::ignore;
 use self::postgres_error::{Failed, PostgresErrors};
 use self::run_writes::WriteContext;
 use self::state_rows::StateRows;
-use self::tls::Connector;
 
-/// A store that keeps runs in a Postgres database, for programs on one or several machines. It needs
-/// Postgres 13 or later and a database with the encoding UTF-8.
+/// A store that keeps runs in a Postgres database, for programs on one or several machines. It
+/// needs Postgres 13 or later and a database with the encoding UTF-8.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -70,19 +66,21 @@ use self::tls::Connector;
 ///
 /// # Tables
 ///
-/// The first connection creates the schema `agentflow` with its tables, and a newer release upgrades
-/// them, in one transaction. Processes may start at the same time. A store of a newer release is
-/// refused. The view `journal` shows the events as text.
+/// The first connection creates the schema `agentflow` with its tables, and a newer release
+/// upgrades them, in one transaction. Processes may start at the same time. A store of a newer
+/// release is refused. The view `journal` shows the events as text.
 ///
-/// Artifacts are stored in the database. Deleting a run or a session deletes all of its rows; the
-/// pages of the database, its log and its backups contain them until Postgres reuses the space.
+/// Artifacts are stored in the database. Deleting a run or a session deletes all of its rows. The
+/// files of the database, its log and its backups contain their content until Postgres reuses the
+/// space.
 ///
 /// # Connections
 ///
-/// The URL has the form `postgres://user:password@host:5432/database?sslmode=require`. Several hosts
-/// are separated by commas; the store uses the one that accepts writes. `sslmode` is `disable`,
-/// `prefer` (the default) or `require`. Certificates are always verified, also with `prefer`, against
-/// the authorities of the platform or of [`PostgresStoreBuilder::root_certificates`].
+/// The URL has the form `postgres://user:password@host:5432/database?sslmode=require`. Several
+/// hosts are separated by commas; the store uses the host that accepts writes. `sslmode` is
+/// `disable`, `prefer` (the default) or `require`. With `prefer`, a server without TLS is used
+/// without TLS. Certificates are always verified, also with `prefer`, against the authorities of
+/// the platform or of [`PostgresStoreBuilder::root_certificates`].
 ///
 /// The store keeps settings and prepared statements in its connections and uses `LISTEN`. A pooler
 /// between the store and the server must therefore work in the mode *session*.
@@ -91,31 +89,34 @@ use self::tls::Connector;
 ///
 /// A write returns after its transaction is committed. With the server's default
 /// `synchronous_commit = on`, it is then on the disk of the server. After a failover to a standby
-/// without synchronous replication, the last writes may be missing: a run continues from the events
-/// that the standby has.
+/// without synchronous replication, the last writes may be missing: a run continues from the
+/// events that the standby has.
 ///
 /// # Processes
 ///
 /// Any number of processes may use the store. A process has a lease, which it renews in the
-/// background with the clock of the database; see [`PostgresStoreBuilder::lease`]. A run that is open
-/// in a process with a valid lease is `busy` for the others. If the process ends normally, its runs
-/// are free at once, otherwise when the lease has expired. A process that was only slow is fenced at
-/// its next write: each transaction compares the epoch of the run and locks its row. Within one
-/// process, opening a run again fences off the earlier writer.
+/// background with the clock of the database; see [`PostgresStoreBuilder::lease`]. A run that is
+/// open in a process with a valid lease is `busy` for the others. If the process ends normally, its
+/// runs are free at once, otherwise when the lease has expired. A process that was only slow is
+/// fenced at its next write: each transaction compares the epoch of the run and locks its row.
+/// Within one process, opening a run again fences off the earlier writer.
 ///
 /// # Lost connections
 ///
 /// | operation | behaviour when the connection is lost or the server restarts |
 /// | --- | --- |
 /// | read | is attempted three times, with pauses of about 50 and 100 ms |
-/// | write, before `COMMIT` was sent | has not happened; is repeated for [`PostgresStoreBuilder::retry_writes`] |
-/// | write, while `COMMIT` was executed | may have happened; is repeated, and the repeated transaction first looks for the mark of the earlier one |
+/// | write, before `COMMIT` was sent | has not happened; is repeated |
+/// | write, while `COMMIT` was executed | may have happened; is repeated after a check |
 ///
-/// In the last case, an append that finds its mark, or its own events at their positions, has
-/// succeeded. If the position of the run is unchanged, the append is executed. Otherwise another
-/// writer has opened the run, and the append fails as `fenced`. Thus no event is written twice. If the
-/// server stays away, the write fails with `unreachable`, and the message states if it may have
-/// happened. The run stops in this process and can be resumed.
+/// A repeated write first looks for the mark of the earlier attempt. An append that finds its mark,
+/// or its own events at their positions, has succeeded. If the position of the run is unchanged,
+/// the append is executed. Otherwise another writer has opened the run, and the append fails as
+/// `fenced`. Thus no event is written twice.
+///
+/// Writes are repeated for [`PostgresStoreBuilder::retry_writes`], with pauses that double from
+/// 50 ms to one second. If the server stays away, the write fails with `unreachable`, and the
+/// message states if it may have happened. The run stops in this process and can be resumed.
 ///
 /// A write is executed even if its future is dropped after the first poll. The drop of the last
 /// clone waits at most seven seconds for requested writes and for the end of the lease.
@@ -127,130 +128,13 @@ use self::tls::Connector;
 ///
 /// # Threads
 ///
-/// The store has one thread with a runtime of its own, so it can be used from any number of tokio
+/// The store has one thread with a separate runtime, so it can be used from any number of tokio
 /// runtimes. It does not depend on a paused tokio clock.
 #[derive(Clone)]
 pub struct PostgresStore(Arc<Shared>);
 
-struct Shared {
-    thread: IoThread,
-    database: Arc<Database>,
-    owner: Arc<str>,
-    /// Counts the messages to this process.
-    messages: watch::Receiver<u64>,
-    /// Hashes of graph definitions that are known to be in the database.
-    definitions: Mutex<HashSet<String>>,
-    identity: String,
-    channel: Arc<str>,
-    server: String,
-    limits: Limits,
-    process: Arc<ProcessOwner>,
-}
-
-/// Maximum sizes in bytes.
-#[derive(Clone, Copy)]
-struct Limits {
-    event: u64,
-    snapshot: u64,
-}
-
 /// Maximum number of definition hashes that are remembered.
 const DEFINITIONS: usize = 1024;
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let is_last = self.process.release();
-        let (database, owner) = (Arc::clone(&self.database), Arc::clone(&self.owner));
-        self.thread.shut_down(Box::pin(async move {
-            if is_last {
-                lease::end(&database, &owner).await;
-            }
-        }));
-    }
-}
-
-impl PostgresStoreBuilder {
-    /// Connects to the database, and creates or upgrades the tables.
-    ///
-    /// # Errors
-    /// - `unreachable`: the server cannot be reached.
-    /// - `newer_version`: a newer release upgraded the tables.
-    /// - `io`: the URL, the schema name or a certificate is invalid; the server refuses the user, is
-    ///   too old or has another encoding; the user has no right to create the tables; or the schema
-    ///   contains tables of another program.
-    ///
-    /// The database is not changed then.
-    pub async fn connect(self) -> Result<PostgresStore, StoreError> {
-        let settings = self.0;
-        let config = settings.config()?;
-        let server = server_name(&config);
-        let errors = PostgresErrors::new(server.as_str());
-        let connector = Connector::new(&config, settings.roots.as_deref())?;
-        let thread = IoThread::start().map_err(|error| {
-            StoreError::new(StoreErrorKind::Io, "no thread can be started for the store")
-                .caused_by(error)
-        })?;
-        let database =
-            Arc::new(Database::new(&settings, &config, connector.clone(), errors.clone())?);
-        let migrated = {
-            let (database, schema) = (Arc::clone(&database), settings.schema.clone());
-            async move { migrations::migrate(&database, &schema).await }
-        };
-        let store = thread.submit(migrated, ignore).await?;
-        let identity =
-            format!("postgres:{store}:{}:{}", config.get_dbname().unwrap_or(""), settings.schema);
-        let process = Arc::new(ProcessOwner::acquire(&identity));
-        let owner: Arc<str> = process.id().into();
-        let (sender, messages) = watch::channel(0);
-        let channel: Arc<str> = background::channel(&settings.schema).into();
-        let limits =
-            Limits { event: settings.max_event_bytes, snapshot: settings.max_snapshot_bytes() };
-        let shared = Shared {
-            thread,
-            database,
-            owner,
-            messages,
-            definitions: Mutex::default(),
-            identity,
-            channel,
-            server,
-            limits,
-            process,
-        };
-        // From here, the drop of `shared` ends the lease.
-        shared.start(settings, config, connector, errors, sender).await?;
-        Ok(PostgresStore(Arc::new(shared)))
-    }
-}
-
-impl Shared {
-    /// Creates the lease and starts the background task.
-    async fn start(
-        &self,
-        settings: Settings,
-        config: tokio_postgres::Config,
-        connector: Connector,
-        errors: PostgresErrors,
-        messages: watch::Sender<u64>,
-    ) -> Result<(), StoreError> {
-        let (database, owner) = (Arc::clone(&self.database), Arc::clone(&self.owner));
-        let lease = settings.lease;
-        let created = async move { lease::create(&database, &owner, lease).await };
-        self.thread.submit(created, ignore).await?;
-        let background = Background {
-            setup: session_setup(&settings),
-            config,
-            connector,
-            channel: self.channel.to_string(),
-            owner: Arc::clone(&self.owner),
-            lease,
-            errors,
-            messages,
-        };
-        self.thread.spawn(background.run());
-        Ok(())
-    }
-}
 
 impl PostgresStore {
     /// Connects with the default options. See [`PostgresStoreBuilder::connect`].
@@ -368,7 +252,7 @@ impl Store for PostgresStore {
             let id = id.clone();
             async move { run_writes::open(context.borrow(), &id).await }
         });
-        // If the future is dropped, nobody would close the run, and it would stay `busy` for other
+        // If the future is dropped, the caller cannot close the run. It would stay `busy` for other
         // processes.
         let (database, owner, id) =
             (Arc::clone(&self.0.database), Arc::clone(&self.0.owner), run.clone());
@@ -383,7 +267,7 @@ impl Store for PostgresStore {
                     }
                 });
                 if let Err(error) = closed.await {
-                    tracing::warn!(%error, "a run that nobody waits for could not be closed");
+                    tracing::warn!(%error, "a run whose opening was cancelled could not be closed");
                 }
             }
             .boxed()

@@ -1,4 +1,4 @@
-//! The optional parts of [`PostgresStore`]: sessions, artifacts, durable state, messages and leases.
+//! The optional parts of [`PostgresStore`]: sessions, artifacts, state, messages and leases.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

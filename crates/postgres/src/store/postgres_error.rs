@@ -214,7 +214,7 @@ impl PostgresErrors {
     }
 }
 
-/// Returns the message of an error with those of its sources.
+/// Returns the message of an error, followed by the messages of its sources.
 fn with_sources(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -68,7 +68,7 @@ pub(super) async fn snapshot(
     match event_row::decode_snapshot(run, row.try_get(0)?, row.try_get(1)?) {
         Ok(snapshot) => Ok(Some(snapshot)),
         Err(error) => {
-            tracing::warn!(%run, %error, "the snapshot of a run cannot be read; reading its journal");
+            tracing::warn!(%run, %error, "the snapshot of a run cannot be read; using its journal");
             Ok(None)
         }
     }

@@ -41,7 +41,6 @@ pub(super) struct RunRow {
     pub(super) run_id: RunId,
     pub(super) created: Timestamp,
     version: i32,
-    status: String,
     session: Option<String>,
     record: Result<RunRecord, StoreError>,
 }
@@ -109,7 +108,6 @@ impl RunRow {
             run_id,
             created,
             version,
-            status,
             session,
             record,
         })
@@ -131,11 +129,6 @@ impl RunRow {
     /// Returns a copy of the record.
     pub(super) fn record(&self) -> Result<RunRecord, StoreError> {
         self.record.clone()
-    }
-
-    /// Status of the run; `None` if this release does not know it.
-    pub(super) fn status(&self) -> Option<RunStatus> {
-        self.status.parse().ok()
     }
 
     /// Session of the run, also if the record cannot be read.

@@ -3,7 +3,7 @@
 //! committed.
 
 use agentflow_core::event::{Event, RunId, RunStarted};
-use agentflow_core::store::{Append, Epoch, RunRecord, StoreError};
+use agentflow_core::store::{Append, Epoch, RunRecord, StoreError, StoreErrorKind};
 use futures_util::future::try_join4;
 use tokio_postgres::Error;
 
@@ -17,7 +17,7 @@ use super::{lease, message_rows, session_rows, text};
 /// Size of the events that one statement inserts. Postgres limits a message to 1 GB.
 const BATCH: usize = 32 << 20;
 
-/// One write: its mark, the process that writes, and the errors of the store.
+/// Context of a write: its mark, the process that writes, and the errors of the store.
 #[derive(Clone, Copy)]
 pub(super) struct WriteContext<'a> {
     pub(super) session: &'a Session,
@@ -127,7 +127,7 @@ async fn insert_events(session: &Session, key: i64, rows: &[EventRow]) -> Result
             bytes += row.body.len() + row.path.len();
             bytes <= BATCH
         };
-        // An event that is larger than a batch has a statement of its own.
+        // An event that is larger than a batch is inserted alone.
         let count = rest.iter().take_while(fits).count().max(1);
         let (batch, after) = rest.split_at(count);
         rest = after;
@@ -333,7 +333,7 @@ pub(super) async fn delete(context: WriteContext<'_>, run: &RunId) -> Result<(),
         Ok(record) if !record.status.has_ended() => {
             return Err(StoreError::unfinished(run, record.status).into());
         }
-        Err(error) if row.status().is_none() => return Err(error.into()),
+        Err(error) if error.kind() == StoreErrorKind::NewerVersion => return Err(error.into()),
         // A damaged run may be removed, because it can be neither read nor ended.
         _ => {}
     }

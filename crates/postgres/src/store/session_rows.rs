@@ -33,7 +33,8 @@ pub(super) async fn lock(session: &Session, id: &str) -> Result<(), Failed> {
 
 async fn unfinished(session: &Session, id: &str) -> Result<Option<RunId>, Failed> {
     let sql = "SELECT run_id FROM runs WHERE session = $1 \
-               AND status NOT IN ('success', 'failed', 'cancelled') ORDER BY session_number LIMIT 1";
+               AND status NOT IN ('success', 'failed', 'cancelled') \
+               ORDER BY session_number LIMIT 1";
     let row = session.row(sql, &[&&*text::encode(id)]).await?;
     Ok(row.map(|row| row.try_get(0).map(|run| RunId::new(text::decode(run)))).transpose()?)
 }
@@ -68,8 +69,8 @@ pub(super) async fn check_continues(session: &Session, run: &RunRecord) -> Resul
     }
 }
 
-/// Returns the records of sessions, in the given order. Each needs at most four runs: the first, the
-/// last, the last successful and the unfinished one.
+/// Returns the records of sessions, in the given order. Each needs at most four runs: the first,
+/// the last, the last successful and the unfinished one.
 async fn records(
     session: &Session,
     errors: &PostgresErrors,

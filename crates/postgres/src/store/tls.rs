@@ -27,7 +27,7 @@ pub(super) struct Connector(Option<MakeRustlsConnect>);
 
 impl Connector {
     /// Creates the connector for a configuration. `roots` is PEM text with the certificate
-    /// authorities to trust in place of those of the platform.
+    /// authorities to trust instead of the platform's.
     pub(super) fn new(config: &Config, roots: Option<&[u8]>) -> Result<Self, StoreError> {
         if config.get_ssl_mode() == SslMode::Disable {
             return Ok(Self(None));

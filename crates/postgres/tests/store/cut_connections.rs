@@ -195,7 +195,7 @@ async fn an_append_that_was_committed_succeeds_although_the_run_was_opened_since
         let append = Append::new(2, Vec::new());
         let done = proxy.cut(AFTER, store.append(&run, Epoch(7), append)).await;
         assert_eq!(done.unwrap_err().kind(), StoreErrorKind::Fenced);
-        // A write that did not happen is not mistaken for one that did.
+        // A write that did not happen is executed.
         let append = Append::new(2, vec![noted(&run, 3, "x")]);
         let done = proxy.cut(BEFORE, store.append(&run, Epoch(9), append)).await;
         done.unwrap();

@@ -2,8 +2,8 @@
 //!
 //! A shell starts the server, so that the data belongs to the user `postgres` if the tests run as
 //! root, which Postgres refuses. The shell reads commands from its standard input. When the test
-//! program ends, even after a crash, the input is closed, and the shell stops the server and deletes
-//! its data.
+//! program ends, even after a crash, the input is closed, and the shell stops the server and
+//! deletes its data.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -63,7 +63,8 @@ pub(crate) struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// Returns the server that all tests of this program share; `None` if Postgres is not installed.
+    /// Returns the server that all tests of this program share; `None` if Postgres is not
+    /// installed.
     pub(crate) fn shared() -> Option<&'static Self> {
         static SERVER: OnceLock<Option<PostgresServer>> = OnceLock::new();
         SERVER.get_or_init(Self::start).as_ref()

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use agentflow::RunId;
 use agentflow::store::{Append, PostgresStore, Store, StoreErrorKind};
+use futures_util::FutureExt;
 
 use crate::postgres_server::PostgresServer;
 use crate::{connect, in_time, new_schema, noted, started};
@@ -147,4 +148,60 @@ async fn an_opening_that_nobody_waits_for_is_undone() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_statement_that_waits_too_long_for_a_lock_fails_and_writes_nothing() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        let schema = new_schema();
+        let client = server.client(&schema).await;
+        let builder = PostgresStore::builder(server.url()).schema(&schema).pool_size(1);
+        let limit = Duration::from_millis(500);
+        let store = builder.statement_timeout(limit).connect().await.unwrap();
+        let run = RunId::new("a");
+        let epoch = store.create(&run, vec![started(&run)]).await.unwrap();
+        client.batch_execute("BEGIN; SELECT 1 FROM runs FOR UPDATE").await.unwrap();
+        let append = || store.append(&run, epoch, Append::new(1, vec![noted(&run, 2, "x")]));
+        let error = append().await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Locked, "{error}");
+        assert!(error.to_string().contains("statement_timeout"), "{error}");
+        // The only connection is in use while the first append waits.
+        let (first, second) = futures_util::future::join(append(), append()).await;
+        let kinds = [first.unwrap_err().kind(), second.unwrap_err().kind()];
+        assert_eq!(kinds, [StoreErrorKind::Locked; 2]);
+        client.batch_execute("COMMIT").await.unwrap();
+        append().await.unwrap();
+        assert_eq!(store.read(&run, 0, 10).await.unwrap().len(), 2);
+    })
+    .await;
+}
+
+#[test]
+fn a_store_outlives_a_runtime_and_does_not_depend_on_its_clock() {
+    let Some(server) = PostgresServer::shared() else { return };
+    let schema = new_schema();
+    let runtime = |paused| {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(paused).build().unwrap()
+    };
+    let run = RunId::new("a");
+    let store = runtime(false).block_on(in_time(connect(server, &schema)));
+    let epoch = runtime(false).block_on(store.create(&run, vec![started(&run)])).unwrap();
+    let events = runtime(true).block_on(async {
+        let append = Append::new(1, vec![noted(&run, 2, "x")]);
+        store.append(&run, epoch, append).await.unwrap();
+        store.read(&run, 0, 10).await.unwrap()
+    });
+    assert_eq!(events.len(), 2);
+    // A write that was requested is complete after the drop.
+    let append = Append::new(2, vec![noted(&run, 3, "y")]);
+    let other = runtime(false);
+    other.block_on(async {
+        let mut append = Box::pin(store.append(&run, epoch, append));
+        assert!(append.as_mut().now_or_never().is_none());
+    });
+    drop((store, other));
+    let store = runtime(false).block_on(in_time(connect(server, &schema)));
+    assert_eq!(runtime(false).block_on(store.read(&run, 0, 10)).unwrap().len(), 3);
 }

@@ -44,7 +44,7 @@ async fn release(cx: &Context, version: u32) -> Result<String> {
     Ok(outcome)
 }
 
-/// Another process that executes [`release`]. It is killed when this value is dropped.
+/// A second process that executes [`release`]. It is killed when this value is dropped.
 struct Other {
     child: Child,
     lines: Receiver<String>,
@@ -64,7 +64,7 @@ impl Other {
         let output = child.stdout.take().unwrap();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
-                // The test framework prints lines of its own.
+                // The test framework also prints lines.
                 if let Some((_, line)) = line.split_once("> ") {
                     let _ = sender.send(line.to_owned());
                 }

@@ -1,4 +1,4 @@
-//! The server is killed while runs write. Each test has a server of its own.
+//! The server is killed while runs write. Each test starts a separate server.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -1,4 +1,5 @@
--- Text columns contain user text without NUL: see `text.rs`. They compare bytes ("C"), as Rust does.
+-- Text columns contain user text without NUL: see `text.rs`. They compare bytes ("C"), as Rust
+-- does.
 -- Payloads are `bytea`: JSON in UTF-8, or bytes of an artifact.
 
 -- The version of the tables, and the identity of the store. The table has one row.
@@ -71,7 +72,8 @@ CREATE TABLE events (
 
 -- A readable view for people who inspect the database.
 CREATE VIEW journal AS
-    SELECT run_id, seq, to_timestamp(time / 1000.0) AS time, path, convert_from(body, 'UTF8') AS event
+    SELECT run_id, seq, to_timestamp(time / 1000.0) AS time, path,
+        convert_from(body, 'UTF8') AS event
     FROM events JOIN runs ON runs.key = events.run;
 
 CREATE TABLE snapshots (
