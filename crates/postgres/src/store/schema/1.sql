@@ -120,6 +120,7 @@ CREATE TABLE messages (
 );
 
 CREATE INDEX messages_by_run ON messages (run, id);
+CREATE INDEX waiting_messages ON messages (run, id) WHERE outcome IS NULL;
 CREATE INDEX messages_by_answer ON messages (answered) WHERE answered IS NOT NULL;
 
 -- The processes that use the store. A run whose owner is not here, or has expired, is free.
