@@ -99,14 +99,17 @@ pub mod memory {
 #[doc = include_str!("docs/overview.md")]
 pub mod overview {}
 pub mod store {
-    //! Durable storage of runs: the [`Store`] trait, its data types, and two implementations (in
-    //! memory and SQLite).
+    //! Durable storage of runs: the [`Store`] trait, its data types, and its implementations (in
+    //! memory, SQLite and Postgres).
     //!
     //! A store keeps the events of a run in order and fences off old writers by an epoch. It
     //! interprets only the few events that determine a run's status ([`RunRecord::apply`]).
 
     #[doc(inline)]
     pub use agentflow_core::store::*;
+    #[cfg(feature = "postgres")]
+    #[doc(inline)]
+    pub use agentflow_postgres::{PostgresStore, PostgresStoreBuilder};
     #[cfg(feature = "sqlite")]
     #[doc(inline)]
     pub use agentflow_sqlite::{ArtifactCheck, SqliteStore, SqliteStoreBuilder, Synchronous};

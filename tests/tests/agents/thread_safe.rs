@@ -77,7 +77,7 @@ fn public_types_are_send_and_sync() {
         Assignable, SchemaMismatch,
         Session, SessionExport, SessionRun,
         SavedByStep, StateKey<String>, StateKeyError, StateMerge, StateOwner, StateTransform, StateValues,
-        Answered, Append, ArtifactCheck, Epoch, MemoryStore, MessageId, RunFilter, RunList, RunRecord,
+        Answered, Append, ArtifactCheck, Epoch, MemoryStore, MessageId, PostgresStore, PostgresStoreBuilder, RunFilter, RunList, RunRecord,
         RunStatus, SessionFilter, SessionRecord, Snapshot, SqliteStore, SqliteStoreBuilder, StateWrite,
         StoreError, StoreErrorKind, StoreMessage, Synchronous,
         MetricsSink,

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// Crates with rooms, and the rooms of each from the bottom to the top layer.
-const CRATES: [(&str, &[&str]); 10] = [
+const CRATES: [(&str, &[&str]); 11] = [
     ("crates/schema/src", SCHEMA),
     ("crates/http/src", HTTP),
     ("crates/core/src", CORE),
     ("crates/models/src", MODELS),
     ("crates/sqlite/src", SQLITE),
+    ("crates/postgres/src", POSTGRES),
     ("crates/views/src", VIEWS),
     ("crates/tools/src", TOOLS),
     ("crates/mcp/src", MCP),
@@ -123,6 +124,9 @@ const MODELS: &[&str] = &[
 
 /// Rooms of `agentflow-sqlite`.
 const SQLITE: &[&str] = &["private_file", "store", "memory", "lib"];
+
+/// Rooms of `agentflow-postgres`.
+const POSTGRES: &[&str] = &["store", "lib"];
 
 /// Rooms of `agentflow-views`.
 const VIEWS: &[&str] = &[

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 /// Source folders of the crates that programs link, each after the crates that it depends on.
-pub(crate) const LIBRARIES: [&str; 13] = [
+pub(crate) const LIBRARIES: [&str; 14] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/core/src",
     "crates/models/src",
     "crates/sqlite/src",
+    "crates/postgres/src",
     "crates/views/src",
     "crates/tools/src",
     "crates/mcp/src",
@@ -20,12 +21,13 @@ pub(crate) const LIBRARIES: [&str; 13] = [
 ];
 
 /// Source folders of all published code, and of the examples.
-pub(crate) const SOURCES: [&str; 16] = [
+pub(crate) const SOURCES: [&str; 17] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/core/src",
     "crates/models/src",
     "crates/sqlite/src",
+    "crates/postgres/src",
     "crates/views/src",
     "crates/tools/src",
     "crates/mcp/src",

@@ -51,7 +51,10 @@ pub enum StoreErrorKind {
     Locked,
     /// The store does not support this optional part, such as messages.
     Unsupported,
-    /// Any other error, such as of the disk or the network.
+    /// The server of the store cannot be reached, or the connection was lost. The message states
+    /// if a write may have happened.
+    Unreachable,
+    /// Any other error, such as of the disk.
     Io,
 }
 
@@ -74,6 +77,7 @@ impl StoreErrorKind {
             Self::Replaced => "replaced",
             Self::Locked => "locked",
             Self::Unsupported => "unsupported",
+            Self::Unreachable => "unreachable",
             Self::Io => "io",
         }
     }

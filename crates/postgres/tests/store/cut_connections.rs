@@ -1,0 +1,205 @@
+//! Connections that are cut while a transaction is committed. A proxy between the store and the
+//! server cuts one connection before or after the server has executed a `COMMIT`.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+
+use agentflow::store::{
+    Append, Epoch, PostgresStore, Snapshot, StateWrite, Store, StoreError, StoreErrorKind,
+};
+use agentflow::value::Encoded;
+use agentflow::{RunId, serde_json};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::postgres_server::{PostgresServer, url};
+use crate::{cancelled, connect, event, in_time, new_schema, noted, started};
+
+/// Forward everything.
+const PASS: u8 = 0;
+/// Drop the next `COMMIT` and cut its connection.
+const BEFORE: u8 = 1;
+/// Forward the next `COMMIT`, wait for the answer, and cut the connection.
+const AFTER: u8 = 2;
+
+/// A proxy in front of the server.
+struct Proxy {
+    port: u16,
+    mode: Arc<AtomicU8>,
+    /// SQL that is executed after the server has executed a `COMMIT` and before the connection is
+    /// cut.
+    between: Arc<Mutex<Option<String>>>,
+}
+
+impl Proxy {
+    async fn start(server: &'static PostgresServer) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let proxy = Self { port, mode: Arc::default(), between: Arc::default() };
+        let (mode, between) = (Arc::clone(&proxy.mode), Arc::clone(&proxy.between));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (mode, between) = (Arc::clone(&mode), Arc::clone(&between));
+                tokio::spawn(forward(client, server, mode, between));
+            }
+        });
+        proxy
+    }
+
+    async fn store(&self, schema: &str) -> PostgresStore {
+        let builder = PostgresStore::builder(url(self.port)).schema(schema).pool_size(4);
+        builder.connect().await.expect("the store can be opened")
+    }
+
+    /// Executes an operation whose first `COMMIT` is cut.
+    async fn cut<T>(&self, mode: u8, operation: impl Future<Output = T>) -> T {
+        self.mode.store(mode, Ordering::SeqCst);
+        let done = operation.await;
+        assert_eq!(self.mode.load(Ordering::SeqCst), PASS, "a connection was cut");
+        done
+    }
+}
+
+/// Forwards the bytes of a connection until one side closes it, or until it is cut.
+async fn forward(
+    mut client: TcpStream,
+    server: &'static PostgresServer,
+    mode: Arc<AtomicU8>,
+    between: Arc<Mutex<Option<String>>>,
+) {
+    let Ok(mut upstream) = TcpStream::connect(("127.0.0.1", server.port())).await else { return };
+    let (mut sent, mut received) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut sent) => {
+                let Ok(count @ 1..) = read else { return };
+                let is_commit = sent[..count].windows(7).any(|bytes| bytes == b"COMMIT\0");
+                let cut = if is_commit { mode.swap(PASS, Ordering::SeqCst) } else { PASS };
+                if cut == BEFORE || upstream.write_all(&sent[..count]).await.is_err() {
+                    return;
+                }
+                if cut == AFTER {
+                    let _ = upstream.read(&mut received).await;
+                    let sql = between.lock().unwrap().take();
+                    if let Some(sql) = sql {
+                        server.client("public").await.batch_execute(&sql).await.unwrap();
+                    }
+                    return;
+                }
+            }
+            read = upstream.read(&mut received) => {
+                let Ok(count @ 1..) = read else { return };
+                if client.write_all(&received[..count]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_write_happens_once_whenever_its_connection_is_cut() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        drop(server.client("public").await);
+        let proxy = Proxy::start(server).await;
+        for mode in [BEFORE, AFTER] {
+            check_runs(&proxy, mode).await.unwrap();
+            check_parts(&proxy, mode).await.unwrap();
+        }
+    })
+    .await;
+}
+
+async fn check_runs(proxy: &Proxy, mode: u8) -> Result<(), StoreError> {
+    let store = proxy.store(&new_schema()).await;
+    let run = RunId::new("a");
+    let first = proxy.cut(mode, store.create(&run, vec![started(&run)])).await?;
+    assert_eq!(first, Epoch(1));
+    let again = store.create(&run, vec![started(&run)]).await.unwrap_err();
+    assert_eq!(again.kind(), StoreErrorKind::Exists, "only the repeated write is recognized");
+    let append = Append::new(1, vec![noted(&run, 2, "x"), noted(&run, 3, "y")]);
+    proxy.cut(mode, store.append(&run, first, append)).await?;
+    let second = proxy.cut(mode, store.open(&run)).await?;
+    assert_eq!(second, Epoch(2), "it is opened once");
+    let snapshot = Snapshot::new(1, vec![started(&run)]);
+    proxy.cut(mode, store.put_snapshot(&run, second, snapshot.clone())).await?;
+    assert_eq!(store.snapshot(&run).await?, Some(snapshot));
+    proxy.cut(mode, store.put_definition("d", "{}".to_owned())).await?;
+    proxy.cut(mode, store.close(&run, second)).await?;
+    proxy.cut(mode, store.amend(&run, 3, vec![noted(&run, 4, "z")])).await?;
+    assert_eq!(store.open(&run).await?, Epoch(4), "the amendment has counted once");
+    let end = Append::new(4, vec![cancelled(&run, 5)]);
+    proxy.cut(mode, store.append(&run, Epoch(4), end)).await?;
+    assert_eq!(store.read(&run, 0, 100).await?.len(), 5);
+    proxy.cut(mode, store.delete(&run)).await?;
+    assert_eq!(store.record(&run).await?, None);
+    Ok(())
+}
+
+async fn check_parts(proxy: &Proxy, mode: u8) -> Result<(), StoreError> {
+    let store = proxy.store(&new_schema()).await;
+    let run = RunId::new("a");
+    let agent = json!({"name": "clerk", "input": []});
+    let began = json!({
+        "version": 1, "body": {"agent": agent},
+        "session": {"session": "s", "number": 1, "after": null}
+    });
+    let first = vec![event(&run, 1, "run.started", &began)];
+    let epoch = proxy.cut(mode, store.create(&run, first)).await?;
+    let messages = store.messages().unwrap();
+    let message = proxy.cut(mode, messages.send(&run, "1".to_owned())).await?;
+    assert_eq!(messages.receive(&run, epoch).await?.len(), 1, "it is sent once");
+    // An append without events is recognized by its mark.
+    let value = Encoded::from_json("1".to_owned()).ok();
+    let append = Append::new(1, Vec::new()).answering(message, "done");
+    let append = append.with_state([StateWrite::new(None, "k", value)]);
+    proxy.cut(mode, store.append(&run, epoch, append)).await?;
+    assert_eq!(store.state().unwrap().read_state(None, None).await?.len(), 1);
+    let outcome = proxy.cut(mode, messages.withdraw(message)).await?;
+    assert_eq!(outcome.as_deref(), Some("done"), "the outcome is not lost");
+    let put = store.artifacts().unwrap().put_artifact(&run, epoch, "h", (*b"x").into());
+    proxy.cut(mode, put).await?;
+    let write = StateWrite::new(None, "k", None);
+    proxy.cut(mode, store.state().unwrap().put_state(vec![write])).await?;
+    store.append(&run, epoch, Append::new(1, vec![cancelled(&run, 2)])).await?;
+    let runs = proxy.cut(mode, store.sessions().unwrap().delete_session("s")).await?;
+    assert_eq!(runs, 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_that_was_committed_succeeds_although_the_run_was_opened_since() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        drop(server.client("public").await);
+        let proxy = Proxy::start(server).await;
+        let schema = new_schema();
+        let store = proxy.store(&schema).await;
+        let other = connect(server, &schema).await;
+        let run = RunId::new("a");
+        let epoch = store.create(&run, vec![started(&run)]).await.unwrap();
+        let open = |epoch: u64| {
+            let sql = format!(
+                "UPDATE {schema}.runs SET epoch = {epoch}, write_id = 'other', owner = NULL"
+            );
+            *proxy.between.lock().unwrap() = Some(sql);
+        };
+        open(7);
+        let append = Append::new(1, vec![noted(&run, 2, "x")]);
+        proxy.cut(AFTER, store.append(&run, epoch, append)).await.unwrap();
+        assert_eq!(other.read(&run, 1, 10).await.unwrap(), [noted(&run, 2, "x")]);
+        // Without events, the outcome cannot be read back, so the writer stops.
+        open(9);
+        let append = Append::new(2, Vec::new());
+        let done = proxy.cut(AFTER, store.append(&run, Epoch(7), append)).await;
+        assert_eq!(done.unwrap_err().kind(), StoreErrorKind::Fenced);
+        // A write that did not happen is executed.
+        let append = Append::new(2, vec![noted(&run, 3, "x")]);
+        let done = proxy.cut(BEFORE, store.append(&run, Epoch(9), append)).await;
+        done.unwrap();
+        assert_eq!(other.read(&run, 0, 10).await.unwrap().len(), 3);
+    })
+    .await;
+}

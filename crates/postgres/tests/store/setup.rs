@@ -1,0 +1,164 @@
+//! Connecting, and the tables: several stores at once, a newer release, another program, TLS.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use agentflow::store::{PostgresStore, Store, StoreError, StoreErrorKind};
+use futures_util::future::join_all;
+
+use crate::postgres_server::{PostgresServer, free_port, url};
+use crate::{connect, in_time, new_schema};
+
+fn kind(opened: Result<PostgresStore, StoreError>) -> (StoreErrorKind, String) {
+    let error = opened.expect_err("the store must not be opened");
+    (error.kind(), error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stores_may_create_the_tables_at_the_same_time() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        for _ in 0..5 {
+            let schema = new_schema();
+            let stores = join_all((0..6).map(|_| connect(server, &schema))).await;
+            let identity = stores[0].identity();
+            assert!(identity.is_some());
+            assert!(stores.iter().all(|store| store.identity() == identity));
+            let client = server.client(&schema).await;
+            let sql = "SELECT count(*), min(version) FROM agentflow_store";
+            let row = client.query_one(sql, &[]).await.unwrap();
+            assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (1, 1));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tables_of_a_newer_release_are_refused_and_not_changed() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        let schema = new_schema();
+        drop(connect(server, &schema).await);
+        let client = server.client(&schema).await;
+        for (version, expected) in [(2, StoreErrorKind::NewerVersion), (0, StoreErrorKind::Damaged)]
+        {
+            client.execute("UPDATE agentflow_store SET version = $1", &[&version]).await.unwrap();
+            let opened = PostgresStore::builder(server.url()).schema(&schema).connect().await;
+            let (kind, text) = kind(opened);
+            assert_eq!(kind, expected, "{text}");
+            let row = client.query_one("SELECT version FROM agentflow_store", &[]).await.unwrap();
+            assert_eq!(row.get::<_, i32>(0), version);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_tables_of_another_program_are_not_changed() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        let schema = new_schema();
+        let client = server.client("public").await;
+        let sql = format!("CREATE SCHEMA {schema}; CREATE TABLE {schema}.events (id int)");
+        client.batch_execute(&sql).await.unwrap();
+        let opened = PostgresStore::builder(server.url()).schema(&schema).connect().await;
+        let (kind, text) = kind(opened);
+        assert_eq!(kind, StoreErrorKind::Io);
+        assert!(text.contains("tables of another program"), "{text}");
+        let sql = "SELECT count(*) FROM pg_tables WHERE schemaname = $1";
+        let tables: i64 = client.query_one(sql, &[&schema]).await.unwrap().get(0);
+        assert_eq!(tables, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn problems_of_a_connection_are_explained() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        drop(server.client("public").await);
+        let begun = Instant::now();
+        let (unreachable, text) = kind(PostgresStore::connect(url(free_port())).await);
+        assert_eq!(unreachable, StoreErrorKind::Unreachable, "{text}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "a read is attempted three times");
+        let missing = server.url().replace("/postgres?", "/missing?");
+        let (io, text) = kind(PostgresStore::connect(missing).await);
+        assert_eq!(io, StoreErrorKind::Io);
+        assert!(text.contains("does not exist"), "{text}");
+        let secure = server.url().replace("sslmode=disable", "sslmode=require");
+        let (_, text) = kind(PostgresStore::connect(secure).await);
+        assert!(text.contains("TLS"), "{text}");
+        for url in ["mysql://a", "postgres://a:secret@", "postgres:///x"] {
+            let (io, text) = kind(PostgresStore::connect(url).await);
+            assert_eq!(io, StoreErrorKind::Io);
+            assert!(!text.contains("secret"), "{text}");
+        }
+        let opened = PostgresStore::builder(server.url()).schema("A-B").connect().await;
+        assert!(kind(opened).1.contains("invalid schema name"));
+    })
+    .await;
+}
+
+#[tokio::test]
+#[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
+async fn certificates_are_verified() {
+    let Some(server) = PostgresServer::start() else { return };
+    in_time(async {
+        let certificate = |name: &str| {
+            rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a certificate")
+        };
+        let own = certificate("localhost");
+        let data = server.dir().join("data");
+        let key = data.join("server.key");
+        std::fs::write(data.join("server.crt"), own.cert.pem()).unwrap();
+        std::fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+        // The server only reads a key that belongs to its user and is private.
+        let is_root = std::fs::metadata("/proc/self").is_ok() && change_owner(&data, &key);
+        assert!(is_root, "the key has the owner of the data");
+        let client = server.client("public").await;
+        let enabled = client.batch_execute("ALTER SYSTEM SET ssl = on").await;
+        if let Err(error) = enabled {
+            eprintln!("skipped: this Postgres has no TLS: {error}");
+            return;
+        }
+        client.execute("SELECT pg_reload_conf()", &[]).await.unwrap();
+        let url = format!(
+            "postgres://agentflow@localhost:{}/postgres?hostaddr=127.0.0.1&sslmode=verify-full",
+            server.port()
+        );
+        let open = |roots: String| PostgresStore::builder(&*url).root_certificates(roots).connect();
+        let begun = Instant::now();
+        let opened = loop {
+            match open(own.cert.pem()).await {
+                // The server needs a moment to read its configuration.
+                Err(_) if begun.elapsed() < Duration::from_secs(10) => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                opened => break opened,
+            }
+        };
+        if let Err(error) = &opened
+            && server.log().contains("SSL is not supported by this build")
+        {
+            eprintln!("skipped: this Postgres has no TLS: {error}");
+            return;
+        }
+        let store = opened.unwrap_or_else(|error| panic!("{error}: {}", server.log()));
+        let sql = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                   WHERE ssl AND application_name = 'agentflow'";
+        let encrypted: i64 = client.query_one(sql, &[]).await.unwrap().get(0);
+        assert!(encrypted >= 1);
+        drop(store);
+        let (_, text) = kind(open(certificate("localhost").cert.pem()).await);
+        assert!(text.contains("certificate"), "{text}");
+    })
+    .await;
+}
+
+/// Gives a file the owner of a folder, and makes it private.
+fn change_owner(folder: &std::path::Path, file: &std::path::Path) -> bool {
+    let run = |program: &str, of: &str| {
+        Command::new(program).arg(of).arg(file).status().is_ok_and(|status| status.success())
+    };
+    run("chown", &format!("--reference={}", folder.display())) && run("chmod", "600")
+}
