@@ -5,12 +5,12 @@
 //! A resumed run is reserved in this process and leased from the store
 //! ([`RunLease`](lease::RunLease)). Its journal is loaded, `changes` compares the recorded
 //! definition with the current one, and `workflow_runs` or `agent_runs` continues the run.
-//! `compensation` continues a run that is only compensated. `execute_step` executes a single step
+//! `compensate_run` continues a run that is only compensated. `execute_step` executes a single step
 //! of a run that another process owns.
 
 pub(crate) mod agent_runs;
 pub(crate) mod changes;
-pub(crate) mod compensation;
+pub(crate) mod compensate_run;
 mod execute_step;
 pub(crate) mod lease;
 pub(crate) mod start;

@@ -13,7 +13,7 @@ use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult};
 use crate::run::RunHandle;
 use crate::runtime::Runtime;
-use crate::runtime::catalogue::names::{AgentName, WorkflowName};
+use crate::runtime::catalogue::name_arguments::{AgentName, WorkflowName};
 use crate::runtime::execution::agent_runs::start_erased;
 use crate::runtime::execution::execute_step::{spec_of, taken};
 use crate::runtime::execution::start_run::{Described, StartRun};
