@@ -207,7 +207,7 @@ impl Runtime {
     /// If the input has no JSON form; a resource that a tool of the workflow needs is missing
     /// ([`Error::RunResource`]); a node that every run executes needs a [state](crate::state) key
     /// that is never set ([`Error::Build`]); a compensating tool is unknown or does not accept its
-    /// arguments ([`RegistryError::Compensation`](crate::error::RegistryError::Compensation)); the
+    /// arguments ([`RegistryError::Compensation`]); the
     /// runtime is being [drained](Self::drain); or the store cannot store the run, for example
     /// because it has a run with the same id.
     ///
