@@ -38,13 +38,13 @@ use self::builder::configuration::ConfigProblems;
 pub use self::builder::runtime_builder::RuntimeBuilder;
 use self::builder::runtime_builder::set_name_lookups;
 use self::catalogue::added_tools::add_tools;
-pub use self::catalogue::entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
-pub use self::catalogue::names::{AgentName, GivenAgent, WorkflowName};
+pub use self::catalogue::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
+pub use self::catalogue::name_arguments::{AgentName, GivenAgent, WorkflowName};
 #[doc(hidden)]
-pub use self::catalogue::names::{RuntimeParts, ToolAddresses};
+pub use self::catalogue::name_arguments::{RuntimeParts, ToolAddresses};
 pub use self::catalogue::reader::CatalogueReader;
 #[cfg(feature = "documents")]
-pub use self::documents::handle::Documents;
+pub use self::documents::documents_handle::Documents;
 #[cfg(feature = "documents")]
 pub use self::documents::reload::{DocumentWatch, Reloaded};
 #[doc(hidden)]
@@ -60,7 +60,7 @@ pub use self::persistent_state::PersistentState;
 pub use self::runs::attempts::AttemptReport;
 pub use self::runs::compensation_report::{CompensationReport, UndoReport, UndoStatus};
 pub use self::runs::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
-pub use self::runs::questions::OpenQuestion;
+pub use self::runs::open_questions::OpenQuestion;
 #[doc(hidden)]
 pub use self::runs::retention::owner_of_notes;
 pub use self::runs::retention::{Deleted, Purge};

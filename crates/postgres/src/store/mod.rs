@@ -348,6 +348,15 @@ impl Store for PostgresStore {
         Ok(runs)
     }
 
+    async fn claimable(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        let filter = Arc::new(filter);
+        self.read_with(move |session, errors| {
+            let filter = Arc::clone(&filter);
+            async move { run_reads::claimable(&session, &errors, &filter).await }
+        })
+        .await
+    }
+
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
         let filter = Arc::new(filter);
         self.read_with(move |session, errors| {

@@ -164,6 +164,34 @@ pub(super) async fn list(
     Ok(RunList::new(runs, unreadable))
 }
 
+/// Returns the runs of a filter that no living process has open, oldest first. Runs that cannot be
+/// read are omitted.
+pub(super) async fn claimable(
+    session: &Session,
+    errors: &PostgresErrors,
+    filter: &RunFilter,
+) -> Result<Vec<RunRecord>, Failed> {
+    let mut query = conditions(filter);
+    if !filter.get_statuses().is_empty() {
+        let statuses = filter.get_statuses().iter().map(|status| status.as_str());
+        query.one_of("runs.status", statuses.collect());
+    }
+    query.push(
+        " AND NOT EXISTS (SELECT 1 FROM owners \
+         WHERE owners.id = runs.owner AND owners.expires > clock_timestamp())",
+    );
+    query.push(" ORDER BY runs.created, runs.run_id");
+    query.limit(filter.get_limit().unwrap_or(usize::MAX));
+    let mut runs = Vec::new();
+    for row in query.rows(session).await? {
+        match RunRow::read(&row, errors)?.into_record() {
+            Ok(record) => runs.push(record),
+            Err(error) => tracing::debug!(%error, "a run cannot be read and is not claimable"),
+        }
+    }
+    Ok(runs)
+}
+
 /// Returns the condition for runs with a status that this release does not know: ranges between the
 /// known words, so that the query uses the index.
 fn unknown_status() -> String {

@@ -3,7 +3,7 @@
 
 use crate::model::{ModelRef, ModelServer, SecretProvider, full_name};
 use crate::runtime::builder::runtime_builder::RuntimeBuilder;
-use crate::runtime::catalogue::entry::Origin;
+use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::tool::{ToolRef, ToolsetRef};
 use std::fmt;
 use std::sync::Arc;

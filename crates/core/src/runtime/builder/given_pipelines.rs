@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use crate::pipeline::{Given, Pipeline};
 use crate::runtime::builder::runtime_builder::RuntimeBuilder;
-use crate::runtime::catalogue::entry::Origin;
+use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::graphs::RegisteredGraph;
 
 impl RuntimeBuilder {

@@ -18,9 +18,9 @@ use crate::model::{Model, ModelRef, ModelSource, SecretProvider, full_name};
 use crate::resource::{ResourceKey, Resources};
 use crate::run::{Host, ResourceFactory, RunBeginning};
 use crate::runtime::Runtime;
-use crate::runtime::catalogue::entry::Origin;
+use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::lookup::{self, Given};
-use crate::runtime::catalogue::names::GivenAgent;
+use crate::runtime::catalogue::name_arguments::GivenAgent;
 use crate::store::Store;
 use crate::time::Clock;
 use crate::tool::{

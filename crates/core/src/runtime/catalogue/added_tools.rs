@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, RegistryError, Result};
 use crate::runtime::Runtime;
-use crate::runtime::catalogue::entry::Origin;
+use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::lookup::{Given, linked_tools_of, taken};
 use crate::runtime::catalogue::registered_items::RegisteredItems;
 #[cfg(feature = "documents")]

@@ -16,11 +16,11 @@ use serde_json::Value;
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, Result};
 use crate::run::Host;
-use crate::runtime::catalogue::entry::Origin;
+use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::lookup::{
     Given, given, graphs, kind_with_name, linked_tools_of, of_server, only, workflow_spec_in,
 };
-use crate::runtime::catalogue::names::{RuntimeParts, ToolAddresses};
+use crate::runtime::catalogue::name_arguments::{RuntimeParts, ToolAddresses};
 use crate::runtime::catalogue::reader::CatalogueReader;
 use crate::runtime::catalogue::registered_items::given_now;
 use crate::runtime::catalogue::registered_items::is_unknown;
@@ -391,7 +391,8 @@ fn tool(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     let found =
         only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(unusable_tool)?;
     let problem = |tool: &ToolRef| {
-        problem_of(tool).or_else(|| crate::runtime::execution::compensation::problem_in(host, tool))
+        problem_of(tool)
+            .or_else(|| crate::runtime::execution::compensate_run::problem_in(host, tool))
     };
     if let Some(problem) = found.and_then(|(_, tool)| problem(tool)) {
         return Err(unusable_tool(problem));

@@ -11,10 +11,10 @@ use agentflow_schema::schema_check::SchemaCheck;
 
 use crate::agent::{linked_agents, two_linked_agents};
 use crate::error::{Error, RegistryError, Result};
-use crate::runtime::catalogue::entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
+use crate::runtime::catalogue::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 use crate::runtime::catalogue::lookup::{given, linked_at, same_agent, same_workflow, taken};
 use crate::runtime::catalogue::reader::CatalogueReader;
-use crate::runtime::execution::compensation::problem_among;
+use crate::runtime::execution::compensate_run::problem_among;
 #[cfg(feature = "dynamic")]
 use crate::tool::PARAMETERS;
 use crate::tool::{Registry, SourceLocation, ToolRef, linked_tools, problem_of};

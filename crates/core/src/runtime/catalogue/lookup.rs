@@ -12,7 +12,7 @@ use crate::agent::{ErasedAgent, linked_agents};
 use crate::error::{ControlError, Error, RegistryError, Result};
 use crate::run::Host;
 use crate::runtime::Runtime;
-use crate::runtime::catalogue::entry::Origin;
+use crate::runtime::catalogue::catalogue_entry::Origin;
 #[cfg(feature = "dynamic")]
 use crate::runtime::catalogue::registered_items::RegisteredList;
 pub(crate) use crate::runtime::catalogue::registered_items::given;

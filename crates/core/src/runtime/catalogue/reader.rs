@@ -13,7 +13,7 @@ use crate::event::{AgentStarted, RunId};
 use crate::message::{ToolCall, ToolResult};
 use crate::model::ModelProvider;
 use crate::runtime::Runtime;
-use crate::runtime::catalogue::entry::Origin;
+use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::lookup::{
     given, linked_tools_of, of_server, only, same_agent, workflow_spec,
 };

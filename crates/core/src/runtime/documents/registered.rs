@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::agent::{AgentModels, ErasedAgent, linked_agents};
 use crate::document::{Described, Document, DocumentError, DocumentTypes, Source, included};
 use crate::run::Host;
-use crate::runtime::catalogue::entry::Origin;
+use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::graphs::{RegisteredGraph, could_have, unknown_tool};
 use crate::runtime::catalogue::lookup::{Given, given, linked_tools_of, of_server};
 use crate::runtime::reference_codes;

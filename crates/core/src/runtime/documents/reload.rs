@@ -13,7 +13,7 @@ use crate::document::{Document, DocumentError, FolderError};
 use crate::run::Host;
 use crate::runtime::Runtime;
 use crate::runtime::catalogue::registered_items::{RegisteredItems, given_now};
-use crate::runtime::documents::handle::Documents;
+use crate::runtime::documents::documents_handle::Documents;
 use crate::runtime::documents::registered::{Unread, unread_of};
 use crate::runtime::documents::set::{
     DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models,

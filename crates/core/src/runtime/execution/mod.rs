@@ -6,12 +6,12 @@
 //! ([`RunLease`](lease::RunLease)). Its journal is loaded, `changes` compares the recorded
 //! definition with the current one, and `workflow_runs` or `agent_runs` continues the run.
 //! `queued_start` stores a run for another process, and a [`Worker`](worker::Worker) executes such
-//! runs. `compensation` continues a run that is only compensated. `execute_step` executes a single step
+//! runs. `compensate_run` continues a run that is only compensated. `execute_step` executes a single step
 //! of a run that another process owns.
 
 pub(crate) mod agent_runs;
 pub(crate) mod changes;
-pub(crate) mod compensation;
+pub(crate) mod compensate_run;
 mod execute_step;
 pub(crate) mod lease;
 mod queued_start;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::event::RunId;
 use crate::run::{Found, RunOptions};
 use crate::runtime::Runtime;
-use crate::runtime::execution::compensation::check_compensating_tools;
+use crate::runtime::execution::compensate_run::check_compensating_tools;
 use crate::runtime::execution::start_run::Described;
 use crate::runtime::execution::workflow_runs::{find, named, put_definition};
 use crate::store::{StoreError, StoreErrorKind};

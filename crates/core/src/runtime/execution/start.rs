@@ -13,7 +13,7 @@ use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult};
 use crate::run::RunHandle;
 use crate::runtime::Runtime;
-use crate::runtime::catalogue::names::{AgentName, WorkflowName};
+use crate::runtime::catalogue::name_arguments::{AgentName, WorkflowName};
 use crate::runtime::execution::agent_runs::start_erased;
 use crate::runtime::execution::execute_step::{spec_of, taken};
 use crate::runtime::execution::start_run::{Described, StartRun};
@@ -213,7 +213,7 @@ impl Runtime {
     /// If the input has no JSON form; a resource that a tool of the workflow needs is missing
     /// ([`Error::RunResource`]); a node that every run executes needs a [state](crate::state) key
     /// that is never set ([`Error::Build`]); a compensating tool is unknown or does not accept its
-    /// arguments ([`RegistryError::Compensation`](crate::error::RegistryError::Compensation)); the
+    /// arguments ([`RegistryError::Compensation`]); the
     /// runtime is being [drained](Self::drain); or the store cannot store the run, for example
     /// because it has a run with the same id.
     ///

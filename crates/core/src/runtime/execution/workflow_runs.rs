@@ -19,7 +19,7 @@ use crate::runtime::catalogue::registered_items::reader_for_run;
 use crate::runtime::documents::versions::{has_documents, put_documents, version_of_run};
 use crate::runtime::execution::agent_runs::resume_known_agent;
 use crate::runtime::execution::changes::{accept, all_names, changed_nodes, differences, written};
-use crate::runtime::execution::compensation::{check_compensating_tools, prepare_compensation};
+use crate::runtime::execution::compensate_run::{check_compensating_tools, prepare_compensation};
 use crate::runtime::execution::lease::{RunLease, explained};
 use crate::runtime::execution::start_run::Decode;
 use crate::store::{Epoch, RunRecord, RunStatus, Store, StoreError};

@@ -4,12 +4,12 @@
 //!
 //! Control requests are stored first, and the calls return after their effect is stored. Everything
 //! else is derived from the journal: `inspect` reports the nodes of a run with their `attempts` and
-//! their compensation, `questions` lists what people are asked, and `retention` removes runs.
+//! their compensation, `open_questions` lists what people are asked, and `retention` removes runs.
 
 pub(crate) mod attempts;
 pub(crate) mod compensation_report;
 pub(crate) mod inspect;
-pub(crate) mod questions;
+pub(crate) mod open_questions;
 pub(crate) mod retention;
 pub(crate) mod run_list;
 pub(crate) mod run_ref;

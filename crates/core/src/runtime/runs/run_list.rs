@@ -10,7 +10,7 @@ use crate::event::Spending;
 use crate::model::Usage;
 use crate::run::{read_events, spending_of_runs, usage_of_runs};
 use crate::runtime::Runtime;
-use crate::runtime::runs::questions::{OpenQuestion, questions};
+use crate::runtime::runs::open_questions::{OpenQuestion, questions};
 use crate::runtime::runs::retention::{Purge, remove_notes};
 use crate::store::{RunFilter, RunList, RunRecord, RunStatus, StoreErrorKind};
 

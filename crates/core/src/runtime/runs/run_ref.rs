@@ -20,7 +20,7 @@ use crate::runtime::execution::lease::explained;
 use crate::runtime::execution::workflow_runs::{
     decoder, reserve_unless_executed, resume_record, resume_spec,
 };
-use crate::runtime::runs::questions::{OpenQuestion, open_questions};
+use crate::runtime::runs::open_questions::{OpenQuestion, open_questions};
 use crate::state::StateValues;
 use crate::store::{RunRecord, StoreError};
 use crate::value::{Encoded, NodeValue};

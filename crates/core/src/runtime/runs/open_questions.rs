@@ -27,7 +27,8 @@ pub struct OpenQuestion {
     /// Run that asks.
     pub run: RunId,
     /// Identifier of the question, such as `review@3f2a91c0`. It consists of the path and a part
-    /// for this particular question, since a retried step asks again. [`RunRef::approve`] and
+    /// for this particular question, since a retried step asks again.
+    /// [`RunRef::approve`](crate::runtime::RunRef::approve) and
     /// similar functions accept it instead of the path; the answer is then refused if the question
     /// is not open any more.
     pub id: String,
@@ -39,7 +40,8 @@ pub struct OpenQuestion {
     /// Caller of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<Arc<str>>,
-    /// Path of the question, as accepted by [`RunRef::approve`]: a gate or another node, such as
+    /// Path of the question, as accepted by
+    /// [`RunRef::approve`](crate::runtime::RunRef::approve): a gate or another node, such as
     /// `review`, or a tool call, such as `tool#1.refund`.
     pub path: String,
     /// Text of the question.
