@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentflow::store::{
-    Epoch, LeaseStore, MemoryStore, MessageId, MessageStore, RunFilter, RunRecord, Snapshot, Store, StoreError,
-    StoreErrorKind, StoreMessage,
+    Epoch, LeaseStore, MemoryStore, MessageId, MessageStore, RunFilter, RunRecord, Snapshot, Store,
+    StoreError, StoreErrorKind, StoreMessage,
 };
 use agentflow::{Event, RunId, async_trait};
 

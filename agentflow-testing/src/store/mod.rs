@@ -74,6 +74,7 @@ where
         a_closed_run_can_be_opened,
         the_record_follows_from_the_events,
         lists_are_filtered_and_the_newest_is_first,
+        released_runs_are_claimable_and_the_oldest_is_first,
         runs_are_found_by_their_tags_and_caller,
         a_run_that_has_ended_is_not_opened,
         amending_is_one_commit_at_the_end_of_a_journal,

@@ -267,6 +267,30 @@ pub(super) async fn lists_are_filtered_and_the_newest_is_first(t: &StoreUnderTes
     }
 }
 
+pub(super) async fn released_runs_are_claimable_and_the_oldest_is_first(t: &StoreUnderTest) {
+    for (at, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        let id = run(name);
+        let first = started(&id, "w", u64::try_from(at).unwrap_or_default() * 1000);
+        let epoch = t.ok(t.store.create(&id, vec![first]).await, "creating a run");
+        t.ok(t.store.close(&id, epoch).await, "closing a run");
+    }
+    let end = event(&run("b"), 2, "", "run.cancelled", &json!({"reason": "enough"}));
+    let epoch = t.ok(t.store.open(&run("b")).await, "opening a closed run");
+    t.ok(t.store.append(&run("b"), epoch, Append::new(1, vec![end])).await, "ending a run");
+    let claimable = t.store.claimable(RunFilter::unfinished()).await;
+    let ids: Vec<_> =
+        t.ok(claimable, "listing claimable runs").into_iter().map(|run| run.run_id).collect();
+    t.same(ids, vec![run("a"), run("c"), run("d")], "unfinished runs, the oldest first");
+    let limited = t.store.claimable(RunFilter::unfinished().limit(2)).await;
+    let ids: Vec<_> = t
+        .ok(limited, "listing two claimable runs")
+        .into_iter()
+        .map(|run| run.run_id)
+        .take(2)
+        .collect();
+    t.same(ids, vec![run("a"), run("c")], "the limit counts the oldest runs");
+}
+
 pub(super) async fn runs_are_found_by_their_tags_and_caller(t: &StoreUnderTest) {
     let odd = " O'Hara \"%_\"\n\u{1F980}";
     for (name, time, end, caller, tags) in [

@@ -51,7 +51,9 @@ fn note_left(drained: &Drained, store: &str) {
 /// Waits for SIGTERM. Never returns on systems without it.
 async fn terminated() {
     #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+    if let Ok(mut terminate) =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    {
         terminate.recv().await;
         return;
     }

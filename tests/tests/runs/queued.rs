@@ -134,7 +134,9 @@ async fn what_cannot_be_queued_is_refused() {
             true => again.queued().await.map(drop),
             false => again.await.map(drop),
         };
-        let Err(Error::Store(error)) = again else { panic!("a second run has the id of the first") };
+        let Err(Error::Store(error)) = again else {
+            panic!("a second run has the id of the first")
+        };
         assert_eq!(error.kind(), StoreErrorKind::Exists);
     }
     let unknown = runtime.start_named("nowhere", json!({})).queued().await.unwrap_err();
@@ -187,9 +189,8 @@ async fn workers_share_the_runs_and_keep_to_their_limits() {
     for run in &runs {
         let events = front.run(run).journal().await.unwrap();
         check_events(&events).unwrap();
-        let recovered = |event: &&Event| {
-            matches!(event.kind, EventKind::RunResumed { recovered: true, .. })
-        };
+        let recovered =
+            |event: &&Event| matches!(event.kind, EventKind::RunResumed { recovered: true, .. });
         assert_eq!(events.iter().filter(recovered).count(), 1, "{run} is taken once");
     }
 }
@@ -271,9 +272,9 @@ impl agentflow::store::StoreLayer for Unreachable {
     }
 
     async fn claimable(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
-        let left = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-            left.checked_sub(1)
-        });
+        let left = self
+            .failures
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         match left {
             Ok(_) => Err(StoreError::new(StoreErrorKind::Io, "the store is away")),
             Err(_) => self.inner().claimable(filter).await,

@@ -141,7 +141,7 @@ impl<'t> Bound<'t> {
                 }
             }
             (_, None) => {
-                problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_FIXED_REFERENCE))
+                problems.note(&tree.at, Diagnostic::new(document_codes::MISSING_FIXED_REFERENCE));
             }
             (_, Some(fixed)) => {
                 if !refs.is_empty() {

@@ -141,7 +141,7 @@ impl<'n, 't> Wiring<'n, 't> {
                     &at.at,
                     Diagnostic::new(document_codes::GROUP_WITHOUT_JOIN)
                         .name("group", group)
-                        .name("node", &edge.to),
+                        .name("node", edge.to),
                 ),
             }
         }
@@ -151,13 +151,13 @@ impl<'n, 't> Wiring<'n, 't> {
                 _ if leading().next().is_none() => {
                     problems.note(
                         &node.tree.at,
-                        Diagnostic::new(document_codes::JOIN_WITHOUT_EDGE).name("join", &node.id),
+                        Diagnostic::new(document_codes::JOIN_WITHOUT_EDGE).name("join", node.id),
                     );
                 }
                 None => {
                     problems.note(
                         &node.tree.at,
-                        Diagnostic::new(document_codes::MISSING_JOIN_GROUP).name("join", &node.id),
+                        Diagnostic::new(document_codes::MISSING_JOIN_GROUP).name("join", node.id),
                     );
                 }
                 Some((group, at))
@@ -167,7 +167,7 @@ impl<'n, 't> Wiring<'n, 't> {
                         &at.at,
                         Diagnostic::new(document_codes::JOIN_GROUP_WITHOUT_EDGE)
                             .name("group", group)
-                            .name("join", &node.id),
+                            .name("join", node.id),
                     );
                 }
                 _ => {}
@@ -188,7 +188,7 @@ impl<'n, 't> Wiring<'n, 't> {
             {
                 problems.note(
                     &node.tree.at,
-                    Diagnostic::new(document_codes::ROUTER_WITHOUT_CHOICE).name("router", &node.id),
+                    Diagnostic::new(document_codes::ROUTER_WITHOUT_CHOICE).name("router", node.id),
                 );
             }
         }
@@ -202,10 +202,10 @@ impl<'n, 't> Wiring<'n, 't> {
                 (Some((id, at)), Some((_, edge))) => problems.note(
                     &at.at,
                     Diagnostic::new(document_codes::TWO_ERROR_TARGETS)
-                        .name("node", &node.id)
+                        .name("node", node.id)
                         .name("target", id)
                         .text("key", ERROR)
-                        .name("other", &edge.to),
+                        .name("other", edge.to),
                 ),
                 (Some((id, at)), None) => {
                     if id == node.id {
@@ -228,8 +228,7 @@ impl<'n, 't> Wiring<'n, 't> {
                     let place = tree.place_of("route_to_node").unwrap_or_else(|| tree.at.clone());
                     problems.note(
                         &place,
-                        Diagnostic::new(document_codes::MISSING_ERROR_TARGET)
-                            .name("node", &node.id),
+                        Diagnostic::new(document_codes::MISSING_ERROR_TARGET).name("node", node.id),
                     );
                 }
             }

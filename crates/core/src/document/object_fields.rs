@@ -191,7 +191,7 @@ impl<'t> Fields<'t> {
                 &tree.at,
                 Diagnostic::new(document_codes::UNKNOWN_VALUE)
                     .name("field", name)
-                    .text("item", &self.what)
+                    .text("item", self.what)
                     .name("value", given)
                     .suggest(hint),
             );
@@ -226,7 +226,7 @@ impl<'t> Fields<'t> {
                 &tree.at,
                 Diagnostic::new(document_codes::EMPTY_FIELD)
                     .name("field", name)
-                    .text("item", &self.what),
+                    .text("item", self.what),
             );
             return None;
         }
@@ -317,7 +317,7 @@ impl<'t> Fields<'t> {
                 problems.note(
                     &field.at,
                     Diagnostic::new(document_codes::UNKNOWN_FIELD)
-                        .text("item", &self.what)
+                        .text("item", self.what)
                         .name("field", &field.name)
                         .suggest(hint),
                 );

@@ -252,7 +252,7 @@ impl<'t> OrchestratedAgent<'t> {
                         self.instruction.unwrap_or(self.tree),
                         number,
                         Diagnostic::new(document_codes::UNKNOWN_PLACEHOLDER)
-                            .name("agent", &self.name)
+                            .name("agent", self.name)
                             .name("root", root)
                             .suggest(hint),
                     );
@@ -413,7 +413,7 @@ impl Orchestration {
             if members[..at].iter().any(|other| other.name == member.name) {
                 problems.note(
                     &member.tree.at,
-                    Diagnostic::new(document_codes::DUPLICATE_AGENT).name("agent", &member.name),
+                    Diagnostic::new(document_codes::DUPLICATE_AGENT).name("agent", member.name),
                 );
             // Only if all names are valid: otherwise a misspelled name may mean this agent.
             } else if !agents.contains(&at) && !named.is_empty() && named.len() == agents.len() {

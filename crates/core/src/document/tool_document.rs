@@ -46,7 +46,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
             problems.note(
                 &at.at,
                 Diagnostic::new(document_codes::UNKNOWN_DEPENDENCY)
-                    .name("node", &call.id)
+                    .name("node", call.id)
                     .name("dependency", dependency)
                     .suggest(near),
             );

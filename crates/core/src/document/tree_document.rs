@@ -144,7 +144,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
                 let named = |word: &&str| parts.iter().find(|(label, _)| label == word);
                 let part = written.names.iter().find_map(named).map_or(root, |(_, part)| *part);
                 let words = written.names.iter().chain(&written.sources);
-                let place = words.filter_map(|word| part.place_of(word)).last();
+                let place = words.rev().find_map(|word| part.place_of(word));
                 problems.note(&place.unwrap_or_else(|| part.at.clone()), problem.clone());
             }
             None

@@ -88,7 +88,7 @@ impl Graph {
         if graph.version > Self::VERSION {
             problems.push(
                 Diagnostic::new(graph_codes::NEWER_VERSION)
-                    .text("version", &graph.version)
+                    .text("version", graph.version)
                     .text("supported", Self::VERSION),
             );
         }

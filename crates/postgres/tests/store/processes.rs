@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use agentflow::RunId;
-use agentflow::store::{Append, PostgresStore, Store, StoreErrorKind};
+use agentflow::store::{Append, PostgresStore, RunFilter, Store, StoreErrorKind};
 use futures_util::FutureExt;
 
 use crate::postgres_server::PostgresServer;
@@ -38,6 +38,8 @@ async fn a_run_of_a_living_process_is_busy_until_its_lease_expires() {
         let first = store.create(&run, vec![started(&run)]).await.unwrap();
         let leases = store.leases().unwrap();
         assert_eq!(leases.holder(&run).await.unwrap(), None, "this process has it");
+        let claimable = async || store.claimable(RunFilter::unfinished()).await.unwrap().len();
+        assert_eq!(claimable().await, 0, "a run that this process executes");
         let client = server.client(&schema).await;
         let take = "INSERT INTO owners VALUES ('other', 'process 7 on far', \
                     clock_timestamp() + interval '1 hour'); \
@@ -54,11 +56,13 @@ async fn a_run_of_a_living_process_is_busy_until_its_lease_expires() {
             assert_eq!(error.kind(), StoreErrorKind::Busy, "{error}");
             assert!(error.to_string().contains("process 7 on far"), "{error}");
         }
+        assert_eq!(claimable().await, 0, "another process executes it");
         let late = store.append(&run, first, Append::new(1, note)).await;
         assert_eq!(late.unwrap_err().kind(), StoreErrorKind::Fenced);
         let expire = "UPDATE owners SET expires = clock_timestamp() WHERE id = 'other'";
         client.batch_execute(expire).await.unwrap();
         assert_eq!(leases.holder(&run).await.unwrap(), None);
+        assert_eq!(claimable().await, 1, "its process has ended");
         assert!(store.open(&run).await.unwrap() > first);
     })
     .await;

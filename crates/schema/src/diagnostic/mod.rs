@@ -82,6 +82,12 @@ impl fmt::Display for Suggestion {
 /// the code, the location and the arguments, so that no program has to parse the sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// Boxed, since results with a diagnostic are returned by many functions that rarely fail.
+    parts: Box<DiagnosticParts>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct DiagnosticParts {
     code: Code,
     severity: Severity,
     /// Item that the sentence starts with, such as ``the node `search`: ``.
@@ -97,13 +103,15 @@ impl Diagnostic {
     /// Creates an error without a location.
     pub fn new(code: Code) -> Self {
         Self {
-            code,
-            severity: Severity::Error,
-            subject: None,
-            arguments: Vec::new(),
-            suggestion: None,
-            has_both_remedies: false,
-            location: Location::default(),
+            parts: Box::new(DiagnosticParts {
+                code,
+                severity: Severity::Error,
+                subject: None,
+                arguments: Vec::new(),
+                suggestion: None,
+                has_both_remedies: false,
+                location: Location::default(),
+            }),
         }
     }
 
@@ -145,9 +153,9 @@ impl Diagnostic {
     #[must_use]
     pub fn nested(self, name: &'static str, problem: &Self) -> Self {
         let mut outer = self.text(name, problem);
-        for argument in &problem.arguments {
+        for argument in &problem.parts.arguments {
             if outer.argument(argument.name).is_none() {
-                outer.arguments.push(argument.clone());
+                outer.parts.arguments.push(argument.clone());
             }
         }
         outer
@@ -168,118 +176,122 @@ impl Diagnostic {
     }
 
     fn with(mut self, name: &'static str, kind: ArgumentKind, value: ArgumentValue) -> Self {
-        self.arguments.push(Argument { name, kind, value });
+        self.parts.arguments.push(Argument { name, kind, value });
         self
     }
 
     /// Sets the remedy. It replaces the remedy of the code.
     #[must_use]
     pub fn suggest(mut self, suggestion: impl Into<Option<Suggestion>>) -> Self {
-        self.suggestion = suggestion.into().or(self.suggestion);
+        if let Some(suggestion) = suggestion.into() {
+            self.parts.suggestion = Some(suggestion);
+        }
         self
     }
 
     /// Sets a suggestion that the remedy of the code follows.
     #[must_use]
     pub fn remedy_after(mut self, suggestion: Option<Suggestion>) -> Self {
-        self.has_both_remedies = suggestion.is_some();
+        self.parts.has_both_remedies = suggestion.is_some();
         self.suggest(suggestion)
     }
 
     /// Returns true if both describe the same problem, of any item at any location.
     pub fn is_same_problem(&self, other: &Self) -> bool {
-        self.code == other.code && self.arguments == other.arguments
+        self.parts.code == other.parts.code && self.parts.arguments == other.parts.arguments
     }
 
     /// Sets the item that the sentence starts with, unless it is known already.
     #[must_use]
     pub fn of(mut self, subject: impl Into<Option<DiagnosticSubject>>) -> Self {
-        self.subject = self.subject.or(subject.into());
+        if self.parts.subject.is_none() {
+            self.parts.subject = subject.into();
+        }
         self
     }
 
     /// Turns the error into a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
-        self.severity = Severity::Warning;
+        self.parts.severity = Severity::Warning;
         self
     }
 
     /// Sets the byte range in the text.
     #[must_use]
     pub fn at(mut self, range: Range<usize>) -> Self {
-        self.location.span = Some(SourceSpan::from_range(range));
+        self.parts.location.span = Some(SourceSpan::from_range(range));
         self
     }
 
     /// Sets the JSON Pointer, in the node if there is one, or else in the whole document.
     #[must_use]
     pub fn at_pointer(mut self, pointer: impl Into<String>) -> Self {
-        self.location.pointer = Some(pointer.into());
+        self.parts.location.pointer = Some(pointer.into());
         self
     }
 
     /// Sets the document.
     #[must_use]
     pub fn in_document(mut self, document: &Arc<str>) -> Self {
-        self.location.document = Some(Arc::clone(document));
+        self.parts.location.document = Some(Arc::clone(document));
         self
     }
 
     /// Sets the graph, unless it is known already.
     #[must_use]
     pub fn in_graph(mut self, graph: &str) -> Self {
-        self.location.graph.get_or_insert_with(|| graph.into());
+        self.parts.location.graph.get_or_insert_with(|| graph.into());
         self
     }
 
     /// Sets the node, unless it is known already.
     #[must_use]
     pub fn in_node(mut self, node: &str) -> Self {
-        self.location.node.get_or_insert_with(|| node.into());
+        self.parts.location.node.get_or_insert_with(|| node.into());
         self
     }
 
     /// Sets the position in a text.
     #[must_use]
     pub fn at_span(mut self, span: SourceSpan) -> Self {
-        self.location.span = Some(span);
+        self.parts.location.span = Some(span);
         self
     }
 
     /// The code, which is stable across releases.
     pub fn code(&self) -> Code {
-        self.code
+        self.parts.code
     }
 
     /// The effect of the problem.
     pub fn severity(&self) -> Severity {
-        self.severity
+        self.parts.severity
     }
 
     /// Where the problem is.
     pub fn location(&self) -> &Location {
-        &self.location
+        &self.parts.location
     }
 
     /// The item that the sentence starts with.
     pub fn subject(&self) -> Option<&DiagnosticSubject> {
-        self.subject.as_ref()
+        self.parts.subject.as_ref()
     }
 
     /// The arguments of the sentence, in order.
     pub fn arguments(&self) -> &[Argument] {
-        &self.arguments
+        &self.parts.arguments
     }
 
     /// Returns the argument with this name as text.
     pub fn argument(&self, name: &str) -> Option<&Argument> {
-        self.arguments.iter().find(|argument| argument.name == name)
+        self.parts.arguments.iter().find(|argument| argument.name == name)
     }
 
     /// The remedy that depends on the data of the problem.
     pub fn suggestion(&self) -> Option<&Suggestion> {
-        self.suggestion.as_ref()
+        self.parts.suggestion.as_ref()
     }
 
     /// Renders the sentence: problem and remedy.
@@ -289,17 +301,17 @@ impl Diagnostic {
 
     /// Line in the text, from 1, or 0 without a position.
     pub fn line(&self) -> usize {
-        self.location.span.as_ref().map_or(0, |span| span.start.line)
+        self.parts.location.span.as_ref().map_or(0, |span| span.start.line)
     }
 
     /// Column in characters, from 1, or 0 without a position.
     pub fn column(&self) -> usize {
-        self.location.span.as_ref().map_or(0, |span| span.start.column)
+        self.parts.location.span.as_ref().map_or(0, |span| span.start.column)
     }
 
     /// Byte range in the text. Empty without a position.
     pub fn span(&self) -> Range<usize> {
-        self.location.span.as_ref().map_or(0..0, |span| span.bytes.clone())
+        self.parts.location.span.as_ref().map_or(0..0, |span| span.bytes.clone())
     }
 
     /// Renders the sentence with the number of the line in `text`.
@@ -316,7 +328,7 @@ impl Diagnostic {
                 Piece::Argument(name) => match self.argument(name) {
                     Some(argument) => write!(out, "{argument}")?,
                     None => {
-                        debug_assert!(false, "{} has no argument {name}", self.code.name());
+                        debug_assert!(false, "{} has no argument {name}", self.parts.code.name());
                         write!(out, "{{{name}}}")?;
                     }
                 },
@@ -328,16 +340,18 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(subject) = &self.subject {
+        if let Some(subject) = &self.parts.subject {
             write!(f, "{subject}: ")?;
         }
-        self.render(self.code.problem(), f)?;
-        if let Some(suggestion) = &self.suggestion {
+        self.render(self.parts.code.problem(), f)?;
+        if let Some(suggestion) = &self.parts.suggestion {
             write!(f, "; {suggestion}")?;
         }
-        if !self.code.remedy().is_empty() && (self.suggestion.is_none() || self.has_both_remedies) {
+        if !self.parts.code.remedy().is_empty()
+            && (self.parts.suggestion.is_none() || self.parts.has_both_remedies)
+        {
             f.write_str("; ")?;
-            self.render(self.code.remedy(), f)?;
+            self.render(self.parts.code.remedy(), f)?;
         }
         Ok(())
     }
@@ -348,13 +362,13 @@ impl std::error::Error for Diagnostic {}
 impl Serialize for Diagnostic {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_struct("Diagnostic", 7)?;
-        map.serialize_field("code", self.code.name())?;
-        map.serialize_field("severity", &self.severity)?;
+        map.serialize_field("code", self.parts.code.name())?;
+        map.serialize_field("severity", &self.parts.severity)?;
         map.serialize_field("message", &self.message())?;
-        map.serialize_field("subject", &self.subject)?;
-        map.serialize_field("location", &self.location)?;
-        map.serialize_field("arguments", &argument::AsMap(&self.arguments))?;
-        map.serialize_field("suggestion", &self.suggestion)?;
+        map.serialize_field("subject", &self.parts.subject)?;
+        map.serialize_field("location", &self.parts.location)?;
+        map.serialize_field("arguments", &argument::AsMap(&self.parts.arguments))?;
+        map.serialize_field("suggestion", &self.parts.suggestion)?;
         map.end()
     }
 }

@@ -25,9 +25,7 @@ pub(super) fn runs(
     let limit = filter.get_limit().unwrap_or(usize::MAX);
     let moment = connection.unchecked_transaction().map_err(sql)?;
     let mut keys = newest_first(&moment, &filter.without_limit()).map_err(sql)?;
-    let mut owners = moment
-        .prepare_cached("SELECT owner FROM runs WHERE key = ?1")
-        .map_err(sql)?;
+    let mut owners = moment.prepare_cached("SELECT owner FROM runs WHERE key = ?1").map_err(sql)?;
     let record_of_key = format!("SELECT {} WHERE runs.key = ?1", row::RECORD);
     let mut records = moment.prepare_cached(&record_of_key).map_err(sql)?;
     let mut living = HashMap::new();
@@ -50,7 +48,9 @@ pub(super) fn runs(
         let record = records.query_row([key], |row| Ok(row::record(row, errors)));
         match record.optional().map_err(sql)? {
             Some(Ok(record)) => runs.push(record),
-            Some(Err(error)) => tracing::debug!(%error, "a run cannot be read and is not claimable"),
+            Some(Err(error)) => {
+                tracing::debug!(%error, "a run cannot be read and is not claimable")
+            }
             None => {}
         }
     }
