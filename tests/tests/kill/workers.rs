@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use agentflow::Event;
 use agentflow::event::EventKind;
 use agentflow::prelude::*;
 use agentflow::store::{RunFilter, RunStatus, SqliteStore, Store};
@@ -33,19 +34,20 @@ struct Effects(std::path::PathBuf);
 
 /// Write a line about an execution of this call.
 #[tool(idempotent)]
-async fn effect(cx: &Context, number: u32) -> Result<u32, std::io::Error> {
-    let Effects(path) = cx.resource::<Effects>().map_err(std::io::Error::other)?.as_ref().clone();
+async fn effect(cx: &Context, number: u32) -> u32 {
+    let effects = cx.resource::<Effects>().expect("the file of effects");
     let line = format!("{} {}\n", cx.run_id(), cx.path());
-    File::options().append(true).create(true).open(path)?.write_all(line.as_bytes())?;
+    let mut file = File::options().append(true).create(true).open(&effects.0).unwrap();
+    file.write_all(line.as_bytes()).unwrap();
     tokio::time::sleep(Duration::from_millis(20)).await;
-    Ok(number + 1)
+    number + 1
 }
 
 #[workflow]
-async fn three_effects(number: u32) -> Result<u32> {
-    let first = effect(number).await?;
-    let second = effect(first).await?;
-    let third = effect(second).await?;
+async fn three_effects(cx: &Context, number: u32) -> Result<u32> {
+    let first = effect(cx, number).await;
+    let second = effect(cx, first).await;
+    let third = effect(cx, second).await;
     Ok(third)
 }
 

@@ -11,7 +11,7 @@ use agentflow::serde_json::json;
 use agentflow::store::{
     LeaseStore, MemoryStore, RunFilter, RunRecord, RunStatus, Store, StoreError, StoreErrorKind,
 };
-use agentflow::{Error, RunId, async_trait};
+use agentflow::{Error, Event, RunId, async_trait};
 use agentflow_testing::{TestClock, check_events, test_runtime, within};
 use agentflow_tests::ProcessStore;
 use tokio::task::JoinHandle;
@@ -44,19 +44,22 @@ impl Gauge {
 /// Work for some seconds.
 #[tool]
 async fn work(cx: &Context, seconds: u64) -> Result<u64> {
-    cx.resource::<Gauge>()?.hold(SECOND * u32::try_from(seconds).unwrap_or(u32::MAX)).await;
+    cx.resource::<Gauge>()
+        .expect("a gauge")
+        .hold(SECOND * u32::try_from(seconds).unwrap_or(u32::MAX))
+        .await;
     Ok(seconds)
 }
 
 #[workflow]
-async fn works(seconds: u64) -> Result<u64> {
-    let worked = work(seconds).await?;
+async fn works(cx: &Context, seconds: u64) -> Result<u64> {
+    let worked = work(cx, seconds).await?;
     Ok(worked + 1)
 }
 
 #[workflow]
-async fn rests(seconds: u64) -> Result<u64> {
-    let worked = work(seconds).await?;
+async fn rests(cx: &Context, seconds: u64) -> Result<u64> {
+    let worked = work(cx, seconds).await?;
     Ok(worked + 2)
 }
 
@@ -100,7 +103,6 @@ async fn a_queued_run_is_executed_by_the_process_that_resumes_it() {
         .await
         .unwrap();
     tokio::time::sleep(SECOND * 60).await;
-    clock.advance(SECOND * 60);
     let record = front.run(&run).record().await.unwrap();
     assert_eq!((record.status, record.events, gauge.all()), (RunStatus::Queued, 1, 0));
     assert_eq!((record.caller.as_deref(), record.tags["desk"].as_str()), (Some("ada"), "news"));
@@ -203,9 +205,9 @@ async fn a_worker_takes_the_runs_of_its_names_and_the_oldest_first() {
     let mut queued = Vec::new();
     for _ in 0..3 {
         queued.push(runtime.start(rests::workflow(), 5).queued().await.unwrap());
-        clock.advance(SECOND);
+        tokio::time::sleep(SECOND).await;
         queued.push(runtime.start(works::workflow(), 5).queued().await.unwrap());
-        clock.advance(SECOND);
+        tokio::time::sleep(SECOND).await;
     }
     let worker = tokio::spawn(runtime.worker().names(["rests"]).concurrency(1).run());
     tokio::time::sleep(SECOND * 2).await;
@@ -228,8 +230,8 @@ async fn a_run_that_waits_leaves_room_for_others() {
     }
     let last = runtime.start(works::workflow(), 1).queued().await.unwrap();
     let worker = spawn(&runtime, 1);
-    let output = runtime.run(&last).attach().await.unwrap().result();
-    assert_eq!(within("the last run", output).await.unwrap().decode::<u64>().unwrap(), 2);
+    let handle = runtime.run(&last).attach().await.unwrap();
+    assert_eq!(within("the last run", handle.result()).await.unwrap().decode::<u64>().unwrap(), 2);
     for run in &asking {
         let questions = runtime.run(run).questions().await.unwrap();
         let question = &questions[0];
@@ -252,8 +254,8 @@ async fn the_runs_of_a_dead_process_continue() {
     assert_eq!(gauge.all(), 1, "a worker does not take a run that another process executes");
     run.abandon();
     store.process(1).die();
-    let output = second.run(&id).attach().await.unwrap().result();
-    let output = within("the run of the dead process", output).await.unwrap();
+    let handle = second.run(&id).attach().await.unwrap();
+    let output = within("the run of the dead process", handle.result()).await.unwrap();
     assert_eq!(output.decode::<u64>().unwrap(), 6);
     stop(&second, worker).await;
 }
@@ -289,8 +291,8 @@ async fn a_worker_waits_for_a_store_that_is_away() {
     let runtime = test_runtime().store(store).resource(gauge.clone()).build();
     let run = runtime.start(works::workflow(), 1).queued().await.unwrap();
     let worker = spawn(&runtime, 1);
-    let output = runtime.run(&run).attach().await.unwrap().result();
-    assert_eq!(within("a run", output).await.unwrap().decode::<u64>().unwrap(), 2);
+    let handle = runtime.run(&run).attach().await.unwrap();
+    assert_eq!(within("a run", handle.result()).await.unwrap().decode::<u64>().unwrap(), 2);
     stop(&runtime, worker).await;
 }
 
@@ -313,8 +315,11 @@ async fn a_run_that_a_worker_cannot_execute_is_left_to_another() {
     let able = process(&store, 2, &gauge).build();
     let other = spawn(&able, 1);
     for run in &runs {
-        let output = able.run(run).attach().await.unwrap().result();
-        assert_eq!(within("a refused run", output).await.unwrap().decode::<u64>().unwrap(), 2);
+        let handle = able.run(run).attach().await.unwrap();
+        assert_eq!(
+            within("a refused run", handle.result()).await.unwrap().decode::<u64>().unwrap(),
+            2
+        );
     }
     stop(&lacking, worker).await;
     stop(&able, other).await;
