@@ -129,7 +129,7 @@ async fn a_person_approves_a_run_of_another_process() {
         assert!(error.to_string().contains(&other.child.id().to_string()), "{error}");
         let runtime = Runtime::builder().store(store).build();
         let begun = Instant::now();
-        runtime.approve(&run, "approval", Approval::granted(), "ann").await.unwrap();
+        runtime.run(&run).approve("approval", Approval::granted(), "ann").await.unwrap();
         assert!(begun.elapsed() < STEP);
         assert_eq!(tokio::task::block_in_place(|| other.next_line()), "published 7");
     })
@@ -153,8 +153,8 @@ async fn a_run_of_a_killed_process_is_resumed_when_its_lease_has_expired() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let runtime = Runtime::builder().store(store).workflow(&release::workflow()).build();
-        runtime.approve(&run, "approval", Approval::granted(), "ann").await.unwrap();
-        let resumed = runtime.resume_as(&run, &release::workflow()).await.unwrap();
+        runtime.run(&run).approve("approval", Approval::granted(), "ann").await.unwrap();
+        let resumed = runtime.run(&run).resume_as(&release::workflow()).await.unwrap();
         let output: String = resumed.result().await.unwrap();
         assert_eq!(output, "published 7");
     })
