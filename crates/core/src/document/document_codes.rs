@@ -253,7 +253,8 @@ codes! {
     TOO_MANY_CANDIDATES = "document.too-many-candidates",
         "pool_refs must contain at most {most} candidates";
     TOOL_NOT_GIVEN = "document.tool-not-given",
-        "{tool} is not one of the tools that the document is given";
+        "{tool} is not one of the tools that the document is given"
+            => "add it to `tools = [..]`";
     TOOL_WITHOUT_SERVER = "document.tool-without-server",
         "{reference} of a tool needs `server_id`, the name that the program gave the server";
     TWO_ERROR_TARGETS = "document.two-error-targets",

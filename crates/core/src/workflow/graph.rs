@@ -593,6 +593,7 @@ impl Fnv {
     }
 }
 
+#[cfg(feature = "dynamic")]
 impl GraphNode {
     /// Returns the names of its callees, for display.
     pub(super) fn called(&self) -> String {

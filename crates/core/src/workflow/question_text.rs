@@ -3,12 +3,14 @@
 
 #[cfg(feature = "dynamic")]
 use agentflow_schema::diagnostic::Diagnostic;
+#[cfg(feature = "dynamic")]
 use std::sync::Arc;
 
 use agentflow_schema::template::Template;
 
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
+#[cfg(feature = "dynamic")]
 use super::graph_codes;
 use super::mapping::{IsNode, PlaceholderRoot};
 #[cfg(feature = "dynamic")]
