@@ -42,29 +42,26 @@ impl Gauge {
 }
 
 /// Work for some seconds.
-#[tool]
-async fn work(cx: &Context, seconds: u64) -> Result<u64> {
-    cx.resource::<Gauge>()
-        .expect("a gauge")
-        .hold(SECOND * u32::try_from(seconds).unwrap_or(u32::MAX))
-        .await;
+#[tool(idempotent)]
+async fn work(gauge: Inject<Gauge>, seconds: u64) -> Result<u64> {
+    gauge.hold(SECOND * u32::try_from(seconds).unwrap_or(u32::MAX)).await;
     Ok(seconds)
 }
 
 #[workflow]
-async fn works(cx: &Context, seconds: u64) -> Result<u64> {
-    let worked = work(cx, seconds).await?;
+async fn queued_work(cx: &Context, seconds: u64) -> Result<u64> {
+    let worked = work(cx.inject()?, seconds).await?;
     Ok(worked + 1)
 }
 
 #[workflow]
-async fn rests(cx: &Context, seconds: u64) -> Result<u64> {
-    let worked = work(cx, seconds).await?;
+async fn queued_rest(cx: &Context, seconds: u64) -> Result<u64> {
+    let worked = work(cx.inject()?, seconds).await?;
     Ok(worked + 2)
 }
 
 #[workflow]
-async fn asks(text: String) -> Result<String> {
+async fn queued_question(text: String) -> Result<String> {
     let approval = gate!("continue?", text).await?;
     Ok(format!("{}", matches!(approval, Approval::Granted { .. })))
 }
@@ -94,7 +91,7 @@ async fn a_queued_run_is_executed_by_the_process_that_resumes_it() {
     let clock = TestClock::new();
     let back = process(&store, 2, &gauge).clock(clock.clone()).build();
     let run = front
-        .start(works::workflow(), 3)
+        .start(queued_work::workflow(), 3)
         .run_id(RunId::new("one"))
         .caller("ada")
         .tag("desk", "news")
@@ -120,18 +117,18 @@ async fn a_queued_run_is_executed_by_the_process_that_resumes_it() {
 async fn what_cannot_be_queued_is_refused() {
     let gauge = Gauge::default();
     let without_store = test_runtime().resource(gauge.clone()).build();
-    let refused = without_store.start(works::workflow(), 1).queued().await.unwrap_err();
+    let refused = without_store.start(queued_work::workflow(), 1).queued().await.unwrap_err();
     assert!(matches!(&refused, Error::Store(_)), "{refused}");
     let store = ProcessStore::new();
     let runtime = process(&store, 1, &gauge).build();
-    let given = runtime.start(works::workflow(), 1).resource(gauge.clone()).queued().await;
+    let given = runtime.start(queued_work::workflow(), 1).resource(gauge.clone()).queued().await;
     let given = given.unwrap_err().to_string();
     assert!(given.contains("Gauge") && given.contains("`run_resource`"), "{given}");
     assert_eq!(runtime.runs().list(RunFilter::new()).await.unwrap(), []);
     let id = RunId::new("twice");
-    runtime.start(works::workflow(), 1).run_id(id.clone()).queued().await.unwrap();
+    runtime.start(queued_work::workflow(), 1).run_id(id.clone()).queued().await.unwrap();
     for queues in [true, false] {
-        let again = runtime.start(works::workflow(), 1).run_id(id.clone());
+        let again = runtime.start(queued_work::workflow(), 1).run_id(id.clone());
         let again = match queues {
             true => again.queued().await.map(drop),
             false => again.await.map(drop),
@@ -144,7 +141,7 @@ async fn what_cannot_be_queued_is_refused() {
     let unknown = runtime.start_named("nowhere", json!({})).queued().await.unwrap_err();
     assert!(unknown.to_string().contains("nowhere"), "{unknown}");
     runtime.drain(SECOND).await;
-    let drained = runtime.start(works::workflow(), 1).queued().await;
+    let drained = runtime.start(queued_work::workflow(), 1).queued().await;
     assert!(matches!(drained, Err(Error::Draining)), "{drained:?}");
 }
 
@@ -152,10 +149,10 @@ async fn what_cannot_be_queued_is_refused() {
 async fn a_queued_run_is_controlled_like_any_other() {
     let (store, gauge) = (ProcessStore::new(), Gauge::default());
     let runtime = process(&store, 1, &gauge).build();
-    let cancelled = runtime.start(works::workflow(), 1).queued().await.unwrap();
+    let cancelled = runtime.start(queued_work::workflow(), 1).queued().await.unwrap();
     runtime.run(&cancelled).cancel("not needed").await.unwrap();
     assert_eq!(status(&runtime, &cancelled).await, RunStatus::Cancelled);
-    let held = runtime.start(works::workflow(), 1).queued().await.unwrap();
+    let held = runtime.start(queued_work::workflow(), 1).queued().await.unwrap();
     runtime.run(&held).pause().await.unwrap();
     let worker = spawn(&runtime, 4);
     tokio::time::sleep(SECOND * 20).await;
@@ -174,7 +171,7 @@ async fn workers_share_the_runs_and_keep_to_their_limits() {
     let mut runs = Vec::new();
     for number in 0..30 {
         let id = RunId::new(format!("run-{number:02}"));
-        runs.push(front.start(works::workflow(), 2).run_id(id).queued().await.unwrap());
+        runs.push(front.start(queued_work::workflow(), 2).run_id(id).queued().await.unwrap());
     }
     let workers: Vec<Runtime> =
         (1..=3).map(|number| process(&store, number, &gauge).build()).collect();
@@ -204,12 +201,12 @@ async fn a_worker_takes_the_runs_of_its_names_and_the_oldest_first() {
     let runtime = process(&store, 1, &gauge).clock(clock.clone()).build();
     let mut queued = Vec::new();
     for _ in 0..3 {
-        queued.push(runtime.start(rests::workflow(), 5).queued().await.unwrap());
+        queued.push(runtime.start(queued_rest::workflow(), 5).queued().await.unwrap());
         tokio::time::sleep(SECOND).await;
-        queued.push(runtime.start(works::workflow(), 5).queued().await.unwrap());
+        queued.push(runtime.start(queued_work::workflow(), 5).queued().await.unwrap());
         tokio::time::sleep(SECOND).await;
     }
-    let worker = tokio::spawn(runtime.worker().names(["rests"]).concurrency(1).run());
+    let worker = tokio::spawn(runtime.worker().names(["queued_rest"]).concurrency(1).run());
     tokio::time::sleep(SECOND * 2).await;
     assert_eq!(status(&runtime, &queued[0]).await, RunStatus::Running, "the oldest one");
     tokio::time::sleep(SECOND * 60).await;
@@ -226,9 +223,11 @@ async fn a_run_that_waits_leaves_room_for_others() {
     let runtime = process(&store, 1, &gauge).build();
     let mut asking = Vec::new();
     for _ in 0..5 {
-        asking.push(runtime.start(asks::workflow(), "x".to_owned()).queued().await.unwrap());
+        asking.push(
+            runtime.start(queued_question::workflow(), "x".to_owned()).queued().await.unwrap(),
+        );
     }
-    let last = runtime.start(works::workflow(), 1).queued().await.unwrap();
+    let last = runtime.start(queued_work::workflow(), 1).queued().await.unwrap();
     let worker = spawn(&runtime, 1);
     let handle = runtime.run(&last).attach().await.unwrap();
     assert_eq!(within("the last run", handle.result()).await.unwrap().decode::<u64>().unwrap(), 2);
@@ -248,7 +247,7 @@ async fn the_runs_of_a_dead_process_continue() {
     let first = process(&store, 1, &gauge).build();
     let second = process(&store, 2, &gauge).build();
     let worker = spawn(&second, 4);
-    let run = first.start(works::workflow(), 5).await.unwrap();
+    let run = first.start(queued_work::workflow(), 5).await.unwrap();
     let id = run.run_id().clone();
     tokio::time::sleep(SECOND * 2).await;
     assert_eq!(gauge.all(), 1, "a worker does not take a run that another process executes");
@@ -289,7 +288,7 @@ async fn a_worker_waits_for_a_store_that_is_away() {
     let gauge = Gauge::default();
     let store = Unreachable { inner: MemoryStore::new(), failures: AtomicU32::new(5) };
     let runtime = test_runtime().store(store).resource(gauge.clone()).build();
-    let run = runtime.start(works::workflow(), 1).queued().await.unwrap();
+    let run = runtime.start(queued_work::workflow(), 1).queued().await.unwrap();
     let worker = spawn(&runtime, 1);
     let handle = runtime.run(&run).attach().await.unwrap();
     assert_eq!(within("a run", handle.result()).await.unwrap().decode::<u64>().unwrap(), 2);
@@ -301,10 +300,10 @@ async fn a_run_that_a_worker_cannot_execute_is_left_to_another() {
     let (store, gauge) = (ProcessStore::new(), Gauge::default());
     let lacking = test_runtime().store(store.process(1)).build();
     let runs = [
-        lacking.start(works::workflow(), 1).queued().await.unwrap(),
-        lacking.start(works::workflow(), 1).queued().await.unwrap(),
+        lacking.start(queued_work::workflow(), 1).queued().await.unwrap(),
+        lacking.start(queued_work::workflow(), 1).queued().await.unwrap(),
     ];
-    let asking = lacking.start(asks::workflow(), "x".to_owned()).queued().await.unwrap();
+    let asking = lacking.start(queued_question::workflow(), "x".to_owned()).queued().await.unwrap();
     // Its runtime lacks the resource of `work`.
     let worker = spawn(&lacking, 1);
     tokio::time::sleep(SECOND * 10).await;
