@@ -29,7 +29,9 @@ pub use self::install::{
     mcp_fetch, mcp_filesystem, mcp_inspector, mcp_memory, mcp_python, mcp_time, sdk_types,
 };
 pub use self::llama_cpp::LlamaServer;
-pub use self::process::{Process, free_port, interrupt, lines_of, target_folder, test_as_process};
+pub use self::process::{
+    Process, free_port, interrupt, lines_of, target_folder, terminate, test_as_process,
+};
 pub use self::store_of_processes::ProcessStore;
 pub use self::wire_cases::{Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, wire_cases};
 

@@ -102,9 +102,21 @@ pub fn lines_of(output: impl Read + Send + 'static) -> impl Iterator<Item = Stri
 /// # Panics
 /// When the `kill` command is missing.
 pub fn interrupt(process: u32) {
+    signal(process, "-INT");
+}
+
+/// Sends SIGTERM to a process.
+///
+/// # Panics
+/// When there is no `kill`.
+pub fn terminate(process: u32) {
+    signal(process, "-TERM");
+}
+
+fn signal(process: u32, name: &str) {
     let mut kill = Command::new("kill");
     // The process may have ended already, so the exit code is ignored.
-    kill.args(["-INT", &process.to_string()])
+    kill.args([name, &process.to_string()])
         .stderr(Stdio::null())
         .status()
         .expect("there is a `kill`");

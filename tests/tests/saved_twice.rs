@@ -94,7 +94,7 @@ fn two_branches_that_save_under_one_key_are_refused() {
     let expected = |name: &str| {
         format!(
             "the workflow `{name}` cannot be built: `style` and `facts` may run at the same time, and each of them saves \
-             `verdict` in the state; let the second wait for the first, by `#[after(..)]`, or give one of them a key of its own"
+             `verdict` in the state; let the second wait for the first, by `#[after(..)]`, or give one of them its own key"
         )
     };
     assert_eq!(refused(beside::workflow), expected("twice-beside"));
@@ -151,7 +151,7 @@ async fn a_call_that_cannot_ask_about_its_arguments_is_refused() {
 async fn two_calls_of_one_value_that_need_an_approval_are_refused() {
     let error = stamped(1).await.unwrap_err().to_string();
     assert!(
-        error.contains("the node `done` makes 2 calls to each of which a person must agree"),
+        error.contains("the node `done` makes 2 calls that each need a person's approval"),
         "{error}"
     );
 }

@@ -198,7 +198,7 @@ pub(super) async fn a_run_that_is_open_here_has_no_other_holder(t: &StoreUnderTe
     t.same(holder, None, "the process that asks is not named as another one");
     t.ok(t.store.close(&id, epoch).await, "closing a run");
     let holder = t.ok(t.leases().holder(&id).await, "asking who holds a closed run");
-    t.same(holder, None, "nobody holds a closed run");
+    t.same(holder, None, "no process holds a closed run");
 }
 
 pub(super) async fn the_record_follows_from_the_events(t: &StoreUnderTest) {

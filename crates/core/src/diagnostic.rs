@@ -8,7 +8,7 @@
 //! let problem = &error.problems()[0];
 //! assert_eq!(problem.code().name(), "document.unknown-field");
 //! assert_eq!(problem.argument("field").unwrap().as_str(), Some("args"));
-//! assert_eq!((problem.line(), problem.column()), (2, 25));
+//! assert_eq!((problem.line(), problem.column()), (2, 26));
 //! ```
 
 pub use agentflow_schema::diagnostic::{

@@ -197,6 +197,12 @@ impl Resources {
         names
     }
 
+    /// The names of the types in backticks, sorted and separated by commas, for messages.
+    pub(crate) fn quoted_names(&self) -> String {
+        let quoted: Vec<String> = self.names().iter().map(|name| format!("`{name}`")).collect();
+        quoted.join(", ")
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -73,7 +73,7 @@ fn public_types_are_send_and_sync() {
         A2aAgentSettings, AlertSettings, ApiToolSettings, ConfigError, ConfigProblem, HttpRequestSettings,
         McpServerSettings, ProviderSettings, StorageSettings, ToolSettings, Deleted, DocumentWatch, Drained, EntryKind, Health, NodeReport, NodeStatus, OpenQuestion,
         CatalogueReader<'static>, Documents<'static>, Memories<'static>, PersistentState<'static>,
-        RunRef<'static>, agentflow::runtime::Worker, Runs<'static>, Sessions<'static>,
+        RunRef<'static>, Worker, Runs<'static>, Sessions<'static>,
         Origin, Purge, Recovered, Reloaded, RunReport, Runtime, RuntimeBuilder, RuntimeConfig, StartRun<'static,
         String>, UndoReport, UndoStatus,
         Assignable, SchemaMismatch,

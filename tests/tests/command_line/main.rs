@@ -11,3 +11,4 @@ mod every_form;
 mod mcp;
 mod sessions;
 mod terminal;
+mod worker;

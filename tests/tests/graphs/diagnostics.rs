@@ -68,10 +68,20 @@ fn example(code: Code) -> Diagnostic {
             ("nodes" | "operators", _) => found.names(name, ["first", "second"]),
             ("kind", _) if !code.name().starts_with("document.") => found.text(name, "tool"),
             (_, Some(text)) => found.text(name, text),
+            // The sentence has the backticks.
+            (_, None) if is_in_backticks(code, name) => found.text(name, name),
             (_, None) => found.name(name, name),
         };
     }
     found
+}
+
+/// Returns `true` if the sentence has an argument between backticks.
+fn is_in_backticks(code: Code, name: &str) -> bool {
+    let argument = format!("{{{name}}}");
+    [code.problem(), code.remedy()].iter().any(|text| {
+        text.match_indices(&argument).any(|(at, _)| text[..at].matches('`').count() % 2 == 1)
+    })
 }
 
 fn page() -> String {

@@ -68,14 +68,14 @@ const BROKEN: &[(&str, &[&str])] = &[
     ),
     (
         "workflow_id: w\nnodes:\n  - {node_id: a, kind: join, join_group: g}\n  - {node_id: b, kind: join, join_group: h}\nedges:\n  - {from_node_id: a, to_node_id: b, join_group: h}\n  - {from_node_id: b, to_node_id: a, join_group: g}\n",
-        &["6:5: these nodes wait for each other: `a`, `b`; a workflow has no cycle"],
+        &["6:5: these nodes wait for each other: `a`, `b`; a workflow cannot have a cycle"],
     ),
     (
         "workflow_id: w\nnodes:\n  - {node_id: a, kind: mcp}\n  - {node_id: b, kind: a2a}\n  - {node_id: input, kind: terminal}\nedges: []\n",
         &[
             "3:5: `a` is bound to no server; give it one in `dependencies`, with a `fixed_ref` that has a `server_id`",
             "4:5: `b` is bound to exactly one agent, by a dependency of the type `a2a_agent`",
-            "4:5: `b` needs `task`, what the agent is asked to do",
+            "4:5: `b` needs `task`, the request to the agent",
             "5:15: `input` is the name of the workflow's input; give the node another one",
         ],
     ),
@@ -95,9 +95,9 @@ const BROKEN: &[(&str, &[&str])] = &[
     (
         "workflow_id: w\npermissions: {acl_scope: [x], allowed_roles: [admin]}\nnodes:\n  - node_id: a\n    kind: mcp\n    permissions: {require_approval: maybe, allowed_users: [ada]}\n    dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]\nedges: []\n",
         &[
-            "2:47: `allowed_roles` is not read: who may do what is said where a run starts, by the scopes that it is granted; leave the list empty",
+            "2:47: `allowed_roles` is not read: permissions are the scopes that a run is granted when it starts; leave the list empty",
             "6:37: `require_approval` is `true` or `false`, and this is the text \"maybe\"",
-            "6:60: `allowed_users` is not read: who may do what is said where a run starts, by the scopes that it is granted; leave the list empty",
+            "6:60: `allowed_users` is not read: permissions are the scopes that a run is granted when it starts; leave the list empty",
             "7:89: the server `s` is not among the servers that may be bound, by `acl_server_ids` or `acl_scope`",
         ],
     ),
@@ -148,7 +148,7 @@ const BROKEN: &[(&str, &[&str])] = &[
     (
         "name: t\ntopology: []\n",
         &[
-            "2:11: a part is an object, and this is a list; say how its parts go together, as in `sequence: [..]`",
+            "2:11: a part is an object, and this is a list; name the order of its parts, as in `sequence: [..]`",
         ],
     ),
     (
@@ -269,7 +269,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         &[
             "2:1: a document of tools has no `descriptoin`; did you mean `description`?",
             "4:19: the node `x`: this program has no tool `doc_serach`; did you mean `doc_search`?",
-            "4:44: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
+            "4:44: these nodes wait for each other: `x`, `y`; a workflow cannot have a cycle, and a node with `repeat` repeats steps",
             "5:54: the `{` at byte 0 has no `}` on its line; write `{{` for a brace",
             "6:58: a node has no `retry_limt`; did you mean `retry_limit`?",
             "7:47: the node `v`: an argument of the tool `doc_search`, `query`: value is not of type \"string\"; seen: 5",
@@ -281,7 +281,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         "id: a\nnodes:\n  - {id: x, tool: 7, depends_on: [x]}\n  - {id: y, tool: doc_count, args_template: {texts: '{z}'}}\n  - {id: z, tool: doc_serach, args_template: {query: '{y}'}}\n  - {id: z, tool: doc_search, args_template: {query: '{x}'}}\n",
         &[
             "3:19: `tool` is a text, and this is the number 7; put it in quotes",
-            "4:55: these nodes wait for each other: `y`, `z`; a workflow has no cycle, and what is repeated is a node with `repeat`",
+            "4:55: these nodes wait for each other: `y`, `z`; a workflow cannot have a cycle, and a node with `repeat` repeats steps",
             "5:10: two nodes are named `z`; rename one",
             "5:19: the node `z`: this program has no tool `doc_serach`; did you mean `doc_search`?",
         ],
@@ -316,7 +316,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         "name: a\noutput: z\nconcurency: 2\nnodes:\n  - {name: x, does: {value: {from: y}}}\n  - {name: y, does: {value: {from: x}}}\n  - {name: z, does: {call: {kind: tool, name: doc_search, with: {object: {qeury: {value: 1}}}}}}\n  - {name: v, does: {call: {kind: agent, name: nobody, with: {from: u}}}}\n",
         &[
             "3:1: a graph has no `concurency`; did you mean `concurrency`?",
-            "5:36: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
+            "5:36: these nodes wait for each other: `x`, `y`; a workflow cannot have a cycle, and a node with `repeat` repeats steps",
             "7:47: the node `z`: the tool `doc_search` needs `query`, which is not given",
             "7:75: the node `z`: the tool `doc_search` has no argument `qeury`; did you mean `query`?",
             "8:48: the node `v`: this program has no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
@@ -326,7 +326,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
     (
         "name: a\noutput: z\nnodes:\n  - {name: x, does: {value: {from: y}}}\n  - {name: y, does: {value: {from: x}}}\n  - {name: z, dose: {call: {kind: tool, name: doc_serach, with: {value: {}}}}}\n  - {name: v, does: {call: {kind: agent, name: nobody, with: {from: u}}}}\n",
         &[
-            "4:36: these nodes wait for each other: `x`, `y`; a workflow has no cycle, and what is repeated is a node with `repeat`",
+            "4:36: these nodes wait for each other: `x`, `y`; a workflow cannot have a cycle, and a node with `repeat` repeats steps",
             "6:15: unknown field `dose`; did you mean `does`?",
             "7:48: the node `v`: this program has no agent `nobody`; write an `#[agent]` function of this name, or give the runtime one with `Runtime::builder().agent(..)`",
             "7:69: the node `v` reads or follows `u`, and there is no such node; did you mean `v`?",
@@ -352,7 +352,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
             "4:29: a node has no `timeout`; did you mean `timeout_ms`?",
             "4:125: the node `y`: this program has no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
             "5:48: `condition_expr`: the expression ends at byte 3, and a value should follow",
-            "7:5: these nodes wait for each other: `x`, `y`; a workflow has no cycle",
+            "7:5: these nodes wait for each other: `x`, `y`; a workflow cannot have a cycle",
             "9:35: `to_node_id` is a text, and this is the number 5; put it in quotes",
         ],
     ),
@@ -458,7 +458,7 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
         (
             "name: a\noutput: z\nnodes:\n  - {name: one, does: {call: {kind: tool, name: doc_serach, with: {value: {}}}}, saves: {k: ''}}\n  - {name: two, does: {value: {value: 2}}, saves: {k: ''}}\n  - {name: z, does: {value: {list: [{from: one}, {from: two}]}}}\n",
             vec![
-                "4:90: `one` and `two` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
+                "4:90: `one` and `two` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them its own key".to_owned(),
                 format!("4:49: the node `one`: {unknown}"),
             ],
         ),
@@ -466,13 +466,13 @@ async fn mistakes_of_the_plan_are_reported_beside_unknown_names() {
             "name: a\nroot:\n  parallel:\n    - {tool: doc_serach, save: k, as: one}\n    - {value: 2, save: k, as: two}\n",
             vec![
                 format!("4:14: the node `one`: {unknown}"),
-                "4:32: `one` and `two` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
+                "4:32: `one` and `two` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them its own key".to_owned(),
             ],
         ),
         (
             "workflow_id: a\nnodes:\n  - {node_id: r, kind: router, condition_expr: 'true'}\n  - {node_id: x, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\n  - {node_id: y, kind: mcp, output_mapping: {k: output}, dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]}\nedges:\n  - {from_node_id: r, to_node_id: x}\n  - {from_node_id: r, to_node_id: y}\n",
             vec![
-                "4:46: `x` and `y` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them a key of its own".to_owned(),
+                "4:46: `x` and `y` may run at the same time, and each of them saves `k` in the state; let an edge lead from the first to the second, or give one of them its own key".to_owned(),
                 "4:142: the node `x`: this program has no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
                 "5:142: the node `y`: this program has no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`".to_owned(),
             ],

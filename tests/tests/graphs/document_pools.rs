@@ -286,7 +286,7 @@ async fn a_model_chooses_among_the_tools_of_several_dependencies() {
         .replace("mcp_tool", "mcp_resource");
     let error = Document::read("it.yaml", node(&[note, resource])).unwrap_err();
     assert!(
-        error.problems()[0].message().ends_with("bind `note://a` in a node of its own"),
+        error.problems()[0].message().ends_with("bind `note://a` in a separate node"),
         "{error}"
     );
 }

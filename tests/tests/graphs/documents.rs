@@ -209,7 +209,7 @@ fn a_cycle_is_named() {
     assert_eq!(
         problems(text),
         [
-            "4:36: these nodes wait for each other: `a`, `b`; a workflow has no cycle, and what is repeated is a node with `repeat`"
+            "4:36: these nodes wait for each other: `a`, `b`; a workflow cannot have a cycle, and a node with `repeat` repeats steps"
         ]
     );
     // Each node is needed by the other, so the workflow has no last node that could be its output.

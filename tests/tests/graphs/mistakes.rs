@@ -318,7 +318,7 @@ const ALL: &[(&str, Change, &str)] = &[
     (
         "two nodes wait for each other",
         |g| node(g, "found")["after"] = json!(["fine"]),
-        "these nodes wait for each other: `found`, `fine`; a workflow has no cycle",
+        "these nodes wait for each other: `found`, `fine`; a workflow cannot have a cycle",
     ),
     (
         "a name has a slash",

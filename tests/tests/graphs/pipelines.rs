@@ -546,7 +546,7 @@ async fn mistakes_are_named_all_at_once() {
         "the part `pipelines_twice`: the condition `item > `: ",
         "the part `pipelines_twice` is repeated at most 0 times; give it at least 1",
         "a part cannot be named `two words`: its name is used in templates and conditions; use letters, digits and `_`",
-        "the part `gate`: only a call is given something else; put `Pipeline::value(..) >>` before it",
+        "the part `gate`: only a call takes another value; put `Pipeline::value(..) >>` before it",
     ] {
         assert!(error.contains(says), "{says}\n{error}");
     }

@@ -288,7 +288,7 @@ fn two_nodes_at_the_same_time_that_save_one_key_are_refused() {
         assert!(
             error.contains(
                 "`a` and `b` may run at the same time, and each of them saves `tone` in the state; let an edge lead from the \
-                 first to the second, or give one of them a key of its own"
+                 first to the second, or give one of them its own key"
             ),
             "{error}"
         );

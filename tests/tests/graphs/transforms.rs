@@ -275,7 +275,7 @@ fn mistakes_are_found_when_the_graph_is_read() {
         "the node `a` has the placeholder `{page.title}`, and a change of the state sees the state alone; save the output of \
          `page` with `saves`, or make the text in a node of `value`",
         "the node `a` has the placeholder `{toen}`, and no node, no input and no key that is saved is named so; did you mean `tone`?",
-        "the node `b`: `pick` says which keys of the session stay, and `user:x` stays in any case; remove it",
+        "the node `b`: `pick` lists the keys of the session to keep, and `user:x` is kept in any case; remove it",
         "the node `b`: `how many` is not the name of a state key",
         "the node `c` changes nothing; name a change",
         "`page` is a tap, and it is not a step",

@@ -434,7 +434,9 @@ fn a_workflow_with_a_question_that_cannot_end_so_is_refused() {
     assert!(error.contains("the `on_timeout` of `n`"), "{error}");
     let error = built(Node::new("n").timeout(hour).approve_timeout(hour));
     assert!(
-        error.contains("the node `n` has an `approve_timeout` and asks nobody before it begins"),
+        error.contains(
+            "the node `n` has an `approve_timeout` and asks for no approval before it begins"
+        ),
         "{error}"
     );
 }

@@ -164,7 +164,7 @@ fn mistakes_are_named_when_it_is_built() {
     });
     assert!(
         unknown.contains(
-            "the condition of an edge to `x` looks at `nn`, and no such node stands above it"
+            "the condition of an edge to `x` looks at `nn`, and no such node precedes it"
         ),
         "{unknown}"
     );

@@ -1,4 +1,4 @@
-//! Codes of the problems of documents: `document.*`. `{name}` stands for an argument.
+//! Codes of the problems of documents: `document.*`. `{name}` is replaced by an argument.
 
 use agentflow_schema::diagnostic::codes;
 
@@ -29,7 +29,7 @@ codes! {
         "`config` is an object, and this is {found}";
     CYCLE = "document.cycle",
         "these nodes wait for each other: {nodes}"
-            => "a workflow has no cycle";
+            => "a workflow cannot have a cycle";
     DUPLICATE_AGENT = "document.duplicate-agent",
         "two agents are named {agent}"
             => "rename one";
@@ -143,7 +143,7 @@ codes! {
     MISSING_JOIN_GROUP = "document.missing-join-group",
         "the join {join} needs `join_group`, the group of the edges that it waits for";
     MISSING_OPERATOR = "document.missing-operator",
-        "a part says what it is by one of {operators}";
+        "a part needs one of {operators}";
     MISSING_POOL = "document.missing-pool",
         "a dependency with `resolution_mode: pool` needs `pool_refs`, a list of candidates";
     MISSING_POOL_CAPABILITY = "document.missing-pool-capability",
@@ -158,7 +158,7 @@ codes! {
     MISSING_STEP_TEXT = "document.missing-step-text",
         "a step of the kind {kind} needs {field}";
     MISSING_TASK = "document.missing-task",
-        "{node} needs `task`, what the agent is asked to do";
+        "{node} needs `task`, the request to the agent";
     MISSING_TOPOLOGY = "document.missing-topology",
         "a tree needs `topology`, the part that the workflow consists of";
     MORE_PROBLEMS = "document.more-problems",
@@ -199,11 +199,11 @@ codes! {
         "the output of {node} does not fit its type in the program: {problem}";
     PART_IS_A_LIST = "document.part-is-a-list",
         "a part is an object, and this is a list"
-            => "say how its parts go together, as in `sequence: [..]`";
+            => "name the order of its parts, as in `sequence: [..]`";
     PART_NOT_AN_OBJECT = "document.part-not-an-object",
         "a part is an object such as `tool: count_words` or `sequence: [..]`, and this is {found}";
     PERMISSION_IN_DOCUMENT = "document.permission-in-document",
-        "{field} is not read: who may do what is said where a run starts, by the scopes that it is granted"
+        "{field} is not read: permissions are the scopes that a run is granted when it starts"
             => "leave the list empty";
     POOL_AND_DEPENDENCY = "document.pool-and-dependency",
         "{node} has a pool and another dependency"
@@ -244,7 +244,7 @@ codes! {
         "the server {server} is not among the servers that may be bound, by `acl_server_ids` or `acl_scope`";
     SEVERAL_DEPENDENCIES = "document.several-dependencies",
         "{node} has several dependencies, so a model chooses among tools"
-            => "bind {name} in a node of its own";
+            => "bind {name} in a separate node";
     STEP_TARGET_IS_A_TEXT = "document.step-target-is-a-text",
         "{field} is a text and not the name of {target}"
             => "add {missing}";

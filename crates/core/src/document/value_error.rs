@@ -89,7 +89,7 @@ impl ValueError {
         if let Some(near) = self.nearest_name() {
             return Suggestion::Replace(near.to_owned());
         }
-        // The only enum that a line of CEL can stand for is a condition.
+        // The only enum that can be written as a line of CEL is a condition.
         if known.first() == Some(&"cel") && name.contains(' ') {
             let example = "a line of CEL is written as `{\"cel\": \"order.total > 100\"}`";
             return Suggestion::advice(example);

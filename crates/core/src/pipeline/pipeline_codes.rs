@@ -1,10 +1,10 @@
-//! Codes of the problems of pipelines: `pipeline.*`. `{name}` stands for an argument.
+//! Codes of the problems of pipelines: `pipeline.*`. `{name}` is replaced by an argument.
 
 use agentflow_schema::diagnostic::codes;
 
 codes! {
     ARGUMENT_WITHOUT_CALL = "pipeline.argument-without-call",
-        "only a call is given something else"
+        "only a call takes another value"
             => "put `Pipeline::value(..) >>` before it";
     DUPLICATE_NAME = "pipeline.duplicate-name",
         "two parts that run at the same time are named {part}, and their outputs are fields of one object"

@@ -3,7 +3,7 @@
 //! depends on both agents and workflows.
 //!
 //! [`RuntimeBuilder`] creates a runtime. The methods of [`Runtime`] start work, and return handles
-//! that borrow the runtime for everything else: [`RunRef`] for a run by its id, [`Runs`],
+//! that borrow the runtime: [`RunRef`] for a run by its id, [`Runs`],
 //! [`Sessions`], [`Documents`], [`Memories`], [`PersistentState`], and [`CatalogueReader`] for the
 //! named items.
 //!

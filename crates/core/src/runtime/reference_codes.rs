@@ -1,5 +1,5 @@
-//! Codes of the problems of names that a program cannot resolve: `reference.*`. `{name}` stands for
-//! an argument.
+//! Codes of the problems of names that a program cannot resolve: `reference.*`. `{name}` is
+//! replaced by an argument.
 
 use agentflow_schema::diagnostic::codes;
 

@@ -1,5 +1,5 @@
-//! Codes of the problems of keys and transforms of state: `state.*`. `{name}` stands for an
-//! argument.
+//! Codes of the problems of keys and transforms of state: `state.*`. `{name}` is replaced
+//! by an argument.
 
 use agentflow_schema::diagnostic::codes;
 
@@ -10,7 +10,7 @@ codes! {
         "nothing is merged into {key}"
             => "name its sources";
     PICK_OF_LASTING_KEY = "state.pick-of-lasting-key",
-        "`pick` says which keys of the session stay, and {key} stays in any case"
+        "`pick` lists the keys of the session to keep, and {key} is kept in any case"
             => "remove it";
     RENAMED_TWICE = "state.renamed-twice",
         "two keys are renamed to {key}"

@@ -21,7 +21,7 @@ use crate::future::BoxFuture;
 /// `amend`, which all write events; `read` and `snapshot`, which return them. A layer that
 /// simulates another process overrides `identity`.
 ///
-/// The optional parts are those of the inner store. To change one, implement its trait for the
+/// The inner store provides the optional parts. To change one, implement its trait for the
 /// layer and return `Some(self)` from the method of the part, such as
 /// [`artifacts`](Self::artifacts); the methods reach the part below through
 /// [`require_artifacts`](trait.Store.html#method.require_artifacts) of the inner store. To hide

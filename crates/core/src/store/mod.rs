@@ -5,7 +5,7 @@
 //! journal for resuming. [`RunRecord`] and [`SessionRecord`] are the rows of lists, which
 //! [`RunFilter`] and [`SessionFilter`] select.
 //!
-//! Optional parts are traits of their own, which a store returns if it has them: [`SessionStore`],
+//! Optional parts are separate traits, which a store returns if it has them: [`SessionStore`],
 //! [`ArtifactStore`], [`StateStore`], [`MessageStore`] and [`LeaseStore`].
 //!
 //! A store only interprets the few events that change the status of a run ([`RunRecord::apply`]).
@@ -247,8 +247,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Returns runs that this process may open, oldest first: the runs of [`list`](Self::list), in
-    /// reverse order and without those that a living process has open, as far as the store knows
-    /// this. The limit of the filter counts the oldest runs. A run is claimed by
+    /// reverse order. A store with [leases](Self::leases) omits the runs that a living process has
+    /// open. The limit of the filter counts the oldest runs. A run is claimed by
     /// [opening](Self::open) it, which fails as `busy` if another process was faster.
     ///
     /// The default returns all runs of the filter, without a limit, since it does not know which of

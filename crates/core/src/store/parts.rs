@@ -59,8 +59,8 @@ impl dyn Store + '_ {
         }
     }
 
-    /// Returns the living process that has a run open; `None` if there is none or the store has no
-    /// leases.
+    /// Returns the living process that has a run open; `None` if no process has it open or
+    /// the store has no leases.
     pub(crate) async fn known_holder(&self, run: &RunId) -> Result<Option<String>, StoreError> {
         match self.leases() {
             Some(leases) => leases.holder(run).await,

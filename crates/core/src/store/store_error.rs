@@ -254,7 +254,7 @@ impl StoreError {
     pub(super) fn sessions_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
-            "this store keeps no sessions; give the runtime one that does, such as `SqliteStore` or `MemoryStore`",
+            "this store keeps no sessions; give the runtime a store with leases, such as `SqliteStore` or `MemoryStore`",
         )
     }
 
@@ -279,7 +279,7 @@ impl StoreError {
     pub(super) fn state_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
-            "this store keeps no values that outlive runs; give the runtime one that does, such as `SqliteStore` or \
+            "this store keeps no values that outlive runs; give the runtime a store with leases, such as `SqliteStore` or \
              `MemoryStore`",
         )
     }
@@ -287,14 +287,14 @@ impl StoreError {
     pub(super) fn artifacts_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
-            "this store keeps no artifacts; give the runtime one that does, such as `SqliteStore` or `MemoryStore`",
+            "this store keeps no artifacts; give the runtime a store with leases, such as `SqliteStore` or `MemoryStore`",
         )
     }
 
     pub(super) fn leases_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,
-            "this store does not record which process executes a run; give the runtime one that does, such as `SqliteStore`",
+            "this store does not record which process executes a run; give the runtime a store with leases, such as `SqliteStore`",
         )
     }
 

@@ -137,7 +137,8 @@ impl Builder {
                 self.problems.push(
                     Diagnostic::new(graph_codes::READ_IS_NOT_OPTIONAL)
                         .name("node", name)
-                        .name("read", of),
+                        .name("read", &of)
+                        .text("word", of),
                 );
             }
         }

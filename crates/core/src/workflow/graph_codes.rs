@@ -1,5 +1,5 @@
 //! Codes of the problems of graphs and of workflows that are built in code: `graph.*`. `{name}`
-//! stands for an argument.
+//! is replaced by an argument.
 
 use agentflow_schema::diagnostic::codes;
 
@@ -11,11 +11,11 @@ codes! {
         "the node {node} calls {tool}, which needs a person's approval and is not `async`, so it cannot ask about its arguments"
             => "make the tool `async`";
     APPROVAL_TIMEOUT_WITHOUT_EFFECT = "graph.approval-timeout-without-effect",
-        "the node {node} has an `approve_timeout` and asks nobody before it begins";
+        "the node {node} has an `approve_timeout` and asks for no approval before it begins";
     APPROVAL_WITHOUT_EFFECT = "graph.approval-without-effect",
-        "the node {node} asks nobody by its `approve`: {problem}";
+        "the node {node} does not ask by its `approve`: {problem}";
     APPROVALS_OF_SYNC_TOOLS = "graph.approvals-of-sync-tools",
-        "the node {node} makes {calls} calls to each of which a person must agree, and a tool that is not `async` cannot wait in the middle of it"
+        "the node {node} makes {calls} calls that each need a person's approval, and a tool that is not `async` cannot wait in the middle of it"
             => "make the tool `async`";
     ARGUMENT_MISFIT = "graph.argument-misfit",
         "an argument of the {kind} {callee}, {problem}";
@@ -42,7 +42,7 @@ codes! {
     CONCURRENT_SAVE = "graph.concurrent-save",
         "{first} and {second} may run at the same time, and each of them saves {key} in the state";
     CONDITION_READS_UNKNOWN_NODE = "graph.condition-reads-unknown-node",
-        "the condition of an edge to {node} looks at {read}, and no such node stands above it";
+        "the condition of an edge to {node} looks at {read}, and no such node precedes it";
     CONDITION_NOT_A_BOOLEAN = "graph.condition-not-a-boolean",
         "the value of `is` in a condition is `true` or `false`, and {found} is given"
             => "compare it with `equals`, or ask with `exists` whether it is there";
@@ -50,7 +50,7 @@ codes! {
         "the condition of an edge to {node}: {problem}";
     CYCLE = "graph.cycle",
         "these nodes wait for each other: {nodes}"
-            => "a workflow has no cycle, and what is repeated is a node with `repeat`";
+            => "a workflow cannot have a cycle, and a node with `repeat` repeats steps";
     DECIDER_PARAMETERS = "graph.decider-parameters",
         "the {kind} {callee} decides about nodes, so it has one parameter, which is given the node"
             => "it has {count}";
@@ -75,7 +75,7 @@ codes! {
         "the edge from {from} to {node} has more than one of `arm`, `failed` and `when`"
             => "keep one";
     EDGES_IN_AN_ARM = "graph.edges-in-an-arm",
-        "the node {node} is in an arm of a router and has edges of its own"
+        "the node {node} is in an arm of a router and has its own edges"
             => "put it outside";
     END_OF_ANOTHER_TYPE = "graph.end-of-another-type",
         "the node {node} ends the workflow with a {found}, and the workflow gives a {expected}";
@@ -159,7 +159,7 @@ codes! {
         "the question {question}: {problem}";
     READ_IS_NOT_OPTIONAL = "graph.read-is-not-optional",
         "the node {node} may begin before {read} has an output"
-            => "read `{read}.optional()`";
+            => "read `{word}.optional()`";
     READ_OF_ANOTHER_WORKFLOW = "graph.read-of-another-workflow",
         "the node {node} reads a handle of another workflow";
     REQUIRED_READ_IS_OPTIONAL = "graph.required-read-is-optional",
@@ -183,13 +183,13 @@ codes! {
             => "read it before, in a node or a part that makes a value, and name that one here";
     TAP_CHANGES_STATE = "graph.tap-changes-state",
         "{node} is a tap, and it changes the state itself"
-            => "remove `tap`, or what it saves";
+            => "remove `tap`, or the fields that save";
     TAP_IS_NO_STEP = "graph.tap-is-no-step",
-        "{node} is a tap, and it is not a step: a value, a choice or a question saves nothing in any case"
+        "{node} is a tap, and it is not a step: a value, a choice or a question never saves"
             => "remove `tap`";
     TAP_SAVES = "graph.tap-saves",
         "{node} is a tap, and a step in it saves {key} to the state"
-            => "remove `tap`, or what the step saves, such as the `output_key` of an agent";
+            => "remove `tap`, or the fields that save, such as the `output_key` of an agent";
     TEMPORARY_KEY = "graph.temporary-key",
         "{key} is gone after a crash, and whether the edge is taken must not change"
             => "read it in a node of `value`, and that node here";

@@ -16,7 +16,7 @@ impl Graph {
         self.checked(resolve, true)
     }
 
-    /// Returns the problems of a graph, except those of its callees, which are not looked up. For a
+    /// Returns the problems of a graph without looking up its callees. For a
     /// draft, as in [`to_draft`](Self::to_draft).
     pub(crate) fn problems_but_names(&self, is_draft: bool) -> Vec<Diagnostic> {
         match self.checked(&|_, _| Err(None), is_draft) {

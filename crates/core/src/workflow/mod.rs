@@ -400,14 +400,12 @@ fn check_resources_stay(host: &Host, spec: &Spec, options: &RunOptions) -> Resul
     if options.resources.is_empty() || RemoteSteps::find_executor(host).is_none() {
         return Ok(());
     }
-    let given: Vec<String> =
-        options.resources.names().iter().map(|name| format!("`{name}`")).collect();
     Err(Error::RunResource {
         name: Arc::clone(&spec.name),
         problem: format!(
             "it was given {} as a value, and this runtime's executor executes its steps where a value of this process \
              cannot go; give the runtime that executes them the resource, with `run_resource` where each run has its own",
-            given.join(", ")
+            options.resources.quoted_names()
         ),
     })
 }

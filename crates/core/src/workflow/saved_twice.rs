@@ -63,7 +63,7 @@ pub(super) fn check_save_conflicts(
                 None => "let the second wait for the first, by `#[after(..)]`",
             };
             let found = Diagnostic::new(graph_codes::CONCURRENT_SAVE).name("first", &first.path);
-            let remedy = format!("{wait}, or give one of them a key of its own");
+            let remedy = format!("{wait}, or give one of them its own key");
             let found = found.name("second", &second.path).name("key", key);
             problems.push(found.suggest(Suggestion::advice(remedy)));
         }

@@ -22,6 +22,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Commands: `start`, `kill`. The end of the input stops the server and deletes its data.
 const SCRIPT: &str = r#"
 bin=$1; port=$2
+# `mktemp` replaces the last X's by random characters.
 dir=$(mktemp -d "${TMPDIR:-/tmp}/agentflow-postgres-XXXXXX") || exit 1
 trap '' INT
 pid=

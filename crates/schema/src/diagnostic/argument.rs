@@ -48,6 +48,11 @@ impl Argument {
         self.name
     }
 
+    /// Returns `true` if the sentence shows the value without backticks.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.kind, ArgumentKind::Text | ArgumentKind::Number)
+    }
+
     /// The relation to the checked text.
     pub fn kind(&self) -> ArgumentKind {
         self.kind

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-/// Where a problem is. Each part is present if it is known.
+/// Location of a problem. Each part is present if it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Location {

@@ -322,11 +322,22 @@ impl Diagnostic {
     }
 
     fn render(&self, template: &'static str, out: &mut impl fmt::Write) -> fmt::Result {
+        let mut is_in_backticks = false;
         for piece in code::pieces(template) {
             match piece {
-                Piece::Text(text) => out.write_str(text)?,
+                Piece::Text(text) => {
+                    is_in_backticks ^= text.matches('`').count() % 2 == 1;
+                    out.write_str(text)?;
+                }
                 Piece::Argument(name) => match self.argument(name) {
-                    Some(argument) => write!(out, "{argument}")?,
+                    Some(argument) => {
+                        debug_assert!(
+                            !is_in_backticks || argument.is_plain(),
+                            "{}: `{name}` is in backticks already; add it with `text`",
+                            self.parts.code.name()
+                        );
+                        write!(out, "{argument}")?;
+                    }
                     None => {
                         debug_assert!(false, "{} has no argument {name}", self.parts.code.name());
                         write!(out, "{{{name}}}")?;

@@ -29,7 +29,7 @@ use crate::workflow::spec::Spec;
 
 /// Problems of a document that a runtime finds.
 struct DocumentProblems {
-    /// Those of toolsets, agents and models.
+    /// Problems of toolsets, agents and models.
     of_names: Vec<Diagnostic>,
     of_graphs: Vec<Diagnostic>,
 }

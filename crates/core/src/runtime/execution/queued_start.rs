@@ -28,7 +28,7 @@ pub(super) async fn queue(
         Described::Workflow(workflow) => workflow?,
         Described::Named(name, input) => named(runtime, &name, &input?).await?,
     };
-    check_leaves(&options, &spec)?;
+    check_no_resource(&options, &spec)?;
     check_compensating_tools(runtime, &spec, &options).await?;
     options.queued = true;
     let run = options.run_id.get_or_insert_with(|| runtime.host().new_run_id()).clone();
@@ -41,19 +41,17 @@ pub(super) async fn queue(
     })
 }
 
-/// Checks that a run was given nothing that cannot leave this process.
-fn check_leaves(options: &RunOptions, spec: &Spec) -> Result<()> {
+/// Checks that a run was given no resource, which cannot leave this process.
+fn check_no_resource(options: &RunOptions, spec: &Spec) -> Result<()> {
     if options.resources.is_empty() {
         return Ok(());
     }
-    let given: Vec<String> =
-        options.resources.names().iter().map(|name| format!("`{name}`")).collect();
     Err(Error::RunResource {
         name: Arc::clone(&spec.name),
         problem: format!(
             "a queued run is executed by another process, where the value of {} cannot go; give \
              the runtime of that process a factory with `run_resource`",
-            given.join(", ")
+            options.resources.quoted_names()
         ),
     })
 }

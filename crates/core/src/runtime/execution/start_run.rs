@@ -232,7 +232,7 @@ impl<'r, T> StartRun<'r, T> {
     /// is [`Queued`](crate::store::RunStatus::Queued). The [timeout](Self::timeout) counts from its
     /// first execution. [`RunRef::attach`](crate::runtime::RunRef::attach) follows it.
     ///
-    /// Resources that the run needs are those of the executing process.
+    /// The executing process provides the resources that the run needs.
     ///
     /// # Errors
     /// As [`Runtime::start`](crate::Runtime::start), except that missing resources are noticed by

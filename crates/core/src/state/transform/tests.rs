@@ -176,7 +176,7 @@ fn what_cannot_be_is_refused() {
     };
     assert!(
         problem(json!({"pick": ["user:name"]}))
-            .contains("`user:name` stays in any case; remove it")
+            .contains("`user:name` is kept in any case; remove it")
     );
     assert!(
         problem(json!({"drop": ["how many"]}))
