@@ -54,11 +54,12 @@
 //!   `no`, a reason for a denial, or JSON. The end of the input ends the chat.
 //! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json|dry-run]`: the
 //!   workflows of the program, with their origin. `workflows` is the same command.
-//! - `workflow run NAME --input JSON [--store FILE] [--run-id ID] [--queue]`: runs a workflow to its end. The
-//!   output goes to standard output, the progress (on a terminal a live tree) to standard error. On
-//!   Ctrl-C a run with a store is detached and can be resumed; a run without a store is cancelled.
-//!   A run without a store also ends when it asks a person without a time-out, because no answer
-//!   could reach it. `--run-id` needs a store, from `--store` or the settings.
+//! - `workflow run NAME --input JSON [--store FILE] [--run-id ID] [--queue]`: runs a workflow to its
+//!   end. The output goes to standard output, the progress (on a terminal a live tree) to standard
+//!   error. On Ctrl-C a run with a store is detached and can be resumed; a run without a store is
+//!   cancelled. A run without a store also ends when it asks a person without a time-out, because
+//!   no answer could reach it. `--run-id` needs a store, from `--store` or the settings. `--queue`
+//!   stores the run for a `worker` and prints its id.
 //! - `--document PATH`, with these three commands: adds the workflows of a document, or of all
 //!   documents in a folder ([`document`](agentflow_core::document)).
 //! - `workflow dry-run NAME [--document PATH] [--json]`: the steps of a run, without running it.
@@ -85,7 +86,7 @@
 //!   [queued](agentflow_core::StartRun::queued) runs, and runs whose process has ended, of the
 //!   workflows and agents of this program. Several workers may share a store. On SIGTERM or Ctrl-C
 //!   it takes no more runs and lets running steps finish until the time-out; another worker
-//!   continues the rest. `workflow run --queue` queues a run and prints its id.
+//!   continues the rest.
 //! - `sessions --store FILE ..`: `list [--caller NAME] [--tag KEY=VALUE]`, `show ID` (its runs, and
 //!   the ends of its branches), `export ID` (the whole session as JSON), `delete ID [--dry-run]`,
 //!   `expire --idle TIME [--dry-run]`.

@@ -1,5 +1,10 @@
 //! `agentwf worker`: executes queued and abandoned runs of a store until it is stopped.
 
+use std::pin::pin;
+
+#[cfg(unix)]
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::args::WorkerArgs;
 use super::print::{Stop, line, note};
 use super::workflows::store_argument;
@@ -24,12 +29,14 @@ pub(super) async fn worker(host: &Runtime, args: WorkerArgs) -> Result<(), Stop>
         store => runs::with_store(&with_documents.host, store.as_deref()).await?,
     };
     let mut ctrl_c = ctrl_c::watch();
+    // Before the first line, after which a program may send the signal.
+    let mut terminated = pin!(watch_terminate());
     let worker = runtime.worker().concurrency(args.concurrency).names(args.names);
     line("takes runs; stop with Ctrl-C or SIGTERM")?;
     let signal = tokio::select! {
         ended = worker.run() => return Ok(ended?),
         () = ctrl_c::pressed(&mut ctrl_c) => Signal::CtrlC,
-        () = terminated() => Signal::Terminate,
+        () = &mut terminated => Signal::Terminate,
     };
     // A second Ctrl-C exits at once.
     note("takes no more runs, and waits for running steps");
@@ -48,14 +55,23 @@ fn note_left(drained: &Drained, store: &str) {
     }
 }
 
-/// Waits for SIGTERM. Never returns on systems without it.
-async fn terminated() {
-    #[cfg(unix)]
-    if let Ok(mut terminate) =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-    {
-        terminate.recv().await;
-        return;
+/// Starts to watch for SIGTERM. The future completes when it arrives, and never on systems without
+/// it.
+#[cfg(unix)]
+fn watch_terminate() -> impl Future<Output = ()> {
+    let watched = signal(SignalKind::terminate());
+    async move {
+        match watched {
+            Ok(mut watched) => {
+                watched.recv().await;
+            }
+            // Without a handler, the signal ends the process at once, as usual.
+            Err(_) => std::future::pending().await,
+        }
     }
-    std::future::pending::<()>().await;
+}
+
+#[cfg(not(unix))]
+fn watch_terminate() -> impl Future<Output = ()> {
+    std::future::pending()
 }

@@ -9,7 +9,8 @@ use agentflow::prelude::*;
 use agentflow::runtime::RuntimeBuilder;
 use agentflow::serde_json::json;
 use agentflow::store::{
-    LeaseStore, MemoryStore, RunFilter, RunRecord, RunStatus, Store, StoreError, StoreErrorKind,
+    Epoch, LeaseStore, MemoryStore, RunFilter, RunRecord, RunStatus, Store, StoreError,
+    StoreErrorKind,
 };
 use agentflow::{Error, Event, RunId, async_trait};
 use agentflow_testing::{TestClock, check_events, test_runtime, within};
@@ -259,11 +260,20 @@ async fn the_runs_of_a_dead_process_continue() {
     stop(&second, worker).await;
 }
 
-/// A store whose lists fail a few times.
+/// A store whose lists and openings fail a few times each.
 #[derive(Debug)]
 struct Unreachable {
     inner: MemoryStore,
-    failures: AtomicU32,
+    lists: AtomicU32,
+    openings: AtomicU32,
+}
+
+/// Counts down to 0. Fails as long as there is something to count.
+fn fail(left: &AtomicU32) -> Result<(), StoreError> {
+    match left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
+        Ok(_) => Err(StoreError::new(StoreErrorKind::Io, "the store is away")),
+        Err(_) => Ok(()),
+    }
 }
 
 #[async_trait]
@@ -273,20 +283,24 @@ impl agentflow::store::StoreLayer for Unreachable {
     }
 
     async fn claimable(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
-        let left = self
-            .failures
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        match left {
-            Ok(_) => Err(StoreError::new(StoreErrorKind::Io, "the store is away")),
-            Err(_) => self.inner().claimable(filter).await,
-        }
+        fail(&self.lists)?;
+        self.inner().claimable(filter).await
+    }
+
+    async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
+        fail(&self.openings)?;
+        self.inner().open(run).await
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_waits_for_a_store_that_is_away() {
     let gauge = Gauge::default();
-    let store = Unreachable { inner: MemoryStore::new(), failures: AtomicU32::new(5) };
+    let store = Unreachable {
+        inner: MemoryStore::new(),
+        lists: AtomicU32::new(5),
+        openings: AtomicU32::new(3),
+    };
     let runtime = test_runtime().store(store).resource(gauge.clone()).build();
     let run = runtime.start(queued_work::workflow(), 1).queued().await.unwrap();
     let worker = spawn(&runtime, 1);

@@ -1,11 +1,12 @@
 //! [`Worker`]: a loop that executes the runs of a store which no process executes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::event::RunId;
@@ -15,6 +16,11 @@ use crate::runtime::Runtime;
 use crate::runtime::execution::workflow_runs::recover_one;
 use crate::store::{RunFilter, RunRecord, Store, StoreError, StoreErrorKind};
 use crate::value::Encoded;
+
+/// Pause after which a run that could not be executed is tried again. It doubles with each further
+/// failure, up to [`LONGEST_REFUSAL`].
+const FIRST_REFUSAL: Duration = Duration::from_secs(5);
+const LONGEST_REFUSAL: Duration = Duration::from_secs(300);
 
 /// Default number of runs that a worker executes at the same time.
 const CONCURRENCY: usize = 16;
@@ -32,9 +38,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// executed it. The oldest run is first. Each run is executed by one process at a time: the store
 /// hands it to the worker that opens it first.
 ///
-/// A worker leaves a run to other processes if its program lacks the workflow or agent, has another
-/// definition of it, or lacks a resource. It logs this once and tries again after the run has
-/// changed.
+/// A worker leaves a run to other processes if it cannot resume the run, for example because its
+/// program lacks the workflow, has another definition of it, or cannot reach one of its toolsets.
+/// It logs the reason and tries again after 5 seconds, later after up to 5 minutes.
 ///
 /// Runs that wait for a person do not count towards [`concurrency`](Self::concurrency). When they
 /// continue, the worker can execute more runs than that for a while.
@@ -108,12 +114,12 @@ impl Worker {
     pub async fn run(self) -> Result<()> {
         let store = self.runtime.require_store()?;
         store.require_leases()?;
-        let mut crew = Crew::default();
+        let mut claimed = ClaimedRuns::default();
         let mut pause = FIRST_PAUSE;
         while self.runtime.host().running.check().is_ok() {
             // Created before the runs are read, so that no change in between is missed.
             let changed = store.runs_changed();
-            let wait = match self.take_runs(&store, &mut crew).await {
+            let wait = match self.take_runs(&store, &mut claimed).await {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
                     changed
@@ -127,47 +133,57 @@ impl Worker {
                     wait
                 }
             };
-            crew.wait(wait).await;
+            claimed.wait(wait).await;
         }
         Ok(())
     }
 
     /// Takes runs until the limit is reached or no run is left.
-    async fn take_runs(&self, store: &Arc<dyn Store>, crew: &mut Crew) -> Result<()> {
-        let filters = match self.names.is_empty() {
+    async fn take_runs(&self, store: &Arc<dyn Store>, claimed: &mut ClaimedRuns) -> Result<()> {
+        let mut listed = HashSet::new();
+        for filter in self.filters() {
+            let free = self.concurrency.saturating_sub(claimed.busy());
+            if free == 0 {
+                return Ok(());
+            }
+            // Refused runs may be the oldest ones, and must not hide the others.
+            let limit = free + claimed.refused.len();
+            let records = store.claimable(filter.limit(limit)).await?;
+            let is_whole = records.len() < limit;
+            for record in records {
+                listed.insert(record.run_id.clone());
+                if claimed.busy() < self.concurrency && !claimed.refuses(&record.run_id) {
+                    self.take(&record, claimed).await?;
+                }
+            }
+            if !is_whole {
+                return Ok(());
+            }
+        }
+        // Refused runs that are no longer listed have ended, or another process executes them.
+        claimed.refused.retain(|run, _| listed.contains(run));
+        Ok(())
+    }
+
+    /// Returns a filter for each name, so that the runs of one name do not hide those of another.
+    fn filters(&self) -> Vec<RunFilter> {
+        match self.names.is_empty() {
             true => vec![RunFilter::unfinished()],
             false => self
                 .names
                 .iter()
                 .map(|name| RunFilter::unfinished().name(Arc::clone(name)))
                 .collect(),
-        };
-        for filter in filters {
-            let free = self.concurrency.saturating_sub(crew.busy());
-            if free == 0 {
-                break;
-            }
-            // Refused runs may be the oldest ones, and must not hide the others.
-            let filter = filter.limit(free + crew.refused.len());
-            for record in store.claimable(filter).await? {
-                if crew.busy() >= self.concurrency {
-                    break;
-                }
-                if !crew.refuses(&record) {
-                    self.take(&record, crew).await?;
-                }
-            }
         }
-        Ok(())
     }
 
     /// Takes one run, unless another process is faster.
-    async fn take(&self, record: &RunRecord, crew: &mut Crew) -> Result<()> {
+    async fn take(&self, record: &RunRecord, claimed: &mut ClaimedRuns) -> Result<()> {
         let run = &record.run_id;
         match recover_one(&self.runtime, record).await {
             Ok(Some(handle)) => {
                 tracing::debug!(%run, name = %record.name, "a worker executes a run");
-                crew.add(run, handle);
+                claimed.add(run, handle);
             }
             // Another task of this process executes it.
             Ok(None) => {}
@@ -176,7 +192,7 @@ impl Worker {
             Err(error) => {
                 let error = self.runtime.host().redacted(&error);
                 tracing::warn!(%run, name = %record.name, error, "a worker leaves a run to other processes");
-                crew.refused.insert(run.clone(), record.events);
+                claimed.refuse(run);
             }
         }
         Ok(())
@@ -197,14 +213,22 @@ fn is_lost(error: &StoreError) -> bool {
 
 /// The runs that a worker executes and those that it cannot execute.
 #[derive(Default)]
-struct Crew {
+struct ClaimedRuns {
     runs: HashMap<RunId, RunHandle<Encoded>>,
     ends: FuturesUnordered<BoxFuture<'static, RunId>>,
-    /// Runs that cannot be executed here, with their number of events when this was noticed.
-    refused: HashMap<RunId, u64>,
+    /// Runs that could not be executed here.
+    refused: HashMap<RunId, Refusal>,
 }
 
-impl Crew {
+/// A failed attempt to execute a run.
+struct Refusal {
+    /// Time of the next attempt.
+    again: Instant,
+    /// Pause between the last attempt and the next.
+    pause: Duration,
+}
+
+impl ClaimedRuns {
     fn add(&mut self, run: &RunId, handle: RunHandle<Encoded>) {
         let (id, followed) = (run.clone(), handle.clone());
         self.ends.push(Box::pin(async move {
@@ -221,16 +245,18 @@ impl Crew {
         self.runs.values().filter(|run| !run.is_waiting()).count()
     }
 
-    /// Returns `true` if a run could not be executed here and has not changed since.
-    fn refuses(&mut self, record: &RunRecord) -> bool {
-        match self.refused.get(&record.run_id) {
-            Some(events) if *events == record.events => true,
-            Some(_) => {
-                self.refused.remove(&record.run_id);
-                false
-            }
-            None => false,
-        }
+    /// Notes that a run could not be executed here.
+    fn refuse(&mut self, run: &RunId) {
+        let pause = match self.refused.get(run) {
+            Some(before) => LONGEST_REFUSAL.min(before.pause * 2),
+            None => FIRST_REFUSAL,
+        };
+        self.refused.insert(run.clone(), Refusal { again: Instant::now() + pause, pause });
+    }
+
+    /// Returns `true` if a run could not be executed here and is not to be tried again yet.
+    fn refuses(&self, run: &RunId) -> bool {
+        self.refused.get(run).is_some_and(|refusal| Instant::now() < refusal.again)
     }
 
     /// Waits until a run ends or `changed` completes, and forgets all runs that have ended.
