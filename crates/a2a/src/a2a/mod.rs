@@ -14,6 +14,8 @@ mod a2a_part;
 mod a2a_task;
 mod a2a_update;
 mod agent_card;
+#[cfg(any(feature = "client", feature = "server"))]
+mod approval_text;
 #[cfg(feature = "client")]
 mod client;
 mod lenient;
@@ -27,6 +29,8 @@ pub use self::a2a_update::{A2aAnswer, A2aArtifactUpdate, A2aStatusUpdate, A2aUpd
 pub use self::agent_card::{
     A2aCapabilities, A2aCard, A2aExtension, A2aInterface, A2aProvider, A2aSkill,
 };
+#[cfg(any(feature = "client", feature = "server"))]
+pub(crate) use self::approval_text::approval_from_text;
 #[cfg(feature = "client")]
 pub use self::client::{
     A2aClient, A2aClientBuilder, A2aError, A2aRelay, A2aRuntime, A2aStream, A2aTaskQuery,

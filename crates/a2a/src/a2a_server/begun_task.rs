@@ -11,7 +11,7 @@ use super::shown_task::{
     CONTEXT_TAG, MESSAGE_TAG, SERVER_TAG, context_of, questions_for, record_of,
 };
 use super::skill_offer::{SkillInput, SkillOffer, contents, whole_numbers};
-use crate::a2a::{A2aErrorCode, A2aMessage};
+use crate::a2a::{A2aErrorCode, A2aMessage, approval_from_text};
 use agentflow_core::__private::extension::asks_approval;
 use agentflow_core::__private::sha256;
 use agentflow_core::agent::RunRequest;
@@ -242,13 +242,11 @@ fn read_answer(question: &OpenQuestion, message: &A2aMessage) -> Result<Value, F
         (true, [value]) => Ok((*value).clone()),
         (false, []) if wants_text => Ok(text.into()),
         (false, []) if asks_approval(&question.answer) => {
-            match text.trim().to_ascii_lowercase().as_str() {
-                "granted" | "yes" => Ok(serde_json::json!({"decision": "granted"})),
-                "denied" | "no" => Ok(serde_json::json!({"decision": "denied"})),
-                _ => Err(Fault::params(
+            approval_from_text(&text).map(|approval| serde_json::json!(approval)).ok_or_else(|| {
+                Fault::params(
                     "the answer is the text `granted` or `denied`, or a part with `data` such as {\"decision\": \"granted\"}",
-                )),
-            }
+                )
+            })
         }
         (false, []) => serde_json::from_str(&text).map_err(|_| {
             Fault::params("the answer is a part with `data` that fits the schema of the question")

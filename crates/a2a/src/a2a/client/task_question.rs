@@ -8,7 +8,7 @@ use agentflow_schema::text::head;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::{A2aContent, A2aPart, A2aTask, A2aTaskState};
+use super::super::{A2aContent, A2aPart, A2aTask, A2aTaskState, approval_from_text};
 use agentflow_core::__private::extension::asks_approval;
 use agentflow_core::run::Approval;
 use agentflow_core::tool::UserQuestion;
@@ -129,17 +129,9 @@ impl TaskQuestion {
     /// If the question asks for an approval and the text is neither a yes nor a no.
     fn answer_from_text(&self, text: &str) -> Result<Value, Unanswerable> {
         if self.asks_approval() {
-            let word = text.trim().trim_end_matches(['.', '!']).to_ascii_lowercase();
-            return match word.as_str() {
-                "yes" | "y" | "true" | "approve" | "approved" | "granted" | "confirm"
-                | "confirmed" => Ok(json!({"decision": "granted"})),
-                "no" | "n" | "false" | "deny" | "denied" | "reject" | "rejected" | "refused" => {
-                    Ok(json!({"decision": "denied"}))
-                }
-                _ => match serde_json::from_str::<Approval>(text) {
-                    Ok(approval) => Ok(json!(approval)),
-                    Err(_) => Err("asks for an approval; answer with `yes` or `no`"),
-                },
+            return match approval_from_text(text) {
+                Some(approval) => Ok(json!(approval)),
+                None => Err("asks for an approval; answer with `yes` or `no`"),
             };
         }
         if self.schema["type"] == "string" {
