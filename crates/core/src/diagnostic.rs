@@ -23,6 +23,8 @@ pub fn all_codes() -> Vec<Code> {
         agentflow_schema::text_tree::codes::ALL,
         #[cfg(feature = "documents")]
         crate::document::document_codes::ALL,
+        #[cfg(feature = "documents")]
+        crate::document::export_codes::ALL,
         #[cfg(feature = "dynamic")]
         crate::pipeline::pipeline_codes::ALL,
         crate::workflow::graph_codes::ALL,

@@ -159,7 +159,7 @@ fn a_workflow_is_exported_in_a_form() {
     );
     let refused = failure(&["workflow", "export", "sum_up", "--form", "tree", "--document", &file]);
     assert!(
-        refused.starts_with("the workflow `sum_up` cannot be written in the form `tree`: "),
+        refused.starts_with("the workflow `sum_up` cannot be exported to the form `tree`: "),
         "{refused}"
     );
     let unknown = failure(&["workflow", "export", "sum", "--form", "graph", "--document", &file]);

@@ -11,9 +11,10 @@ use serde_json::json;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/diagnostics.md");
 
-const AREAS: [(&str, &str); 6] = [
+const AREAS: [(&str, &str); 7] = [
     ("text", "YAML and JSON"),
     ("document", "Documents"),
+    ("export", "Export to a form of document"),
     ("pipeline", "Pipelines"),
     ("graph", "Graphs, and workflows that are built in code"),
     ("state", "Keys and transforms of state"),
@@ -21,17 +22,19 @@ const AREAS: [(&str, &str); 6] = [
 ];
 
 /// Values of the examples for arguments that sentences show as they are.
-const TEXTS: [(&str, &str); 33] = [
+const TEXTS: [(&str, &str); 36] = [
     ("also", "`workflow_id` and `steps`"),
     ("anchor", "base"),
     ("arms", "`yes`"),
     ("bound", "an agent"),
     ("by", "`agents` and `orchestration`"),
     ("calls", "2"),
+    ("concurrency", "1"),
     ("count", "2"),
     ("digits", "4"),
     ("document", "billing.yaml"),
     ("edges", "1"),
+    ("expected", "4"),
     ("file", "billing.yaml"),
     ("forms", "agents, edges, graph, steps, tools, tree"),
     ("found", "the number 3"),
@@ -53,6 +56,7 @@ const TEXTS: [(&str, &str); 33] = [
     ("version", "2"),
     ("way", "`a` calls `a`"),
     ("word", "topic"),
+    ("workflow", "review"),
     ("one", "agents"),
     ("other", "steps"),
 ];

@@ -231,23 +231,20 @@ fn a_document_is_written_in_its_own_form_as_it_stands() {
 fn what_a_form_cannot_say_is_refused() {
     let refused =
         |document: &Document, form: DocumentForm| document.export(form).unwrap_err().to_string();
-    let says = "the workflow `review` cannot be written in the form `graph`: the document describes the agent `review.note`, \
-                and a document of that form only names agents; the form `edges`, in which it is written, can say it";
+    let says = "the workflow `review` cannot be exported to the form `graph`: it describes the agent `review.note`, and a \
+                document of this form only names agents; use the form `edges`";
     assert_eq!(refused(&read(REVIEW), DocumentForm::Graph), says);
     let agents = refused(&read(REVIEW), DocumentForm::Agents);
-    assert!(agents.contains("and a document of that form consists of agents"), "{agents}");
+    assert!(agents.contains("and a document of this form consists of agents"), "{agents}");
     let tools = read("id: t\nnodes: [{id: a, tool: x}]");
     for (form, says) in [
-        (DocumentForm::Edges, "its only input is not `input`"),
-        (DocumentForm::Steps, "its only input is not `input`"),
+        (DocumentForm::Edges, "a workflow of this form has one input, `input`"),
+        (DocumentForm::Steps, "a workflow of this form has one input, `input`"),
         (
             DocumentForm::Agents,
-            "the node `a` calls the tool `x`, and a document of that form consists of agents; the form `graph`",
+            "the node `a`: it calls the tool `x`, and a document of this form consists of agents; use the form `graph`",
         ),
-        (
-            DocumentForm::Tree,
-            "it has 0 inputs, and a tree has one, `input`; the form `graph` can say it",
-        ),
+        (DocumentForm::Tree, "it has 0 inputs, and a tree has one, `input`; use the form `graph`"),
     ] {
         assert!(refused(&tools, form).contains(says), "{}", refused(&tools, form));
     }
@@ -256,7 +253,7 @@ fn what_a_form_cannot_say_is_refused() {
     let two = value.clone().with(GraphNode::new("w", GraphBody::Value(Mapping::Value(json!(1)))));
     let error = DocumentForm::Tools.export(&two).unwrap_err().to_string();
     assert!(
-        error.ends_with("the node `w` does not call a tool; the form `graph` can say it"),
+        error.ends_with("the node `w`: it does not call a tool; use the form `graph`"),
         "{error}"
     );
     // Settings that the form would change are refused too.
@@ -265,7 +262,7 @@ fn what_a_form_cannot_say_is_refused() {
     slow.nodes[0].policy.timeout_ms = Some(5);
     let error = DocumentForm::Tools.export(&slow).unwrap_err().to_string();
     assert!(
-        error.ends_with("the node `a` would be another one there; the form `graph` can say it"),
+        error.ends_with("the node `a`: the document would change it; use the form `graph`"),
         "{error}"
     );
 }

@@ -236,25 +236,22 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
     ]);
     let ask = GraphNode::new("last", GraphBody::Ask(Question::new("So?")));
     for (graph, says) in [
-        (
-            diamond,
-            "the node `d` waits for `a`, `b`, and no part of a tree that stands behind `c` does",
-        ),
+        (diamond, "the node `d`: it waits for `a`, `b`, and a part of a tree after `c` does not"),
         (
             of(vec![
                 call("a", from("input")),
                 call("last", from("a")).edge(GraphEdge::from("a").failed()),
             ]),
-            "the node `last` follows `a` when it fails",
+            "the node `last`: it starts when `a` fails",
         ),
         (
             of(vec![value("last", Mapping::from_part("input", "/x"))]),
-            "the node `last` is `{\"at\":\"/x\",\"from\":\"input\"}`, which no template of a tree says",
+            "the node `last`: it uses the value `{\"at\":\"/x\",\"from\":\"input\"}`, which a template",
         ),
-        (of(vec![ask]), "the node `last` asks a question of its own"),
+        (of(vec![ask]), "the node `last`: it asks for a value"),
         (
             of(vec![call("a-b", from("input")), call("last", from("a-b"))]),
-            "a part cannot be named `a-b` in a tree",
+            "a part of a tree cannot be named `a-b`",
         ),
         (
             of(vec![call("last", from("input")), call("more", from("last"))]),
@@ -264,11 +261,11 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
         let refused = DocumentForm::Tree.export(&graph).unwrap_err().to_string();
         assert!(
             refused.starts_with(&format!(
-                "the workflow `g` cannot be written in the form `tree`: {says}"
+                "the workflow `g` cannot be exported to the form `tree`: {says}"
             )),
             "{refused}"
         );
-        assert!(refused.ends_with("; the form `graph` can say it"), "{refused}");
+        assert!(refused.ends_with("; use the form `graph`"), "{refused}");
     }
 }
 
@@ -363,21 +360,18 @@ fn parts_that_are_workflows_of_their_own_are_written_where_they_are_called() {
     // Exporting without the inner workflows names the missing one. The form `graph` cannot contain
     // inner workflows.
     let refused = DocumentForm::Tree.export(graph).unwrap_err().to_string();
-    let says = "calls the workflow `report.check` as a tree calls a part that is a workflow of its own, and that one is not given with \
-                it; the form `graph` can say it";
+    let says = "it calls the workflow `report.check` as a part, and that workflow is missing; give the inner workflows to \
+                `export_with`; use the form `graph`";
     assert!(refused.ends_with(says), "{refused}");
     let refused = DocumentForm::Graph.export_with(graph, inner).unwrap_err().to_string();
-    let says = "which belongs to it; a document of that form describes one workflow; the form `tree` can say it";
+    let says = "and a document of this form describes one workflow; use the form `tree`";
     assert!(refused.ends_with(says), "{refused}");
     // An inner workflow belongs to one part, and its name starts with the name of the workflow.
     let twice = graph.clone().with(graph.nodes.last().unwrap().clone());
     assert!(DocumentForm::Tree.export_with(&twice, inner).is_err());
     for (other, says) in [
-        (
-            "other.it",
-            "`other.it` belongs to it, and the workflow of a part of a tree is named `report.PART`",
-        ),
-        ("report.it", "`report.it` belongs to it, and nothing in it calls that"),
+        ("other.it", "name it `report.` and the name of its part"),
+        ("report.it", "no node calls the inner workflow `report.it`"),
     ] {
         let renamed = |name: &str| {
             let mut graph = inner[0].clone();
@@ -397,7 +391,7 @@ fn a_form_is_named_only_where_it_can_say_it() {
     let large = Graph::new("g", "last").with(GraphNode::input("input", json!(true))).with(value);
     let refused = DocumentForm::Tree.export(&large).unwrap_err().to_string();
     assert!(
-        refused.contains("it would not be read again: ") && !refused.contains("can say it"),
+        refused.contains("the document could not be read: ") && !refused.contains("use the form"),
         "{refused}"
     );
     let loop_ = |name: &str, of: &str| GraphNode::new(name, GraphBody::Value(Mapping::from(of)));
@@ -413,6 +407,6 @@ fn a_form_is_named_only_where_it_can_say_it() {
         DocumentForm::Steps,
     ] {
         let refused = form.export(&circle).unwrap_err().to_string();
-        assert!(!refused.contains("can say it"), "{refused}");
+        assert!(!refused.contains("use the form"), "{refused}");
     }
 }

@@ -3,19 +3,60 @@
 
 use std::fmt;
 
+use agentflow_schema::diagnostic::{Code, Diagnostic, DiagnosticSubject};
 use serde_json::{Value, json};
 
 use super::agents_document::MESSAGE;
+use super::export_codes as codes;
 use super::{Document, DocumentForm, export_edges, export_tools, export_tree};
 use crate::workflow::{Graph, GraphNode, NodeKind, ReferenceKind};
 
-/// A workflow that cannot be exported to a form. The text names the node, if a node is the cause.
+/// A workflow that cannot be exported to a form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the workflow `{workflow}` cannot be written in the form `{form}`: {problem}")]
 pub struct ExportError {
     workflow: String,
     form: DocumentForm,
-    problem: String,
+    problem: Diagnostic,
+    other: Option<DocumentForm>,
+}
+
+impl ExportError {
+    fn new(graph: &Graph, form: DocumentForm, problem: Diagnostic) -> Self {
+        let problem = problem.in_graph(&graph.name);
+        Self { workflow: graph.name.clone(), form, problem, other: None }
+    }
+
+    /// Returns the property of the workflow that the form cannot express. Its location has the
+    /// node, if a node is the cause.
+    pub fn problem(&self) -> &Diagnostic {
+        &self.problem
+    }
+
+    /// Returns another form to which the workflow can be exported, if there is one.
+    pub fn other_form(&self) -> Option<DocumentForm> {
+        self.other
+    }
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workflow, form, problem, other } = self;
+        write!(f, "the workflow `{workflow}` cannot be exported to the form `{form}`: {problem}")?;
+        match other {
+            Some(other) => write!(f, "; use the form `{other}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Creates a problem of a node.
+pub(super) fn node_problem(node: &str, code: Code) -> Diagnostic {
+    of_node(Diagnostic::new(code), node)
+}
+
+/// Adds the node to a problem, unless the problem has a node already.
+pub(super) fn of_node(problem: Diagnostic, node: &str) -> Diagnostic {
+    problem.of(DiagnosticSubject::node(node)).in_node(node)
 }
 
 impl Document {
@@ -30,17 +71,14 @@ impl Document {
             return Ok(self.source.tree.to_json());
         }
         if let Some(agent) = self.agents.first().filter(|_| form != DocumentForm::Agents) {
-            let says = match form {
-                DocumentForm::Edges | DocumentForm::Steps => {
-                    "the agents of that form choose among the tools of a server"
-                }
-                _ => "a document of that form only names agents",
+            let code = match form {
+                DocumentForm::Edges | DocumentForm::Steps => codes::AGENT_WITH_OTHER_TOOLS,
+                _ => codes::AGENT_DESCRIBED,
             };
-            let (agent, own) = (&agent.name, self.form);
-            let problem = format!(
-                "the document describes the agent `{agent}`, and {says}; the form `{own}`, in which it is written, can say it"
-            );
-            return Err(ExportError::new(&self.graph, form, problem));
+            let problem = Diagnostic::new(code).name("agent", &agent.name);
+            let mut error = ExportError::new(&self.graph, form, problem);
+            error.other = Some(self.form);
+            return Err(error);
         }
         form.export_with(&self.graph, &self.inner)
     }
@@ -63,31 +101,25 @@ impl DocumentForm {
     /// # Errors
     /// As [`export`](Self::export).
     pub fn export_with(self, graph: &Graph, inner: &[Graph]) -> Result<Value, ExportError> {
-        self.written(graph, inner).map_err(|mut problem| {
+        self.written(graph, inner).map_err(|problem| {
+            let mut error = ExportError::new(graph, self, problem);
             // Suggest a form only if the export to it succeeds.
             let others = [Self::Graph, Self::Tree].into_iter().filter(|other| *other != self);
-            if let Some(other) =
-                others.into_iter().find(|other| other.written(graph, inner).is_ok())
-            {
-                problem.push_str(&format!("; the form `{other}` can say it"));
-            }
-            ExportError::new(graph, self, problem)
+            error.other = others.into_iter().find(|other| other.written(graph, inner).is_ok());
+            error
         })
     }
 
-    fn written(self, graph: &Graph, inner: &[Graph]) -> Result<Value, String> {
+    fn written(self, graph: &Graph, inner: &[Graph]) -> Result<Value, Diagnostic> {
         let is_code = |node: &&GraphNode| {
             node.does.is_none() && !matches!(node.kind, NodeKind::Input | NodeKind::Join)
         };
         if let Some(node) = inner.iter().chain([graph]).flat_map(|graph| &graph.nodes).find(is_code)
         {
-            return Err(format!("the node `{}` is code, and documents are data", node.name));
+            return Err(node_problem(&node.name, codes::NODE_IS_CODE));
         }
         if let Some(inner) = inner.first().filter(|_| self != Self::Tree) {
-            return Err(format!(
-                "it calls the workflow `{}`, which belongs to it; a document of that form describes one workflow",
-                inner.name
-            ));
+            return Err(Diagnostic::new(codes::INNER_WORKFLOW).name("inner", &inner.name));
         }
         let mut written = match self {
             Self::Graph => graph.to_json(),
@@ -105,8 +137,11 @@ impl DocumentForm {
         }
         // The document is read again, to detect details that the form would express differently.
         let again = Document::read("written", written.to_string()).map_err(|error| {
-            let problem = error.problems().first().map(ToString::to_string).unwrap_or_default();
-            format!("it would not be read again: {problem}")
+            let problem = Diagnostic::new(codes::NOT_READABLE);
+            match error.problems().first() {
+                Some(first) => problem.nested("problem", first),
+                None => problem.text("problem", &error),
+            }
         })?;
         if again.graph.hash() != graph.hash() {
             return Err(first_difference(graph, &again.graph));
@@ -116,17 +151,15 @@ impl DocumentForm {
         };
         match inner.iter().find(|of| !is_same(of)) {
             None if inner.len() == again.inner.len() => Ok(written),
-            None => Err("it would have more workflows that belong to it".to_owned()),
-            Some(of) => {
-                Err(format!("`{}`, which belongs to it, would be another one there", of.name))
-            }
+            None => Err(Diagnostic::new(codes::MORE_INNER_WORKFLOWS)),
+            Some(of) => Err(Diagnostic::new(codes::INNER_WORKFLOW_CHANGED).name("inner", &of.name)),
         }
     }
 }
 
 /// Describes why a workflow cannot be exported to the form `agents`: the form contains its agents,
 /// and a workflow only names them.
-fn no_agents(graph: &Graph) -> String {
+fn no_agents(graph: &Graph) -> Diagnostic {
     let called = graph.nodes.iter().flat_map(|node| {
         let callees = node.does.iter().flat_map(|does| does.callees());
         callees.map(move |(kind, name)| (node, kind, name))
@@ -135,47 +168,32 @@ fn no_agents(graph: &Graph) -> String {
     if let Some((node, kind, name)) =
         called.iter().find(|(_, kind, _)| *kind != ReferenceKind::Agent)
     {
-        let (node, kind) = (&node.name, kind.as_str());
-        return format!(
-            "the node `{node}` calls the {kind} `{name}`, and a document of that form consists of agents"
-        );
+        return node_problem(&node.name, codes::CALL_NOT_OF_AGENT)
+            .text("kind", kind.as_str())
+            .name("callee", name);
     }
     let inputs: Vec<&str> = graph.inputs().map(|input| input.name.as_str()).collect();
     if inputs != [MESSAGE] {
-        let inputs = if inputs.is_empty() {
-            "no inputs".to_owned()
-        } else {
-            format!("the inputs `{}`", inputs.join("`, `"))
-        };
-        return format!(
-            "it has {inputs}, and that of a document of that form is `{MESSAGE}`, a text"
-        );
+        if inputs.is_empty() {
+            return Diagnostic::new(codes::NO_INPUT);
+        }
+        return Diagnostic::new(codes::INPUT_NOT_MESSAGE).names("inputs", inputs);
     }
     match called.first() {
-        Some((node, _, name)) => format!(
-            "the node `{}` names the agent `{name}`, and a document of that form describes its agents, with model, \
-             instruction and tools",
-            node.name
-        ),
-        None => "it calls no agent, and a document of that form consists of agents".to_owned(),
+        Some((node, _, name)) => node_problem(&node.name, codes::AGENT_NAMED).name("agent", name),
+        None => Diagnostic::new(codes::NO_AGENT),
     }
 }
 
 /// Describes the first node that differs after the export.
-fn first_difference(graph: &Graph, again: &Graph) -> String {
+fn first_difference(graph: &Graph, again: &Graph) -> Diagnostic {
     let differs = |node: &&GraphNode| again.node(&node.name).is_none_or(|other| other != *node);
     match graph.nodes.iter().find(differs) {
         Some(node) => match again.node(&node.name) {
-            Some(_) => format!("the node `{}` would be another one there", node.name),
-            None => format!("there is no word for the node `{}`", node.name),
+            Some(_) => node_problem(&node.name, codes::NODE_CHANGED),
+            None => node_problem(&node.name, codes::NODE_NOT_EXPRESSIBLE),
         },
-        None => "its nodes would be in another order".to_owned(),
-    }
-}
-
-impl ExportError {
-    fn new(graph: &Graph, form: DocumentForm, problem: String) -> Self {
-        Self { workflow: graph.name.clone(), form, problem }
+        None => Diagnostic::new(codes::NODE_ORDER),
     }
 }
 

@@ -1,10 +1,13 @@
 //! Export of a workflow to the forms `edges` and `steps`. A feature that the form does not have is
 //! an error. The caller checks that reading the document gives the same workflow.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use serde_json::{Map, Value, json};
 
 use super::bound_server::is_address;
+use super::document_export::{node_problem, of_node};
 use super::edges_node::INPUT;
+use super::export_codes as codes;
 use crate::workflow::{
     Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeKind, OnError, Reference,
     ReferenceKind,
@@ -21,9 +24,11 @@ struct Line {
 ///
 /// # Errors
 /// The part of the graph that the form cannot express.
-pub(super) fn written(graph: &Graph) -> Result<Value, String> {
-    let mut document = json!({"workflow_id": graph.name, "name": graph.name});
-    let fields = document.as_object_mut().ok_or("it is not an object")?;
+pub(super) fn written(graph: &Graph) -> Result<Value, Diagnostic> {
+    let mut fields = Map::from_iter([
+        ("workflow_id".to_owned(), json!(graph.name)),
+        ("name".to_owned(), json!(graph.name)),
+    ]);
     if !graph.description.is_empty() {
         fields.insert("description".to_owned(), json!(graph.description));
     }
@@ -66,25 +71,23 @@ pub(super) fn written(graph: &Graph) -> Result<Value, String> {
         let failing = nodes.iter_mut().find(|node| node["node_id"] == from);
         let failing = failing
             .and_then(Value::as_object_mut)
-            .ok_or_else(|| format!("`{from}` is not a node of the form"))?;
+            .ok_or_else(|| node_problem(from, codes::FAILURE_OF_OTHER_NODE))?;
         failing.insert("on_error".to_owned(), json!("route_to_node"));
         if failing.insert("on_error_node_id".to_owned(), json!(to)).is_some() {
-            return Err(format!("the failure of `{from}` leads to several nodes"));
+            return Err(node_problem(from, codes::FAILURE_WITH_SEVERAL_TARGETS));
         }
     }
     fields.insert("nodes".to_owned(), Value::Array(nodes));
     fields.insert("edges".to_owned(), in_order(lines)?);
-    Ok(document)
+    Ok(Value::Object(fields))
 }
 
 /// Returns the node that reads the input.
-fn begin_of(graph: &Graph) -> Result<&GraphNode, String> {
+fn begin_of(graph: &Graph) -> Result<&GraphNode, Diagnostic> {
     let reads_input = |node: &&GraphNode| matches!(&node.does, Some(GraphBody::Value(Mapping::From { node, .. })) if node == INPUT);
     match (graph.inputs().collect::<Vec<_>>().as_slice(), graph.nodes.iter().find(reads_input)) {
         ([input], Some(begin)) if input.name == INPUT => Ok(begin),
-        _ => Err(format!(
-            "its only input is not `{INPUT}`, an object whose fields are the first values of the state"
-        )),
+        _ => Err(Diagnostic::new(codes::INPUT_NOT_STATE)),
     }
 }
 
@@ -120,7 +123,7 @@ fn node_written(
     node: &GraphNode,
     context: Option<&GraphNode>,
     begin: &GraphNode,
-) -> Result<Value, String> {
+) -> Result<Value, Diagnostic> {
     let name = &node.name;
     let mut fields =
         Map::from_iter([("node_id".to_owned(), json!(name)), ("label".to_owned(), json!(name))]);
@@ -130,7 +133,7 @@ fn node_written(
     let mut inputs = None;
     match &node.does {
         Some(GraphBody::Call(call)) => {
-            match called(call, context)? {
+            match called(call, context).map_err(|problem| of_node(problem, name))? {
                 Called::Tool { server, tool } => {
                     say("kind", json!("mcp"));
                     say(
@@ -157,10 +160,8 @@ fn node_written(
                     "backoff_multiplier": retry.backoff_multiplier, "retry_on": retry.retry_on,
                 }),
             );
-            let time = node
-                .policy
-                .timeout_ms
-                .ok_or_else(|| format!("the node `{name}` has no time limit"))?;
+            let time =
+                node.policy.timeout_ms.ok_or_else(|| node_problem(name, codes::NO_TIME_LIMIT))?;
             say("timeout_ms", json!(time));
         }
         Some(GraphBody::Value(Mapping::Cel(expression))) => {
@@ -183,15 +184,14 @@ fn node_written(
             }
         }
         _ if node.ends => say("kind", json!("terminal")),
-        _ => return Err(format!("there is no word for the node `{name}`")),
+        _ => return Err(node_problem(name, codes::NODE_NOT_EXPRESSIBLE)),
     }
     if let Some(inputs) = inputs
         && *inputs != Mapping::state("")
     {
         say(
             "input_mapping",
-            keys_of(inputs)
-                .ok_or_else(|| format!("the node `{name}` is given more than keys of the state"))?,
+            keys_of(inputs).ok_or_else(|| node_problem(name, codes::READS_OTHER_VALUES))?,
         );
     }
     if !node.saves.is_empty() && !node.saves.contains_key("*") {
@@ -201,9 +201,7 @@ fn node_written(
         let parts: Option<Map<_, _>> = parts.collect();
         say(
             "output_mapping",
-            Value::Object(
-                parts.ok_or_else(|| format!("the node `{name}` saves its whole output"))?,
-            ),
+            Value::Object(parts.ok_or_else(|| node_problem(name, codes::SAVES_WHOLE_OUTPUT))?),
         );
     }
     if node.policy.on_error == OnError::Skip {
@@ -225,31 +223,25 @@ enum Called<'g> {
     Agent { agent: &'g str, task: String },
 }
 
-fn called<'g>(call: &'g Reference, context: Option<&GraphNode>) -> Result<Called<'g>, String> {
+fn called<'g>(call: &'g Reference, context: Option<&GraphNode>) -> Result<Called<'g>, Diagnostic> {
+    let of_callee = |code| Diagnostic::new(code).name("callee", &call.name);
+    let not_remote = || of_callee(codes::CALL_NOT_REMOTE).text("kind", call.kind.as_str());
     if call.kind != ReferenceKind::Tool {
-        return Err(format!(
-            "it calls the {} `{}`, which the form describes",
-            call.kind.as_str(),
-            call.name
-        ));
+        return Err(not_remote());
     }
     if let (Some(agent), Some(context)) = (call.name.strip_prefix("a2a."), context) {
         let Mapping::Object(fields) = &call.with else {
-            return Err(format!("`{}` is given no message", call.name));
+            return Err(of_callee(codes::MESSAGE_WITHOUT_INPUT));
         };
         let Some(Mapping::Template(message)) = fields.get("message") else {
-            return Err(format!("the message to `{}` does not show what it is about", call.name));
+            return Err(of_callee(codes::MESSAGE_WITHOUT_INPUT));
         };
         let end = format!("\n\n{{{}}}", context.name);
         let task = message.as_str().strip_suffix(&end);
-        let task = task.ok_or_else(|| {
-            format!("the message to `{}` does not end with what it is about", call.name)
-        })?;
+        let task = task.ok_or_else(|| of_callee(codes::MESSAGE_WITHOUT_INPUT))?;
         return Ok(Called::Agent { agent, task: task.replace("{{", "{").replace("}}", "}") });
     }
-    let tool = call.name.strip_prefix("mcp.").ok_or_else(|| {
-        format!("it calls the tool `{}`, and the form calls those of servers and agents of other programs", call.name)
-    })?;
+    let tool = call.name.strip_prefix("mcp.").ok_or_else(not_remote)?;
     // Server names can contain dots, so the name is taken from the output of the call if possible.
     let server = match &call.gives {
         Some(Mapping::Object(fields)) => match fields.get("server_id") {
@@ -259,7 +251,7 @@ fn called<'g>(call: &'g Reference, context: Option<&GraphNode>) -> Result<Called
         _ => tool.split('.').next().unwrap_or_default().to_owned(),
     };
     let tool = tool.strip_prefix(&server).and_then(|tool| tool.strip_prefix('.'));
-    let tool = tool.ok_or_else(|| format!("`{}` names no tool of a server", call.name))?;
+    let tool = tool.ok_or_else(|| of_callee(codes::TOOL_WITHOUT_SERVER))?;
     Ok(Called::Tool { server, tool })
 }
 
@@ -274,7 +266,7 @@ fn keys_of(mapping: &Mapping) -> Option<Value> {
     keys.collect::<Option<Map<_, _>>>().map(Value::Object)
 }
 
-fn line(graph: &Graph, edge: &GraphEdge, to: &str) -> Result<Line, String> {
+fn line(graph: &Graph, edge: &GraphEdge, to: &str) -> Result<Line, Diagnostic> {
     let mut json = json!({"from_node_id": edge.from, "to_node_id": to});
     let mut arm = None;
     let conditional = |json: &mut Value, key: Option<String>| {
@@ -283,8 +275,7 @@ fn line(graph: &Graph, edge: &GraphEdge, to: &str) -> Result<Line, String> {
             json["condition_key"] = json!(key);
         }
     };
-    let unknown =
-        || format!("the edge from `{}` to `{to}` has a condition of another kind", edge.from);
+    let unknown = || node_problem(to, codes::EDGE_CONDITION).name("from", &edge.from);
     if let Some(name) = &edge.arm {
         let Some(GraphBody::Route(routes)) =
             graph.node(&edge.from).and_then(|node| node.does.as_ref())
@@ -339,7 +330,7 @@ fn key_of(condition: &Condition, to: &str) -> Option<Option<String>> {
 
 /// Sorts the edges so that the order of the edges of each node, and of the arms of each router, is
 /// preserved.
-fn in_order(mut lines: Vec<Line>) -> Result<Value, String> {
+fn in_order(mut lines: Vec<Line>) -> Result<Value, Diagnostic> {
     let mut written = Vec::new();
     while !lines.is_empty() {
         let is_next = |at: usize| {
@@ -352,7 +343,7 @@ fn in_order(mut lines: Vec<Line>) -> Result<Value, String> {
         };
         let at = (0..lines.len())
             .find(|at| is_next(*at))
-            .ok_or("its edges have no order that the form keeps")?;
+            .ok_or_else(|| Diagnostic::new(codes::EDGE_ORDER))?;
         written.push(lines.remove(at).json);
     }
     Ok(Value::Array(written))
@@ -362,15 +353,16 @@ fn in_order(mut lines: Vec<Line>) -> Result<Value, String> {
 ///
 /// # Errors
 /// The part of the graph that the form cannot express.
-pub(super) fn steps_written(graph: &Graph) -> Result<Value, String> {
+pub(super) fn steps_written(graph: &Graph) -> Result<Value, Diagnostic> {
     let begin = begin_of(graph)?;
     let mut steps = Vec::new();
     for node in own_nodes(graph, begin) {
         let name = &node.name;
         let Some(GraphBody::Call(call)) = &node.does else {
-            return Err(format!("the node `{name}` calls neither a server nor an agent"));
+            return Err(node_problem(name, codes::NO_REMOTE_CALL));
         };
-        steps.push(match called(call, context_of(graph, node))? {
+        let called = called(call, context_of(graph, node));
+        steps.push(match called.map_err(|problem| of_node(problem, name))? {
             Called::Tool { server, tool } => json!({
                 "node_id": name, "kind": "mcp", "capability": server, "server_id": server, "tool_name": tool
             }),

@@ -5,8 +5,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
+use agentflow_schema::diagnostic::Diagnostic;
 use serde_json::{Value, json};
 
+use super::document_export::{node_problem, of_node};
+use super::export_codes as codes;
 use super::export_tree_labels::{
     has_only, is_label, is_plain_call, label, labelled, row_named, same_label,
 };
@@ -24,7 +27,7 @@ pub(super) const MOST_DEPTH: usize = 64;
 ///
 /// # Errors
 /// The part of the graph that the form cannot express.
-pub(super) fn written(graph: &Graph, inner: &[Graph]) -> Result<Value, String> {
+pub(super) fn written(graph: &Graph, inner: &[Graph]) -> Result<Value, Diagnostic> {
     let inner = Inner::of(graph, inner)?;
     let Part { json: mut root, .. } = whole(graph, &inner)?;
     inner.are_written()?;
@@ -45,26 +48,22 @@ pub(super) fn written(graph: &Graph, inner: &[Graph]) -> Result<Value, String> {
 }
 
 /// Exports a workflow as a part.
-fn whole(graph: &Graph, inner: &Inner<'_>) -> Result<Part, String> {
+fn whole(graph: &Graph, inner: &Inner<'_>) -> Result<Part, Diagnostic> {
     let inputs: Vec<&GraphNode> = graph.inputs().collect();
     match inputs.as_slice() {
         [input] if input.name == INPUT => {}
         [input] => {
-            return Err(format!("its input is `{}`, and that of a tree is `{INPUT}`", input.name));
+            return Err(Diagnostic::new(codes::INPUT_NAME).name("input", &input.name));
         }
-        _ => return Err(format!("it has {} inputs, and a tree has one, `{INPUT}`", inputs.len())),
+        _ => return Err(Diagnostic::new(codes::INPUT_COUNT).number("count", inputs.len())),
     }
     if graph.concurrency != CONCURRENCY {
-        return Err(format!(
-            "its `concurrency` is {}, and that of a tree is {CONCURRENCY}",
-            graph.concurrency
-        ));
+        return Err(Diagnostic::new(codes::CONCURRENCY)
+            .number("concurrency", graph.concurrency)
+            .number("expected", CONCURRENCY));
     }
     if graph.stop_policy != StopPolicy::default() {
-        return Err(
-            "its `stop_policy` says what other nodes do when one has failed, and a tree has none"
-                .to_owned(),
-        );
+        return Err(Diagnostic::new(codes::STOP_POLICY));
     }
     let nodes: Vec<&GraphNode> =
         graph.nodes.iter().filter(|node| node.kind != NodeKind::Input).collect();
@@ -77,17 +76,14 @@ pub(super) fn schema_of(graph: &Graph) -> NodeSchema {
 }
 
 /// Reports features that no part can have.
-fn check(node: &GraphNode) -> Result<(), String> {
+fn check(node: &GraphNode) -> Result<(), Diagnostic> {
     let name = &node.name;
     if node.ends {
-        return Err(format!("the node `{name}` ends the run, and a tree ends with its last part"));
+        return Err(node_problem(name, codes::ENDS_RUN));
     }
     if let Some(edge) = node.edges.iter().find(|edge| edge.failed || edge.when.is_some()) {
-        let what = if edge.failed { "when it fails" } else { "under a condition" };
-        return Err(format!(
-            "the node `{name}` follows `{}` {what}, and a tree has no such edges",
-            edge.from
-        ));
+        let code = if edge.failed { codes::FOLLOWS_FAILURE } else { codes::FOLLOWS_CONDITION };
+        return Err(node_problem(name, code).name("from", &edge.from));
     }
     Ok(())
 }
@@ -102,19 +98,20 @@ pub(super) struct Inner<'g> {
 }
 
 impl<'g> Inner<'g> {
-    fn of(graph: &'g Graph, inner: &'g [Graph]) -> Result<Self, String> {
+    fn of(graph: &'g Graph, inner: &'g [Graph]) -> Result<Self, Diagnostic> {
         let mut graphs = HashMap::new();
         for of in inner {
             let name = of.name.as_str();
+            let of_inner = |code| Diagnostic::new(code).name("inner", name);
             let label = name.strip_prefix(&*graph.name).and_then(|rest| rest.strip_prefix('.'));
             let label = label.filter(|label| is_label(label)).ok_or_else(|| {
-                format!("`{name}` belongs to it, and the workflow of a part of a tree is named `{}.PART`", graph.name)
+                of_inner(codes::INNER_WORKFLOW_NAME).text("workflow", &graph.name)
             })?;
             if graphs.insert(name, (label, of)).is_some() {
-                return Err(format!("two workflows that belong to it are named `{name}`"));
+                return Err(of_inner(codes::INNER_WORKFLOW_TWICE));
             }
             if !of.description.is_empty() {
-                return Err(format!("`{name}` has a description, and a part of a tree has none"));
+                return Err(of_inner(codes::INNER_WITH_DESCRIPTION));
             }
         }
         Ok(Self { graphs, written: RefCell::default(), level: Cell::new(0) })
@@ -132,13 +129,11 @@ impl<'g> Inner<'g> {
     ///
     /// # Errors
     /// If a part cannot express the workflow, or if it is called twice.
-    pub(super) fn part(&self, called: &Called<'g>) -> Result<Part, String> {
+    pub(super) fn part(&self, called: &Called<'g>) -> Result<Part, Diagnostic> {
         let name = called.graph.name.as_str();
         let number = self.written.borrow().len();
         if self.written.borrow_mut().insert(called.label.to_owned(), number).is_some() {
-            return Err(format!(
-                "calls `{name}`, which is called elsewhere too, and a part stands in one place"
-            ));
+            return Err(Diagnostic::new(codes::CALLED_TWICE).name("inner", name));
         }
         self.level.set(self.level.get() + 1);
         let part = match self.level.get() > MOST_DEPTH {
@@ -146,7 +141,10 @@ impl<'g> Inner<'g> {
             false => whole(called.graph, self),
         };
         self.level.set(self.level.get() - 1);
-        part.map_err(|problem| format!("calls `{name}`, which belongs to the workflow: {problem}"))
+        part.map_err(|problem| {
+            let call = Diagnostic::new(codes::CALL_OF_INNER_WORKFLOW).name("inner", name);
+            call.nested("problem", &problem)
+        })
     }
 
     /// Returns `true` if the name of the workflow follows from the label of its part: the label,
@@ -160,12 +158,14 @@ impl<'g> Inner<'g> {
         names.into_iter().find(|name| !is_taken(name)).is_some_and(|name| name == called.label)
     }
 
-    fn are_written(&self) -> Result<(), String> {
+    fn are_written(&self) -> Result<(), Diagnostic> {
         // A workflow that is not called anywhere cannot be a part of a tree.
         let written = self.written.borrow();
         let unwritten = self.graphs.iter().filter(|(_, (label, _))| !written.contains_key(*label));
         match unwritten.map(|(name, _)| name).min() {
-            Some(name) => Err(format!("`{name}` belongs to it, and nothing in it calls that")),
+            Some(name) => {
+                Err(Diagnostic::new(codes::INNER_WORKFLOW_NOT_CALLED).name("inner", name))
+            }
             None => Ok(()),
         }
     }
@@ -178,10 +178,8 @@ pub(super) struct Called<'g> {
     pub(super) graph: &'g Graph,
 }
 
-pub(super) fn too_deep() -> String {
-    format!(
-        "parts stand more than {MOST_DEPTH} deep in each other, and such documents are not read"
-    )
+pub(super) fn too_deep() -> Diagnostic {
+    Diagnostic::new(codes::TOO_DEEP).number("most", MOST_DEPTH)
 }
 
 /// Exports the call in a loop, a map, a race, a fallback or a tap, which receives the value
@@ -189,17 +187,20 @@ pub(super) fn too_deep() -> String {
 ///
 /// # Errors
 /// The part of the call that the form cannot express.
-pub(super) fn body(call: &Reference, given: &Mapping, inner: &Inner<'_>) -> Result<Part, String> {
+pub(super) fn body(
+    call: &Reference,
+    given: &Mapping,
+    inner: &Inner<'_>,
+) -> Result<Part, Diagnostic> {
     let (kind, name) = (call.kind.as_str(), &call.name);
+    let of_callee = |code| Diagnostic::new(code).name("callee", name);
     if call.gives.is_some() {
-        return Err(format!("makes something else of the answer of `{name}` (`gives`)"));
+        return Err(of_callee(codes::CALL_CHANGES_OUTPUT));
     }
     let as_input = Mapping::object([(INPUT, given.clone())]);
     if let Some(called) = inner.called(call) {
         if call.with != as_input || schema_of(called.graph) != NodeSchema::default() {
-            return Err(format!(
-                "calls `{name}` with something else than the value there, as it is"
-            ));
+            return Err(of_callee(codes::CALL_WITH_OTHER_VALUE));
         }
         let Part { json, depth } = inner.part(&called)?;
         // A call without options would be read as a call by name, and not as a separate workflow.
@@ -211,16 +212,9 @@ pub(super) fn body(call: &Reference, given: &Mapping, inner: &Inner<'_>) -> Resu
     if call.with == *given {
         return Ok(Part { json: json!({kind: name}), depth: 0 });
     }
-    Err(match call.kind == ReferenceKind::Workflow && call.with == as_input {
-        true => format!(
-            "calls the workflow `{name}` as a tree calls a part that is a workflow of its own, and that one is not given \
-             with it"
-        ),
-        false => format!(
-            "calls the {kind} `{name}` with something else than the value there, which a tree only says of a call that \
-             stands alone"
-        ),
-    })
+    let is_part = call.kind == ReferenceKind::Workflow && call.with == as_input;
+    let code = if is_part { codes::INNER_WORKFLOW_MISSING } else { codes::CALL_WITH_OTHER_VALUE };
+    Err(of_callee(code))
 }
 
 /// Exports a part that is a separate workflow because it has options that its nodes do not have.
@@ -233,7 +227,7 @@ pub(super) fn own_workflow(
     call: &Reference,
     given: &str,
     inner: &Inner<'_>,
-) -> Result<Option<Part>, String> {
+) -> Result<Option<Part>, Diagnostic> {
     let (Some(called), Mapping::Object(inputs)) = (inner.called(call), &call.with) else {
         return Ok(None);
     };
@@ -241,18 +235,15 @@ pub(super) fn own_workflow(
         return Ok(None);
     };
     let name = &node.name;
-    let of_node = |problem: String| format!("the node `{name}` {problem}");
+    let of_node = |problem: Diagnostic| of_node(problem, name);
+    let of_callee = |code| node_problem(name, code).name("callee", &call.name);
     let Part { mut json, depth } = inner.part(&called).map_err(of_node)?;
     let input = schema_of(called.graph);
     let has_input = input != NodeSchema::default();
     // The node and the workflow are both named after the part, each with a number if the name was
     // used already.
-    let wanted = same_label(name, called.label).ok_or_else(|| {
-        of_node(format!(
-            "calls `{}`, and a part that is a workflow of its own is named like its node",
-            call.name
-        ))
-    })?;
+    let wanted =
+        same_label(name, called.label).ok_or_else(|| of_callee(codes::PART_NAMED_OTHERWISE))?;
     let is_bare = label(&json) == wanted
         && !["save", "policy", "output", "input"].iter().any(|of| json.get(of).is_some())
         && (has_input || json.get("with").is_none());
@@ -263,12 +254,9 @@ pub(super) fn own_workflow(
     }
     if *with != Mapping::from(given) {
         if has_input || !is_itself || !is_plain_call(&json) {
-            return Err(of_node(format!(
-                "gives `{}` something else than the value there, which a tree only says of a call that stands alone",
-                call.name
-            )));
+            return Err(of_callee(codes::CALL_WITH_OTHER_VALUE));
         }
-        json["with"] = value(with, given).map_err(|what| of_node(format!("is given {what}")))?;
+        json["with"] = value(with, given).map_err(of_node)?;
     }
     let Value::Object(fields) = &mut json else { return Ok(None) };
     let mut policy = node.policy.clone();

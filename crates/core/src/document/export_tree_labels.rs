@@ -1,7 +1,10 @@
 //! Labels of parts in the form `tree`, as [`Pipeline`](crate::pipeline::Pipeline) computes them,
 //! and the renaming of parts.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use serde_json::{Value, json};
+
+use super::export_codes as codes;
 
 /// Returns `true` if a part can have this name in a document.
 pub(super) fn is_plain_name(name: &str) -> bool {
@@ -73,7 +76,7 @@ pub(super) fn label(part: &Value) -> String {
 ///
 /// # Errors
 /// If a part cannot have this name.
-pub(super) fn named(mut part: Value, name: &str) -> Result<Value, String> {
+pub(super) fn named(mut part: Value, name: &str) -> Result<Value, Diagnostic> {
     let own = label_without_name(&part);
     // The default label is enough for a name with a number, since equal labels are numbered when
     // the document is read.
@@ -92,7 +95,7 @@ pub(super) fn named(mut part: Value, name: &str) -> Result<Value, String> {
 ///
 /// # Errors
 /// If a part cannot have this name.
-pub(super) fn labelled(mut part: Value, wanted: &str, in_row: bool) -> Result<Value, String> {
+pub(super) fn labelled(mut part: Value, wanted: &str, in_row: bool) -> Result<Value, Diagnostic> {
     if in_row {
         part = json!({"sequence": [part]});
     }
@@ -110,7 +113,7 @@ pub(super) fn labelled(mut part: Value, wanted: &str, in_row: bool) -> Result<Va
 ///
 /// # Errors
 /// If a part cannot have this name.
-pub(super) fn row_named(mut row: Value, wanted: &str) -> Result<Value, String> {
+pub(super) fn row_named(mut row: Value, wanted: &str) -> Result<Value, Diagnostic> {
     if label(&row) == wanted {
         return Ok(row);
     }
@@ -130,8 +133,8 @@ pub(super) fn row_named(mut row: Value, wanted: &str) -> Result<Value, String> {
     Ok(row)
 }
 
-fn unnamed(name: &str) -> String {
-    format!("a part cannot be named `{name}` in a tree; use letters, digits and `_`")
+fn unnamed(name: &str) -> Diagnostic {
+    Diagnostic::new(codes::PART_NAME).name("name", name)
 }
 
 /// Returns `true` if a part is a call without options.

@@ -3,9 +3,12 @@
 
 use std::cell::Cell;
 
+use agentflow_schema::diagnostic::{Code, Diagnostic, Suggestion};
 use agentflow_schema::template::Template;
 use serde_json::{Map, Value, json};
 
+use super::document_export::{node_problem, of_node};
+use super::export_codes as codes;
 use super::export_tree::{Inner, body, own_workflow};
 use super::export_tree_labels::named;
 use super::export_tree_walk::Part;
@@ -18,11 +21,11 @@ pub(super) const INPUT: &str = "input";
 ///
 /// # Errors
 /// The part of the node that the form cannot express.
-pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<Part, String> {
+pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<Part, Diagnostic> {
     let name = &node.name;
-    let of_node = |problem: String| format!("the node `{name}` {problem}");
-    let does =
-        node.does.as_ref().ok_or_else(|| format!("there is no word for the node `{name}`"))?;
+    let of_node = |problem: Diagnostic| of_node(problem, name);
+    let refused = |code: Code| node_problem(name, code);
+    let does = node.does.as_ref().ok_or_else(|| refused(codes::NODE_NOT_EXPRESSIBLE))?;
     let (from_given, item) = (Mapping::from(given), Mapping::Item(String::new()));
     if let GraphBody::Call(call) = does
         && !node.policy.tap
@@ -47,21 +50,15 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
             }
         }
         _ if node.policy.tap => {
-            return Err(of_node("observes and calls nothing, and a `tap` is a call".to_owned()));
+            return Err(refused(codes::TAP_WITHOUT_CALL));
         }
         GraphBody::Call(call) => {
             if call.gives.is_some() {
-                return Err(of_node(format!(
-                    "makes something else of the answer of `{}` (`gives`)",
-                    call.name
-                )));
+                return Err(refused(codes::CALL_CHANGES_OUTPUT).name("callee", &call.name));
             }
             say(call.kind.as_str(), json!(call.name));
             if call.with != from_given {
-                say(
-                    "with",
-                    value(&call.with, given).map_err(|what| of_node(format!("is given {what}")))?,
-                );
+                say("with", value(&call.with, given).map_err(of_node)?);
             }
         }
         GraphBody::Value(of) => match policy.approve.take() {
@@ -72,14 +69,11 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
                     && policy.timeout_ms.is_none()
                     && !question.trim().is_empty() =>
             {
-                say(
-                    "gate",
-                    asked(&question, given).map_err(|what| of_node(format!("asks {what}")))?,
-                );
+                say("gate", asked(&question, given).map_err(of_node)?);
             }
             approve => {
                 policy.approve = approve;
-                say("value", value(of, given).map_err(|what| of_node(format!("is {what}")))?);
+                say("value", value(of, given).map_err(of_node)?);
             }
         },
         GraphBody::Transform(transforms) => say("transform", json!(transforms)),
@@ -94,9 +88,7 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
             }
         }
         GraphBody::Map { items: other, .. } | GraphBody::Repeat { first: other, .. } => {
-            return Err(of_node(format!(
-                "is given the output of `{other}`, and the value before it is that of `{given}`"
-            )));
+            return Err(refused(codes::OTHER_SOURCE).name("other", other).name("given", given));
         }
         GraphBody::Race(calls) | GraphBody::Fallback(calls) => {
             let word = if matches!(does, GraphBody::Race(_)) { "race" } else { "fallback" };
@@ -104,15 +96,13 @@ pub(super) fn part(node: &GraphNode, given: &str, inner: &Inner<'_>) -> Result<P
             say(word, Value::Array(parts.collect::<Result<_, _>>().map_err(of_node)?));
         }
         GraphBody::Route(_) => {
-            return Err(of_node("is a router that stands in no `route`".to_owned()));
+            return Err(refused(codes::ROUTER_ALONE));
         }
         GraphBody::Ask(_) => {
-            return Err(of_node(
-                "asks a question of its own, and a `gate` asks only whether it may".to_owned(),
-            ));
+            return Err(refused(codes::QUESTION_WITH_FORM));
         }
         GraphBody::Decide(_) => {
-            return Err(of_node("asks a decider; a document says `decider` at its top".to_owned()));
+            return Err(refused(codes::DECIDER_OF_NODE));
         }
     }
     policy_over(&mut policy, given).map_err(of_node)?;
@@ -128,14 +118,11 @@ pub(super) fn described(
     node: &GraphNode,
     policy: &NodePolicy,
     fields: &mut Map<String, Value>,
-) -> Result<(), String> {
-    let name = &node.name;
+) -> Result<(), Diagnostic> {
     let mut saves = node.saves.iter();
     if let Some((key, at)) = saves.next() {
         if !at.is_empty() || saves.next().is_some() {
-            return Err(format!(
-                "the node `{name}` saves more than its whole output under one key"
-            ));
+            return Err(node_problem(&node.name, codes::SAVES_PARTS));
         }
         fields.insert("save".to_owned(), json!(key));
     }
@@ -153,25 +140,19 @@ pub(super) fn described(
 /// separate workflow.
 ///
 /// # Errors
-/// A message that the node has options.
-pub(super) fn said(node: &GraphNode, what: &str) -> Result<(), String> {
+/// A problem with this code, if the node has options.
+pub(super) fn check_has_no_options(node: &GraphNode, code: Code) -> Result<(), Diagnostic> {
     let is_plain = node.saves.is_empty()
         && node.policy == NodePolicy::default()
         && node.schema == NodeSchema::default();
-    match is_plain {
-        true => Ok(()),
-        false => Err(format!(
-            "the node `{}` {what} and saves a key, or has a policy or a schema",
-            node.name
-        )),
-    }
+    if is_plain { Ok(()) } else { Err(node_problem(&node.name, code)) }
 }
 
 /// Exports a question that is a template over the input value.
 ///
 /// # Errors
 /// The name in the template that a tree cannot express.
-fn asked(question: &str, given: &str) -> Result<Value, String> {
+fn asked(question: &str, given: &str) -> Result<Value, Diagnostic> {
     match question.parse::<Template>() {
         Ok(template) => value(&Mapping::Template(template), given),
         Err(_) => Ok(json!(question)),
@@ -182,9 +163,9 @@ fn asked(question: &str, given: &str) -> Result<Value, String> {
 ///
 /// # Errors
 /// The name in the template that a tree cannot express.
-pub(super) fn policy_over(policy: &mut NodePolicy, given: &str) -> Result<(), String> {
+pub(super) fn policy_over(policy: &mut NodePolicy, given: &str) -> Result<(), Diagnostic> {
     if let Some(question) = &mut policy.approve {
-        let text = asked(question, given).map_err(|what| format!("asks {what}"))?;
+        let text = asked(question, given)?;
         *question = text.as_str().unwrap_or_default().to_owned();
     }
     Ok(())
@@ -194,8 +175,11 @@ pub(super) fn policy_over(policy: &mut NodePolicy, given: &str) -> Result<(), St
 ///
 /// # Errors
 /// The part of the mapping that is not such a template.
-pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
-    let unsaid = || format!("`{}`, which no template of a tree says", Value::from(mapping.clone()));
+pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, Diagnostic> {
+    let refused = || {
+        let value = Value::from(mapping.clone());
+        Diagnostic::new(codes::NOT_A_TEMPLATE).source("value", value)
+    };
     Ok(match mapping {
         Mapping::From { node, at, or: None } if node == given && at.is_empty() => {
             json!(format!("{{{INPUT}}}"))
@@ -209,16 +193,14 @@ pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
                     let at = of.at() + 1;
                     places.push(at + text[at..].len() - text[at..].trim_start().len());
                 } else if root == Some(INPUT) {
-                    return Err(format!(
-                        "{}; `{INPUT}` is the output of `{given}` there",
-                        unsaid()
-                    ));
+                    let problem = format!("`{INPUT}` is the output of `{given}` at this place");
+                    return Err(refused().suggest(Suggestion::advice(problem)));
                 }
             }
             places.sort_unstable();
             for at in places.into_iter().rev() {
                 if !text[at..].starts_with(given) {
-                    return Err(unsaid());
+                    return Err(refused());
                 }
                 text.replace_range(at..at + given.len(), INPUT);
             }
@@ -227,16 +209,16 @@ pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
         Mapping::Value(Value::String(text)) => json!(text.replace('{', "{{").replace('}', "}}")),
         // A tree creates lists and objects from their items, so a constant list or object would be
         // another mapping.
-        Mapping::Value(Value::Array(_) | Value::Object(_)) => return Err(unsaid()),
+        Mapping::Value(Value::Array(_) | Value::Object(_)) => return Err(refused()),
         Mapping::Value(value) => value.clone(),
         Mapping::Object(fields) => {
             let fields = fields.iter().map(|(name, of)| Ok((name.clone(), value(of, given)?)));
-            Value::Object(fields.collect::<Result<Map<_, _>, String>>()?)
+            Value::Object(fields.collect::<Result<Map<_, _>, Diagnostic>>()?)
         }
         Mapping::List(items) => {
             Value::Array(items.iter().map(|of| value(of, given)).collect::<Result<_, _>>()?)
         }
-        _ => return Err(unsaid()),
+        _ => return Err(refused()),
     })
 }
 
@@ -245,9 +227,13 @@ pub(super) fn value(mapping: &Mapping, given: &str) -> Result<Value, String> {
 /// # Errors
 /// If the condition is not CEL, or if it reads the input of the workflow at a position where
 /// `input` is another value.
-pub(super) fn condition(name: &str, condition: &Condition, given: &str) -> Result<Value, String> {
+pub(super) fn condition(
+    name: &str,
+    condition: &Condition,
+    given: &str,
+) -> Result<Value, Diagnostic> {
     let Condition::Cel(expression) = condition else {
-        return Err(format!("a condition of the node `{name}` is not a line of CEL"));
+        return Err(node_problem(name, codes::CONDITION_NOT_CEL));
     };
     let mut text = expression.as_str().to_owned();
     if given == INPUT {
@@ -259,9 +245,7 @@ pub(super) fn condition(name: &str, condition: &Condition, given: &str) -> Resul
     places.sort_unstable();
     places.dedup();
     if expression.paths().iter().any(|path| path.parts.first().is_some_and(|root| root == INPUT)) {
-        return Err(format!(
-            "a condition of the node `{name}` reads the workflow's `{INPUT}`, which is the output of `{given}` there"
-        ));
+        return Err(node_problem(name, codes::CONDITION_READS_INPUT).name("given", given));
     }
     for at in places.into_iter().rev().filter(|at| expression.as_str()[*at..].starts_with(&node)) {
         text.replace_range(at..at + node.len(), INPUT);

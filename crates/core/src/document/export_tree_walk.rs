@@ -4,11 +4,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use agentflow_schema::diagnostic::Diagnostic;
 use serde_json::{Value, json};
 
+use super::document_export::node_problem;
+use super::export_codes as codes;
 use super::export_tree::{Inner, MOST_DEPTH, too_deep};
 use super::export_tree_labels::{base, label, labelled, named};
-use super::export_tree_values::{INPUT, condition, part, said};
+use super::export_tree_values::{INPUT, check_has_no_options, condition, part};
 use crate::workflow::{Begins, GraphBody, GraphEdge, GraphNode, Mapping, Routes};
 
 /// A part, and the nesting depth of the parts in it.
@@ -25,7 +28,7 @@ pub(super) fn convert_nodes(
     nodes: &[&GraphNode],
     output: &str,
     inner: &Inner<'_>,
-) -> Result<Part, String> {
+) -> Result<Part, Diagnostic> {
     let places = nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
     let mut walk = Walk { places, inner, rows: Vec::new(), routers: Vec::new() };
     nodes.iter().try_for_each(|node| walk.node(node))?;
@@ -105,7 +108,7 @@ impl<'g> Row<'g> {
         self.router.is_none() && self.end().given == node && self.end().edges.is_empty()
     }
 
-    fn into_part(self) -> Result<Part, String> {
+    fn into_part(self) -> Result<Part, Diagnostic> {
         let mut parts: Vec<Part> = self.parts.into_iter().map(|(part, _)| part).collect();
         if parts.len() == 1 {
             return Ok(parts.swap_remove(0));
@@ -117,7 +120,7 @@ impl<'g> Row<'g> {
 }
 
 /// Returns the nesting depth of a part that contains these parts.
-fn deeper(parts: &[Part]) -> Result<usize, String> {
+fn deeper(parts: &[Part]) -> Result<usize, Diagnostic> {
     let depth = parts.iter().map(|part| part.depth).max().unwrap_or_default() + 1;
     if depth > MOST_DEPTH { Err(too_deep()) } else { Ok(depth) }
 }
@@ -132,7 +135,7 @@ struct Walk<'g, 'i> {
 }
 
 impl<'g> Walk<'g, '_> {
-    fn node(&mut self, node: &'g GraphNode) -> Result<(), String> {
+    fn node(&mut self, node: &'g GraphNode) -> Result<(), Diagnostic> {
         match &node.does {
             // These two kinds of nodes close rows; see `pipeline::drafting` for the shape of the
             // nodes.
@@ -157,13 +160,10 @@ impl<'g> Walk<'g, '_> {
     }
 
     /// Adds a node that is a part, or the router of a choice.
-    fn single(&mut self, node: &'g GraphNode) -> Result<(), String> {
+    fn single(&mut self, node: &'g GraphNode) -> Result<(), Diagnostic> {
         let reads = self.reads(node);
         if node.begins != Begins::All {
-            return Err(format!(
-                "the node `{}` begins when some of its edges are taken, and no part does",
-                node.name
-            ));
+            return Err(node_problem(&node.name, codes::STARTS_EARLY));
         }
         let last = self.rows.last().filter(|row| row.router.is_none());
         // Search from the end: after a tap, the position before it also matches.
@@ -210,16 +210,13 @@ impl<'g> Walk<'g, '_> {
     }
 
     /// Adds a node to the last row.
-    fn add(&mut self, node: &'g GraphNode) -> Result<(), String> {
+    fn add(&mut self, node: &'g GraphNode) -> Result<(), Diagnostic> {
         let (last, inner) = (self.rows.len() - 1, self.inner);
         let row = &mut self.rows[last];
         let at = row.end().clone();
         if let Some(GraphBody::Route(routes)) = &node.does {
             if routes.all {
-                let name = &node.name;
-                return Err(format!(
-                    "the router `{name}` takes all arms that hold, and a `route` takes one"
-                ));
+                return Err(node_problem(&node.name, codes::ALL_ARMS));
             }
             row.router = Some(Router { node, routes, at, begun: 0 });
             self.routers.push(last);
@@ -243,7 +240,7 @@ impl<'g> Walk<'g, '_> {
         &mut self,
         node: &'g GraphNode,
         fields: &'g BTreeMap<String, Mapping>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Diagnostic> {
         let ends = fields.iter().map(|(label, read)| match read {
             Mapping::From { node, at, or: None | Some(Value::Null) } if at.is_empty() => Some((
                 *self.places.get(node.as_str())?,
@@ -277,7 +274,7 @@ impl<'g> Walk<'g, '_> {
         if !self.rows[first..].iter().zip(&ends).all(fits) {
             return Ok(false);
         }
-        said(node, "puts parts together that run at the same time")?;
+        check_has_no_options(node, codes::OPTIONS_OF_PARALLEL)?;
         let (mut parts, rows) = (Vec::new(), self.rows.split_off(first));
         for (row, (_, _, label, needs)) in rows.into_iter().zip(ends) {
             let Part { json, depth } = row.into_part()?;
@@ -297,13 +294,9 @@ impl<'g> Walk<'g, '_> {
     }
 
     /// Closes a choice, if the node has the output of the selected arm.
-    fn meet(&mut self, node: &'g GraphNode, ends: &'g [Mapping]) -> Result<(), String> {
+    fn meet(&mut self, node: &'g GraphNode, ends: &'g [Mapping]) -> Result<(), Diagnostic> {
         let name = &node.name;
-        let stray = || {
-            format!(
-                "the node `{name}` takes the first of several outputs, and no choice of a tree ends there"
-            )
-        };
+        let stray = || node_problem(name, codes::FIRST_OF_SEVERAL);
         let of = self.routers.last().copied().ok_or_else(stray)?;
         let router = self.rows[of].router.as_ref().ok_or_else(stray)?;
         let unmet = || unmet(router.node);
@@ -320,7 +313,7 @@ impl<'g> Walk<'g, '_> {
         if !rows.into_iter().all(fit) || !edges.eq(node.edges.iter().cloned()) {
             return Err(unmet());
         }
-        said(node, "puts the arms of a `route` together")?;
+        check_has_no_options(node, codes::OPTIONS_OF_ROUTE)?;
         let rows = self.rows.split_off(of + 1);
         self.routers.pop();
         let Some(router) = self.rows[of].router.take() else { return Err(stray()) };
@@ -329,58 +322,45 @@ impl<'g> Walk<'g, '_> {
         Ok(())
     }
 
-    fn end(mut self, output: &str) -> Result<Part, String> {
+    fn end(mut self, output: &str) -> Result<Part, Diagnostic> {
         if let Some(router) = self.routers.last().and_then(|row| self.rows[*row].router.as_ref()) {
             return Err(unmet(router.node));
         }
         let Some(row) = self.rows.pop() else {
-            return Err("it has no nodes beside its input".to_owned());
+            return Err(Diagnostic::new(codes::NO_NODE));
         };
         if let Some(other) = self.rows.last() {
-            return Err(format!(
-                "the nodes `{}` and `{}` begin together, and no node has an object of their outputs, as parts of a tree \
-                 that run at the same time do",
-                other.end().given,
-                row.end().given
-            ));
+            return Err(Diagnostic::new(codes::WITHOUT_JOIN)
+                .name("first", &other.end().given)
+                .name("last", &row.end().given));
         }
         if !row.ends_with(output) {
-            let (says, end) = ("and that of a tree is its last part's", &row.end().given);
-            return Err(format!(
-                "its output is that of the node `{output}`, {says}, which has that of `{end}`"
-            ));
+            return Err(Diagnostic::new(codes::OTHER_OUTPUT)
+                .name("output", output)
+                .name("last", &row.end().given));
         }
         row.into_part()
     }
 
     /// Describes a node whose predecessors do not match any position of a tree.
-    fn misplaced(&self, node: &GraphNode, reads: &[&str]) -> String {
+    fn misplaced(&self, node: &GraphNode, reads: &[&str]) -> Diagnostic {
         let mut waits: Vec<&str> =
             node.edges.iter().map(|edge| edge.from.as_str()).chain(reads.iter().copied()).collect();
         waits.sort_unstable();
         waits.dedup();
-        let waits = match waits.is_empty() {
-            true => "nothing".to_owned(),
-            false => format!("`{}`", waits.join("`, `")),
-        };
         let before = self.rows.last().map_or(INPUT, |row| match &row.router {
             Some(router) => &router.node.name,
             None => &row.end().given,
         });
-        format!(
-            "the node `{}` waits for {waits}, and no part of a tree that stands behind `{before}` does: parts stand one after \
-             another, or begin together and end together",
-            node.name
-        )
+        if waits.is_empty() {
+            return node_problem(&node.name, codes::MISPLACED_START).name("before", before);
+        }
+        node_problem(&node.name, codes::MISPLACED).names("nodes", waits).name("before", before)
     }
 }
 
-fn unmet(router: &GraphNode) -> String {
-    format!(
-        "the arms of the router `{}` do not meet in a node that has the output of the one that was taken, as those of a \
-         `route` do",
-        router.name
-    )
+fn unmet(router: &GraphNode) -> Diagnostic {
+    node_problem(&router.name, codes::ARMS_NOT_JOINED)
 }
 
 /// Returns the node whose whole output is read.
@@ -392,7 +372,7 @@ fn end_of(read: &Mapping) -> Option<&str> {
 }
 
 /// Exports a router with its arms, which the node `meets` joins.
-fn chosen(router: &Router<'_>, rows: Vec<Row<'_>>, meets: &GraphNode) -> Result<Part, String> {
+fn chosen(router: &Router<'_>, rows: Vec<Row<'_>>, meets: &GraphNode) -> Result<Part, Diagnostic> {
     let (node, name) = (router.node, &meets.name);
     let (mut route, mut otherwise, mut parts, mut names) =
         (Vec::new(), None, Vec::new(), HashSet::new());
@@ -421,10 +401,7 @@ fn chosen(router: &Router<'_>, rows: Vec<Row<'_>>, meets: &GraphNode) -> Result<
     let label = match node.name == format!("{name}_of") {
         true => name,
         false => base(&node.name).strip_suffix("_of").ok_or_else(|| {
-            format!(
-                "the router `{}` is named otherwise than `{name}_of`, as a tree does",
-                node.name
-            )
+            node_problem(&node.name, codes::ROUTER_NAME).name("expected", format!("{name}_of"))
         })?,
     };
     let mut part = json!({"route": route});

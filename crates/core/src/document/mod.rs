@@ -22,6 +22,7 @@ mod edges_node;
 mod edges_pool;
 mod edges_schema;
 mod edges_wiring;
+pub(crate) mod export_codes;
 mod export_edges;
 mod export_tools;
 mod export_tree;
