@@ -44,6 +44,7 @@ mod recursive;
 mod reference;
 mod reference_decider;
 mod reloaded;
+mod run_graph;
 mod state;
 #[path = "../generated/kit/store.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is written for another test program")]

@@ -64,6 +64,7 @@ pub use self::runs::open_questions::OpenQuestion;
 #[doc(hidden)]
 pub use self::runs::retention::owner_of_notes;
 pub use self::runs::retention::{Deleted, Purge};
+pub use self::runs::run_graph::{ItemCounts, RunGraph, RunGraphNode};
 pub use self::runs::run_list::Runs;
 pub use self::runs::run_ref::RunRef;
 pub use self::sessions::Sessions;

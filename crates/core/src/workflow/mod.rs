@@ -38,7 +38,7 @@ mod decider;
 #[cfg(feature = "dynamic")]
 mod decision_of_graph;
 mod decision_step;
-mod draw;
+mod display;
 pub(crate) mod driver;
 mod dry_steps;
 #[cfg_attr(
@@ -135,8 +135,9 @@ use std::sync::Arc;
 pub use self::builder::{Builder, Router};
 pub use self::condition::Condition;
 pub use self::decider::{Decider, NextNode, NodeDecision};
+pub use self::display::{DisplayEdge, DisplayEdgeKind};
 #[doc(hidden)]
-pub use self::draw::{ListedNode, question as question_of};
+pub use self::display::{ListedNode, question as question_of};
 pub(crate) use self::driver::execute;
 use self::driver::{Failed, WorkflowRun};
 pub use self::entry::Begins;

@@ -4,12 +4,13 @@
 //!
 //! Control requests are stored first, and the calls return after their effect is stored. Everything
 //! else is derived from the journal: `inspect` reports the nodes of a run with their `attempts` and
-//! their compensation, `open_questions` lists what people are asked, and `retention` removes runs.
+//! their compensation, `run_graph` its graph with the status of each node, `open_questions` lists what people are asked, and `retention` removes runs.
 
 pub(crate) mod attempts;
 pub(crate) mod compensation_report;
 pub(crate) mod inspect;
 pub(crate) mod open_questions;
 pub(crate) mod retention;
+pub(crate) mod run_graph;
 pub(crate) mod run_list;
 pub(crate) mod run_ref;

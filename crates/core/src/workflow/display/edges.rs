@@ -1,121 +1,97 @@
-//! Draws a graph as Mermaid and Graphviz text, in the form in which its author wrote it. Helper
-//! nodes are hidden, redundant order edges are left out, and taps have a dashed outline.
+//! The nodes and edges of a graph as its author wrote them: helper nodes are replaced by the nodes
+//! around them, and redundant order edges are left out. Drawings, listings and pages use them.
 
 use std::collections::HashSet;
-use std::fmt::Write;
 
-use agentflow_schema::text::{OneLine, head};
+use serde::Serialize;
 use serde_json::Value;
 
-use super::condition::Condition;
-use super::graph::{Graph, GraphNode};
-use super::graph_body::{GraphBody, GraphEdge};
-use super::mapping::{IsNode, Mapping};
-use super::names;
-use super::policy::OnError;
-use super::question_text::state_keys_of_text;
-use super::spec::{NodeKind, OrderReason};
-use crate::path::StepPath;
+use super::super::condition::Condition;
+use super::super::graph::{Graph, GraphNode};
+use super::super::graph_body::{GraphBody, GraphEdge};
+use super::super::mapping::{IsNode, Mapping};
+use super::super::names;
+use super::super::policy::OnError;
+use super::super::question_text::state_keys_of_text;
+use super::super::spec::{NodeKind, OrderReason};
+use super::draw::question;
 
-/// Maximum number of bytes of a question in a drawing.
-const MOST_QUESTION: usize = 160;
+/// An edge between two nodes of a graph, as a person sees it. [`Graph::edges`] returns them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DisplayEdge {
+    /// Name of the node that the edge starts at.
+    pub from: String,
+    /// Name of the node that the edge leads to.
+    pub to: String,
+    /// Reason for which the second node follows the first.
+    pub kind: DisplayEdgeKind,
+    /// Text of the edge: the arm of a router, the key of a condition or of the state, or the reason
+    /// of the order. `None` if the kind needs no explanation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// Reason for which a node follows another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DisplayEdgeKind {
+    /// The node reads the output of the other one, or starts after its success.
+    Output,
+    /// The router has taken this arm.
+    Arm,
+    /// The condition of the edge holds.
+    Condition,
+    /// The other node has failed.
+    Failure,
+    /// The other node saves a key of the state, which the node reads.
+    State,
+    /// The node waits for the other one and does not use its output.
+    Order,
+}
 
 impl Graph {
-    /// Returns the graph as a Mermaid flowchart, which GitHub and many editors display.
-    #[doc(alias = "visualize")]
-    pub fn to_mermaid(&self) -> String {
-        let mut text = String::from("flowchart TD\n");
-        self.draw_mermaid(&mut text, "n", "    ");
-        text
+    /// Returns the nodes that a person sees, in source order: without joins, and without nodes
+    /// which a form of document adds. Nested workflows of a node are graphs of their own.
+    pub fn display_nodes(&self) -> Vec<&GraphNode> {
+        self.shown(false).map(|(_, node)| node).collect()
     }
 
-    /// Draws the nodes and edges. `id` is the prefix of the node ids, which differs between nested
-    /// bodies.
-    fn draw_mermaid(&self, text: &mut String, id: &str, indent: &str) {
-        for (at, node) in self.shown(id) {
-            let label = escape_mermaid(&label(node));
-            let (open, close) = match node.kind {
-                _ if question(node).is_some() => ("{{", "}}"),
-                NodeKind::Input => ("([", "])"),
-                NodeKind::Router => ("{", "}"),
-                NodeKind::Gate => ("{{", "}}"),
-                NodeKind::Value | NodeKind::Check => ("(", ")"),
-                NodeKind::Map | NodeKind::Each => ("[[", "]]"),
-                _ if node.callee.as_deref() == Some("workflow") => ("[[", "]]"),
-                _ => ("[", "]"),
-            };
-            let _ = writeln!(text, "{indent}{id}{at}{open}\"{label}\"{close}");
-            if node.policy.tap {
-                let _ = writeln!(text, "{indent}style {id}{at} stroke-dasharray: 4 4");
-            }
-            for (branch, body) in node.bodies() {
-                let (title, of) = (title(node, branch), body_id(id, at, branch, node));
-                let _ = writeln!(text, "{indent}subgraph {of} [\"{}\"]", escape_mermaid(&title));
-                body.draw_mermaid(text, &format!("{of}_"), &format!("{indent}    "));
-                let _ = writeln!(text, "{indent}end\n{indent}{id}{at} --- {of}");
-            }
+    /// Returns the edges between the nodes of [`display_nodes`](Self::display_nodes), ordered by
+    /// the node that they lead to. An edge of kind [`Order`](DisplayEdgeKind::Order) is left out if
+    /// other edges imply it.
+    ///
+    /// ```
+    /// # use agentflow::prelude::*;
+    /// # use agentflow::workflow::DisplayEdgeKind;
+    /// #[tool]
+    /// async fn double(number: u32) -> u32 {
+    ///     number * 2
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn twice(number: u32) -> Result<u32> {
+    ///     let once = double(number).await;
+    ///     let both = double(once).await;
+    ///     Ok(both)
+    /// }
+    ///
+    /// let edges = twice::workflow().graph().edges();
+    /// let edge = edges.iter().find(|edge| edge.to == "both").unwrap();
+    /// assert_eq!((edge.from.as_str(), edge.kind), ("once", DisplayEdgeKind::Output));
+    /// ```
+    pub fn edges(&self) -> Vec<DisplayEdge> {
+        let mut edges = Vec::new();
+        for edge in self.folded_edges(false) {
+            edges.push(DisplayEdge {
+                from: self.nodes[edge.from].name.clone(),
+                to: self.nodes[edge.to].name.clone(),
+                kind: edge.kind.display_kind(),
+                label: edge.label().map(str::to_owned),
+            });
         }
-        for edge in self.edges(id) {
-            let arrow = if edge.is_dashed() { "-.->" } else { "-->" };
-            let label = edge
-                .label()
-                .map(|label| format!("|\"{}\"|", escape_mermaid(label)))
-                .unwrap_or_default();
-            let _ = writeln!(text, "{indent}{id}{} {arrow}{label} {id}{}", edge.from, edge.to);
-        }
-    }
-
-    /// Returns the graph in the Graphviz language (DOT).
-    pub fn to_dot(&self) -> String {
-        let mut text =
-            format!("digraph {:?} {{\n    rankdir=TB;\n    node [shape=box];\n", self.name);
-        self.draw_dot(&mut text, "n", "    ");
-        text.push_str("}\n");
-        text
-    }
-
-    fn draw_dot(&self, text: &mut String, id: &str, indent: &str) {
-        for (at, node) in self.shown(id) {
-            let shape = match node.kind {
-                _ if question(node).is_some() => "hexagon",
-                NodeKind::Input => "oval",
-                NodeKind::Router => "diamond",
-                NodeKind::Gate => "hexagon",
-                NodeKind::Map | NodeKind::Each => "box3d",
-                _ if node.callee.as_deref() == Some("workflow") => "component",
-                _ => "box",
-            };
-            let dashed = if node.policy.tap { ", style=dashed" } else { "" };
-            let _ = writeln!(
-                text,
-                "{indent}{id}{at} [label={:?}, shape={shape}{dashed}];",
-                label(node)
-            );
-            for (branch, body) in node.bodies() {
-                let of = body_id(id, at, branch, node);
-                let _ = writeln!(text, "{indent}subgraph cluster_{of} {{");
-                let _ = writeln!(text, "{indent}    label={:?};", title(node, branch));
-                body.draw_dot(text, &format!("{of}_"), &format!("{indent}    "));
-                let _ = writeln!(text, "{indent}}}");
-                if let Some((first, _)) = body.shown("b").next() {
-                    let _ = writeln!(
-                        text,
-                        "{indent}{id}{at} -> {of}_{first} [style=dotted, arrowhead=none];"
-                    );
-                }
-            }
-        }
-        for edge in self.edges(id) {
-            let mut attributes = Vec::new();
-            attributes.extend(edge.label().map(|label| format!("label={label:?}")));
-            attributes.extend(edge.is_dashed().then(|| "style=dashed".to_owned()));
-            let attributes = if attributes.is_empty() {
-                String::new()
-            } else {
-                format!(" [{}]", attributes.join(", "))
-            };
-            let _ = writeln!(text, "{indent}{id}{} -> {id}{}{attributes};", edge.from, edge.to);
-        }
+        edges
     }
 
     /// Returns the nodes in source order for a listing, without helper nodes. Reads of a join are
@@ -123,7 +99,7 @@ impl Graph {
     #[doc(hidden)]
     pub fn listed(&self) -> Vec<ListedNode<'_>> {
         let name = |at: usize| self.nodes[at].name.as_str();
-        let edges = self.edges("n");
+        let edges = self.folded_edges(false);
         let mut all = Vec::new();
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| !self.is_helper(node)) {
             let mut reads: Vec<usize> = Vec::new();
@@ -141,7 +117,7 @@ impl Graph {
             reads.retain(|at| seen.insert(*at));
             let waits =
                 edges.iter().filter(|edge| edge.to == at).filter_map(|edge| match edge.kind {
-                    DrawnEdgeKind::Order(why) => Some((name(edge.from), why)),
+                    EdgeKind::Order(why) => Some((name(edge.from), why)),
                     _ => None,
                 });
             all.push(ListedNode {
@@ -155,8 +131,7 @@ impl Graph {
 
     /// Iterates over the nodes that are drawn. Joins are hidden, because arms can meet without
     /// them. Inputs of a body are hidden, because the enclosing node shows its reads.
-    fn shown(&self, id: &str) -> impl Iterator<Item = (usize, &GraphNode)> {
-        let is_body = id != "n";
+    pub(super) fn shown(&self, is_body: bool) -> impl Iterator<Item = (usize, &GraphNode)> {
         let hidden = move |node: &GraphNode| {
             self.is_helper(node) || (is_body && node.kind == NodeKind::Input)
         };
@@ -186,12 +161,12 @@ impl Graph {
         }
     }
 
-    /// Returns the edges of the drawing.
-    fn edges<'g>(&'g self, id: &str) -> Vec<Edge<'g>> {
-        let mut edges: Vec<Edge<'g>> = Vec::new();
-        let shown: Vec<usize> = self.shown(id).map(|(at, _)| at).collect();
-        for (to, node) in self.shown(id) {
-            let mut add = |from: usize, kind: DrawnEdgeKind<'g>| {
+    /// Returns the edges between shown nodes.
+    pub(super) fn folded_edges(&self, is_body: bool) -> Vec<Edge<'_>> {
+        let mut edges: Vec<Edge<'_>> = Vec::new();
+        let shown: Vec<usize> = self.shown(is_body).map(|(at, _)| at).collect();
+        for (to, node) in self.shown(is_body) {
+            let mut add = |from: usize, kind: EdgeKind<'_>| {
                 if from == to || shown.binary_search(&from).is_err() {
                     return;
                 }
@@ -210,36 +185,34 @@ impl Graph {
                 && let Some(router) = self.place(&guard.router)
                 && self.begins_arm(entered)
             {
-                add(router, DrawnEdgeKind::Arm(self.arm_label(&guard.router, &guard.arm, node)));
+                add(router, EdgeKind::Arm(self.arm_label(&guard.router, &guard.arm, node)));
             }
             if let Some(router) = self.router_above(node) {
-                add(router, DrawnEdgeKind::Arm("otherwise"));
+                add(router, EdgeKind::Arm("otherwise"));
             }
             for edge in entered.edges.iter().filter(|edge| !self.is_of_skipped(edge)) {
-                let label = match edge {
-                    GraphEdge { arm: Some(arm), .. } => Some(self.arm_label(&edge.from, arm, node)),
-                    GraphEdge { failed: true, .. } => Some("failed"),
-                    GraphEdge { when: Some(when), .. } => Some(key_of(when).unwrap_or("condition")),
-                    _ => None,
+                let kind = match edge {
+                    GraphEdge { arm: Some(arm), .. } => {
+                        EdgeKind::Arm(self.arm_label(&edge.from, arm, node))
+                    }
+                    GraphEdge { failed: true, .. } => EdgeKind::Failure,
+                    GraphEdge { when: Some(when), .. } => EdgeKind::Condition(key_of(when)),
+                    _ => EdgeKind::Output,
                 };
                 let mut from = Vec::new();
                 self.sources(&edge.from, &mut from);
-                from.into_iter().for_each(|from| {
-                    add(from, label.map_or(DrawnEdgeKind::Reads, DrawnEdgeKind::Arm));
-                });
+                from.into_iter().for_each(|from| add(from, kind));
             }
             for key in self.state_keys(node) {
                 let savers = self.nodes[..to]
                     .iter()
                     .enumerate()
                     .filter(|(_, saver)| saver.saves.contains_key(key));
-                savers.for_each(|(from, _)| add(from, DrawnEdgeKind::State(key)));
+                savers.for_each(|(from, _)| add(from, EdgeKind::State(key)));
             }
-            let asked =
-                node.after.iter().map(|name| (name, DrawnEdgeKind::Order(OrderReason::Asked)));
-            let order =
-                node.order.iter().map(|edge| (&edge.node, DrawnEdgeKind::Order(edge.reason)));
-            let reads = self.reads_of(node).into_iter().map(|name| (name, DrawnEdgeKind::Reads));
+            let asked = node.after.iter().map(|name| (name, EdgeKind::Order(OrderReason::Asked)));
+            let order = node.order.iter().map(|edge| (&edge.node, EdgeKind::Order(edge.reason)));
+            let reads = self.reads_of(node).into_iter().map(|name| (name, EdgeKind::Output));
             for (name, kind) in reads.chain(asked).chain(order) {
                 let mut from = Vec::new();
                 self.sources(name, &mut from);
@@ -439,59 +412,56 @@ fn without_redundant_edges(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
     let kept: Vec<bool> = edges
         .iter()
         .map(|edge| match edge.kind {
-            DrawnEdgeKind::Order(why) => why == OrderReason::Asked || !says(edge),
+            EdgeKind::Order(why) => why == OrderReason::Asked || !says(edge),
             _ => true,
         })
         .collect();
     edges.into_iter().zip(kept).filter_map(|(edge, kept)| kept.then_some(edge)).collect()
 }
 
-/// Returns the id of a body in a drawing: the index of the node and of the branch.
-fn body_id(id: &str, at: usize, branch: &str, node: &GraphNode) -> String {
-    match node.branch_bodies.keys().position(|name| name == branch) {
-        Some(branch) => format!("{id}{at}b{branch}"),
-        None => format!("{id}{at}b"),
-    }
-}
-
-/// Returns the title of a body in a drawing.
-fn title(node: &GraphNode, branch: &str) -> String {
-    let path = StepPath::root().child(&node.name);
-    let name = path.last_name().unwrap_or(&node.name);
-    match (node.kind, branch) {
-        (NodeKind::Map | NodeKind::Each, _) => format!("each of {name}"),
-        (NodeKind::Repeat, _) => format!("each round of {name}"),
-        (_, branch) => format!("{name}: {branch}"),
-    }
-}
-
+/// An edge between two nodes, by index.
 #[derive(Clone, Copy, PartialEq)]
-struct Edge<'g> {
-    from: usize,
-    to: usize,
-    kind: DrawnEdgeKind<'g>,
+pub(super) struct Edge<'g> {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) kind: EdgeKind<'g>,
 }
 
+/// Reason of an edge, with its text.
 #[derive(Clone, Copy, PartialEq)]
-enum DrawnEdgeKind<'g> {
-    Reads,
+pub(super) enum EdgeKind<'g> {
+    Output,
     /// From a router, with the name of the arm.
     Arm(&'g str),
+    /// With the key of the condition, if it has one.
+    Condition(Option<&'g str>),
+    Failure,
     /// From a node that saves a state key, with the key.
     State(&'g str),
     Order(OrderReason),
 }
 
-impl DrawnEdgeKind<'_> {
+impl EdgeKind<'_> {
+    fn display_kind(self) -> DisplayEdgeKind {
+        match self {
+            Self::Output => DisplayEdgeKind::Output,
+            Self::Arm(_) => DisplayEdgeKind::Arm,
+            Self::Condition(_) => DisplayEdgeKind::Condition,
+            Self::Failure => DisplayEdgeKind::Failure,
+            Self::State(_) => DisplayEdgeKind::State,
+            Self::Order(_) => DisplayEdgeKind::Order,
+        }
+    }
+
     /// Returns the kind with the stronger reason, for two order edges between the same nodes.
     fn stronger(self, other: Self) -> Self {
         let rank = |kind: &Self| match kind {
-            Self::Reads | Self::Arm(_) | Self::State(_) => 0,
             Self::Order(OrderReason::Above | OrderReason::Optional) => 1,
             Self::Order(OrderReason::Write) => 2,
             Self::Order(OrderReason::Asked) => 3,
             Self::Order(OrderReason::Check) => 4,
             Self::Order(OrderReason::Gate) => 5,
+            _ => 0,
         };
         if rank(&self) > rank(&other) { self } else { other }
     }
@@ -499,70 +469,24 @@ impl DrawnEdgeKind<'_> {
 
 impl Edge<'_> {
     fn is_order(&self) -> bool {
-        matches!(self.kind, DrawnEdgeKind::Order(_))
+        matches!(self.kind, EdgeKind::Order(_))
     }
 
-    fn is_dashed(&self) -> bool {
-        self.is_order() || matches!(self.kind, DrawnEdgeKind::State(_))
+    pub(super) fn is_dashed(&self) -> bool {
+        self.is_order() || matches!(self.kind, EdgeKind::State(_))
     }
 
     fn replaces(&self, other: &Self) -> bool {
         self.is_order() && other.is_order()
     }
 
-    fn label(&self) -> Option<&str> {
+    pub(super) fn label(&self) -> Option<&str> {
         match self.kind {
-            DrawnEdgeKind::Reads | DrawnEdgeKind::Order(OrderReason::Asked) => None,
-            DrawnEdgeKind::Arm(label) | DrawnEdgeKind::State(label) => Some(label),
-            DrawnEdgeKind::Order(why) => Some(why.as_str()),
+            EdgeKind::Output | EdgeKind::Order(OrderReason::Asked) => None,
+            EdgeKind::Failure => Some("failed"),
+            EdgeKind::Condition(key) => Some(key.unwrap_or("condition")),
+            EdgeKind::Arm(label) | EdgeKind::State(label) => Some(label),
+            EdgeKind::Order(why) => Some(why.as_str()),
         }
     }
-}
-
-/// Returns the last part of the name, the call if it differs, and notes about the node.
-fn label(node: &GraphNode) -> String {
-    let path = StepPath::root().child(&node.name);
-    let name = path.last_name().unwrap_or(&node.name);
-    let mut label = name.to_owned();
-    if !node.calls.is_empty() && node.calls != name {
-        let _ = write!(label, "\n{}", node.calls);
-    }
-    match node.kind {
-        NodeKind::Map => label.push_str("\nfor each"),
-        NodeKind::Each => label.push_str("\nfor each, in order"),
-        NodeKind::Check => label.push_str("\nmust hold"),
-        NodeKind::Race => label.push_str("\nfirst of"),
-        NodeKind::Fallback => label.push_str("\nor else"),
-        NodeKind::Repeat => label.push_str("\nrepeated"),
-        _ => {}
-    }
-    if let Some(callee) = &node.callee {
-        let _ = write!(label, " ({callee})");
-    }
-    if node.policy.tap {
-        label.push_str("\nobserves");
-    }
-    for key in node.saves.keys().filter(|key| *key != "*" && *key != name) {
-        let _ = write!(label, "\nsaves {key}");
-    }
-    if let Some(question) = question(node) {
-        let _ = write!(label, "\nasks: {}", OneLine(head(question, MOST_QUESTION)));
-    }
-    label
-}
-
-/// Returns the question that a person answers before the node starts, or that the node itself asks.
-pub fn question(node: &GraphNode) -> Option<&str> {
-    match &node.does {
-        Some(GraphBody::Ask(question)) => Some(&question.text),
-        _ => node.policy.approve.as_deref(),
-    }
-}
-
-fn escape_mermaid(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('"', "&quot;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('\n', "<br/>")
 }
