@@ -162,11 +162,11 @@ impl Graph {
     }
 
     /// Returns the edges between shown nodes.
-    pub(super) fn folded_edges(&self, is_body: bool) -> Vec<Edge<'_>> {
-        let mut edges: Vec<Edge<'_>> = Vec::new();
+    pub(super) fn folded_edges<'g>(&'g self, is_body: bool) -> Vec<Edge<'g>> {
+        let mut edges: Vec<Edge<'g>> = Vec::new();
         let shown: Vec<usize> = self.shown(is_body).map(|(at, _)| at).collect();
         for (to, node) in self.shown(is_body) {
-            let mut add = |from: usize, kind: EdgeKind<'_>| {
+            let mut add = |from: usize, kind: EdgeKind<'g>| {
                 if from == to || shown.binary_search(&from).is_err() {
                     return;
                 }
