@@ -1,5 +1,9 @@
-//! [`StepPath`]: the identity of a step in its run, as a path of names. Only this module formats
-//! and parses its text.
+//! [`StepPath`]: the identity of a step in its run, as a path of names, such as
+//! `judge/tool#2.search`.
+//!
+//! Records, questions and control requests name their step by its path. A resumed run finds the
+//! records of a step by path and never by position, so paths do not depend on the order in which
+//! steps start. Only this module formats and parses the text of a path.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
