@@ -24,6 +24,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// In the order of paths, a path is followed by the paths below it, then by its items and the paths
 /// below them.
+///
+/// ```
+/// use agentflow::path::StepPath;
+///
+/// let call: StepPath = "judge_risk/tool#2.search".parse().unwrap();
+/// assert_eq!(call, StepPath::root().child("judge_risk").tool(2, "search", 0));
+/// assert!(call.is_within(&StepPath::root().child("judge_risk")));
+/// ```
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct StepPath {
     /// Text of all segments except the last one, if that is a model or tool call.

@@ -34,6 +34,25 @@ use crate::store::{StoreError, StoreErrorKind};
 /// A session belongs to the caller of its first run ([`SessionRecord::caller`]). A run of another
 /// caller is refused unless the session is [`shared`](Self::shared). An id does not authenticate
 /// anyone, so set the [caller](crate::agent::RunRequest::caller) of each run.
+///
+/// ```
+/// use agentflow::agent::RunRequest;
+/// use agentflow::prelude::*;
+/// use agentflow::session::Session;
+/// use agentflow::store::MemoryStore;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+/// let model = ScriptedModel::new([Turn::text("Hello, Ada."), Turn::text("You are Ada.")]);
+/// let agent = Agent::new(model).runtime(&runtime);
+/// agent.run(RunRequest::new("I am Ada.").session("customer-17")).await?;
+/// let again = RunRequest::new("Who am I?").session(Session::existing("customer-17"));
+/// assert_eq!(agent.run(again).await?.output(), "You are Ada.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[doc(alias = "SessionContext")]
 #[doc(alias = "thread")]
