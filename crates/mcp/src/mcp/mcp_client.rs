@@ -46,6 +46,22 @@ pub struct McpClient {
 
 /// Settings of a client before it connects. Created by [`McpClient::stdio`],
 /// [`McpClient::in_memory`] or `McpClient::http`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::mcp::McpClient;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let files = McpClient::stdio("files", "mcp-server-files")
+///     .arg("/srv/shared")
+///     .allow_tools(["read", "list"])
+///     .call_timeout(Duration::from_secs(30))
+///     .build()?;
+/// assert_eq!(&**files.name(), "files");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a server is connected to by `build()`"]
 pub struct McpClientBuilder {
     name: Arc<str>,

@@ -31,6 +31,21 @@ use agentflow_tools::__private::HttpAddress;
 /// [`RuntimeBuilder::toolset`](agentflow_core::runtime::RuntimeBuilder::toolset), or send messages with its
 /// methods. The card is fetched on first use. Cloning is cheap; all clones share the card.
 ///
+/// ```
+/// use agentflow::a2a::{A2aAnswer, A2aClient, A2aMessage};
+/// use agentflow::prelude::*;
+///
+/// # async fn example() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// let researcher = A2aClient::at("researcher", "https://agents.example").bearer("RESEARCHER_KEY").build()?;
+/// if let A2aAnswer::Task(task) = researcher.ask(&A2aMessage::user_text("Who sells tea?")).await? {
+///     println!("{}", task.text());
+/// }
+/// let agent = Agent::new("openai/gpt-5-mini").tools(researcher);
+/// # drop(agent);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Cancel safety
 /// Dropping the future of a method that only reads, such as [`task`](Self::task),
 /// [`tasks`](Self::tasks) or [`card`](Self::card), ends its request. The other methods describe the
@@ -42,6 +57,22 @@ pub struct A2aClient {
 }
 
 /// Settings of an [`A2aClient`], created by [`A2aClient::at`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::a2a::A2aClient;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = A2aClient::at("researcher", "https://agents.example")
+///     .bearer("RESEARCHER_KEY")
+///     .task_timeout(Duration::from_secs(600))
+///     .asks_people()
+///     .build()?;
+/// assert_eq!(&**client.name(), "researcher");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an agent is spoken with after `build()`"]
 pub struct A2aClientBuilder {
     name: Arc<str>,

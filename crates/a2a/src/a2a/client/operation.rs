@@ -33,6 +33,13 @@ pub(super) struct Operation {
 }
 
 /// A filter for a list of tasks. Default: all tasks.
+///
+/// ```
+/// use agentflow::a2a::{A2aTaskQuery, A2aTaskState};
+///
+/// let query = A2aTaskQuery::default().context("support-3").state(A2aTaskState::Working).page_size(20);
+/// # drop(query);
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct A2aTaskQuery {
