@@ -71,7 +71,7 @@ impl Session {
     /// Maximum length of an id, in bytes.
     pub const MAX_ID: usize = 512;
 
-    fn of(id: Option<Arc<str>>, must_exist: bool) -> Self {
+    fn with_id(id: Option<Arc<str>>, must_exist: bool) -> Self {
         Self {
             id,
             must_exist,
@@ -87,17 +87,17 @@ impl Session {
     /// otherwise. [`existing`](Self::existing) requires that it exists, and [`begin`](Self::begin)
     /// creates a session with a new id.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
-        Self::of(Some(id.into()), false)
+        Self::with_id(Some(id.into()), false)
     }
 
     /// Creates a new session with an id from the runtime.
     pub fn begin() -> Self {
-        Self::of(None, false)
+        Self::with_id(None, false)
     }
 
     /// Uses an existing session: a run is refused if no session has this id.
     pub fn existing(id: impl Into<Arc<str>>) -> Self {
-        Self::of(Some(id.into()), true)
+        Self::with_id(Some(id.into()), true)
     }
 
     /// Continues after this run of the session and ignores later runs, which creates a branch. The
