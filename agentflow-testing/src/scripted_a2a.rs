@@ -15,6 +15,16 @@ use crate::run_error::panic_when_dropped;
 type Responses = Pin<Box<dyn Stream<Item = Value> + Send>>;
 
 /// The behaviour of the agent for one message.
+///
+/// ```
+/// use agentflow_testing::A2aTurn;
+///
+/// let turns = [
+///     A2aTurn::asks("Which order?").expect_text("Refund it."),
+///     A2aTurn::text("Order 7 is refunded.").after_work(),
+/// ];
+/// # drop(turns);
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "it is a turn of a script"]
 pub struct A2aTurn {

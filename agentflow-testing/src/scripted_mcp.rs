@@ -253,6 +253,9 @@ impl ScriptedMcp {
 
     /// Waits until `so_far` returns `true`. It is evaluated at once and after each message from a
     /// client. There is no time limit; see [`within`](crate::within()).
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait.
     pub async fn wait_until(&self, so_far: impl Fn(&Self) -> bool) {
         loop {
             // Register for changes before the check, so that no change is missed.

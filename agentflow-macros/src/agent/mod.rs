@@ -1,6 +1,9 @@
-//! Implements `#[agent]`. `parse` reads the options and `template` the doc comment, `model` is the
-//! agent as data, `validate` reports functions that cannot be an agent, and `expand` generates the
-//! code. The macro sees only names; the compiler checks types.
+//! Implements `#[agent]`.
+//!
+//! `parse` reads the options, and `template` splits the doc comment into the instruction and the
+//! user's message. `model` combines them with the signature to the agent as data. `validate`
+//! reports functions that cannot be an agent, and `expand` generates the code. The macro sees only
+//! names; the compiler checks types by the bounds of the expansion.
 
 mod expand;
 mod model;

@@ -1,6 +1,10 @@
-//! Parses the options of the attributes. One table drives the parser, the errors and the
-//! documentation. The parser continues after each comma, so that a mistake in one option does not
-//! hide a mistake in the next. Each attribute interprets the values.
+//! Parses the options of the attributes.
+//!
+//! One table of each attribute (`option_tables.rs`) drives the parser, the errors and the
+//! documentation. The result is a list of [`GivenOption`]s, whose values each attribute interprets
+//! in its own `parse` module. The parser continues after each comma, so that a mistake in one
+//! option does not hide a mistake in the next. `other_names.rs` suggests the right option for a
+//! name that other libraries use.
 
 mod option_tables;
 mod other_names;

@@ -1,6 +1,10 @@
-//! Implements `#[tool]`. `parse` reads the options, `model` is the tool as data, `validate` reports
-//! functions that cannot be a tool, and `expand` generates the code. The function is kept
-//! unchanged. Its body is only searched for the name `cx`.
+//! Implements `#[tool]`.
+//!
+//! `parse` reads the options, and `model` combines them with the signature and the doc comments to
+//! the tool as data. `validate` reports functions that cannot be a tool, and `expand` generates
+//! the code. The function keeps its signature and stays callable. In front of its body, `expand`
+//! inserts a check that makes a call in a workflow step a recorded call. The body itself is only
+//! searched for the name `cx`.
 
 mod expand;
 mod model;

@@ -45,13 +45,13 @@ pub(super) struct Calls {
 /// Finds the calls of `asking`, an expression with questions to the compiler. `expr` is the
 /// original expression.
 pub(super) fn asking(expr: &Expr, asking: &Expr, env: &Env) -> Calls {
-    let mut calls = of(asking, env);
+    let mut calls = calls_of(asking, env);
     calls.direct = direct(expr, env).filter(|_| !calls.functions.is_empty());
     calls
 }
 
 /// Finds the calls of an expression.
-pub(super) fn of(expr: &Expr, env: &Env) -> Calls {
+pub(super) fn calls_of(expr: &Expr, env: &Env) -> Calls {
     let direct = direct(expr, env);
     let mut found = Found { env, own: own_names(expr), functions: Vec::new() };
     let mut expr = expr.clone();

@@ -153,7 +153,7 @@ impl Normal<'_> {
 mod tests {
     use super::{Env, fingerprint};
 
-    fn of(text: &str) -> u64 {
+    fn fingerprint_of(text: &str) -> u64 {
         let expr: syn::Expr =
             syn::parse_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         fingerprint(&[&expr], &Env::default())
@@ -168,7 +168,7 @@ mod tests {
             ("format!(\"{x}\")", "format!( \"{x}\" )"),
             ("match a { Some(x) => f(x), None => 0 }", "match a { Some(y) => f(y), None => 0 }"),
         ] {
-            assert_eq!(of(one), of(other), "{one} and {other}");
+            assert_eq!(fingerprint_of(one), fingerprint_of(other), "{one} and {other}");
         }
     }
 
@@ -186,7 +186,10 @@ mod tests {
             "f(a.b)",
         ];
         for (at, one) in all.iter().enumerate() {
-            assert!(all[at + 1..].iter().all(|other| of(one) != of(other)), "{one}");
+            assert!(
+                all[at + 1..].iter().all(|other| fingerprint_of(one) != fingerprint_of(other)),
+                "{one}"
+            );
         }
     }
 }

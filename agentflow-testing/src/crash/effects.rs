@@ -18,6 +18,30 @@ use futures_util::FutureExt;
 ///
 /// In a [`CrashTest`](crate::CrashTest), each note is compared with the journal: the start of the
 /// step must be stored, and its outcome must not. Clones share the counts.
+///
+/// ```
+/// use agentflow::Workflow;
+/// use agentflow_testing::{CrashTest, EffectLog};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> agentflow::Result<()> {
+/// let effects = EffectLog::new();
+/// let noted = effects.clone();
+/// let send = Workflow::<(i64,), i64>::build("send", ["n"], move |b, (n,)| {
+///     b.node("sent", (n,), move |cx, (n,)| {
+///         let effects = noted.clone();
+///         async move {
+///             effects.note(&cx);
+///             Ok::<_, agentflow::Error>(n)
+///         }
+///     })
+/// })?;
+///
+/// // After a crash, the step must not run again if its outcome was recorded.
+/// CrashTest::new(&send, || (1,)).effects(&effects).run().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct EffectLog(Arc<Mutex<Inner>>);
 

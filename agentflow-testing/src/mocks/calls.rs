@@ -20,6 +20,14 @@ use crate::expect::without_panic;
 /// [`containing`](Self::containing), [`matching`](Self::matching)), then set the answer
 /// ([`returns`](Self::returns), [`fails`](Self::fails), [`computes`](Self::computes)). The default
 /// answer is `null`, the value of a function that returns nothing.
+///
+/// ```
+/// use agentflow::serde_json::json;
+/// use agentflow_testing::Call;
+///
+/// let call = Call::containing(json!({"order": 7})).returns("receipt 1").times(2);
+/// assert!(format!("{call:?}").contains("order"));
+/// ```
 #[must_use = "a call is expected when a mock has it"]
 #[derive(Clone)]
 pub struct Call {
@@ -174,6 +182,14 @@ impl fmt::Debug for Call {
 }
 
 /// The expected calls to a mock: a list of [`Call`]s in order, or one of the other forms.
+///
+/// ```
+/// use agentflow_testing::{Call, Calls, Mocks};
+///
+/// let calls = Calls::any_order([Call::any().returns(1), Call::any().returns(2)]);
+/// let mocks = Mocks::new().tool("search", calls).tool("refund", Calls::never());
+/// # drop(mocks);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Calls {
     expected: VecDeque<Call>,

@@ -12,6 +12,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::value::Encoded;
 
 /// The recorded form of an error: the data that can be stored and shown, without source errors.
+///
+/// ```
+/// use agentflow::error::{Failure, FailureKind};
+///
+/// let failure = Failure::new(FailureKind::RateLimited, "too many requests");
+/// assert!(failure.may_pass());
+/// assert_eq!(failure.kind.as_str(), "rate_limited");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Failure {

@@ -1,5 +1,9 @@
-//! Masks secrets in strings, also if the string contains the secret in an escaped form.
-//! `SecretMasker` masks several secrets in all strings of a JSON value.
+//! Masks secrets in text.
+//!
+//! [`without`] replaces one secret in a string, also if the string contains it in an escaped form.
+//! [`SecretMasker`] (`hidden_texts.rs`) holds all secrets of a client and masks them in strings, in
+//! names of fields, and in base64 fields of a JSON value. Tools and protocol clients mask the
+//! messages of their servers before the messages are recorded or shown.
 
 #[doc(hidden)]
 pub use self::hidden_texts::SecretMasker;

@@ -56,6 +56,13 @@ pub enum Part {
 }
 
 /// A model's reasoning, with the opaque data that its provider requires to accept it again.
+///
+/// ```
+/// use agentflow::message::Reasoning;
+///
+/// let reasoning = Reasoning::new("2 + 3 is 5.", "openai-chat");
+/// assert_eq!(reasoning.provider, "openai-chat");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reasoning {
@@ -87,6 +94,13 @@ impl Reasoning {
 }
 
 /// A model's request to call a tool.
+///
+/// ```
+/// use agentflow::message::ToolCall;
+///
+/// let call = ToolCall::new("call-1", "add", r#"{"a": 2, "b": 3}"#);
+/// assert_eq!(call.name, "add");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[doc(alias = "ToolRequest")]
@@ -180,6 +194,14 @@ impl fmt::Display for ToolStatus {
 }
 
 /// The result of a [`ToolCall`]. Each call has exactly one, however it ended.
+///
+/// ```
+/// use agentflow::message::{ToolCall, ToolResult, ToolStatus};
+///
+/// let call = ToolCall::new("call-1", "add", r#"{"a": 2, "b": 3}"#);
+/// let result = ToolResult::new(&call, ToolStatus::Success, "5");
+/// assert_eq!((&*result.call_id, &*result.text()), ("call-1", "5"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolResult {
@@ -211,6 +233,14 @@ impl ToolResult {
 }
 
 /// An image, a document or another file, by URL or as content.
+///
+/// ```
+/// use agentflow::message::{Media, Message, Part, Role};
+///
+/// let image = Media::new("image/png", "https://example.org/chart.png").name("chart.png");
+/// let message = Message::new(Role::User, [Part::Text("Explain this.".into()), Part::Media(image)]);
+/// assert_eq!(message.text(), "Explain this.");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Media {
@@ -371,6 +401,16 @@ impl From<String> for Message {
 
 /// An ordered list of messages. Cloning increments one reference count; pushing does not copy if
 /// there is only one clone.
+///
+/// ```
+/// use agentflow::message::{Conversation, Message};
+///
+/// let mut conversation = Conversation::new();
+/// conversation.push(Message::user("What is 2 + 3?"));
+/// conversation.push(Message::assistant("5"));
+/// assert_eq!(conversation.len(), 2);
+/// assert_eq!(conversation.last().unwrap().text(), "5");
+/// ```
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Conversation(Arc<Messages>);

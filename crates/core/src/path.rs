@@ -1,5 +1,9 @@
-//! [`StepPath`]: the identity of a step in its run, as a path of names. Only this module formats
-//! and parses its text.
+//! [`StepPath`]: the identity of a step in its run, as a path of names, such as
+//! `judge/tool#2.search`.
+//!
+//! Records, questions and control requests name their step by its path. A resumed run finds the
+//! records of a step by path and never by position, so paths do not depend on the order in which
+//! steps start. Only this module formats and parses the text of a path.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -20,6 +24,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// In the order of paths, a path is followed by the paths below it, then by its items and the paths
 /// below them.
+///
+/// ```
+/// use agentflow::path::StepPath;
+///
+/// let call: StepPath = "judge_risk/tool#2.search".parse().unwrap();
+/// assert_eq!(call, StepPath::root().child("judge_risk").tool(2, "search", 0));
+/// assert!(call.is_within(&StepPath::root().child("judge_risk")));
+/// ```
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct StepPath {
     /// Text of all segments except the last one, if that is a model or tool call.

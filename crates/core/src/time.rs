@@ -7,6 +7,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Milliseconds since the Unix epoch, UTC.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::time::Timestamp;
+///
+/// let (start, end) = (Timestamp::from_millis(1_000), Timestamp::from_millis(3_500));
+/// assert_eq!(end.since(start), Duration::from_millis(2_500));
+/// ```
 #[derive(
     Clone,
     Copy,

@@ -22,6 +22,16 @@ use crate::wire::WireCache;
 ///
 /// Its JSON form has two more fields: `required_permissions`, which are the scopes of the policy,
 /// and `supports_streaming`.
+///
+/// ```
+/// use agentflow::serde_json::json;
+/// use agentflow::tool::{Effects, ToolDefinition, ToolPolicy};
+///
+/// let parameters = json!({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]});
+/// let definition = ToolDefinition::new("find_order", "Find an order by its number.", parameters)
+///     .policy(ToolPolicy::default().effects(Effects::Read));
+/// assert!(definition.has_valid_name());
+/// ```
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "ReadDefinition")]
 #[non_exhaustive]
@@ -271,6 +281,19 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
 }
 
 /// Rules that the runtime applies to calls to a tool. Set by the attribute `#[tool(..)]`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::tool::{Effects, ToolPolicy};
+///
+/// let policy = ToolPolicy::default()
+///     .effects(Effects::Read)
+///     .timeout(Duration::from_secs(10))
+///     .retry(2)
+///     .scopes(["orders:read"]);
+/// assert!(policy.is_repeatable());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -475,6 +498,13 @@ impl Effects {
 }
 
 /// A place in a source file.
+///
+/// ```
+/// use agentflow::tool::SourceLocation;
+///
+/// let location = SourceLocation::new("src/orders.rs", 17);
+/// assert_eq!(location.line, 17);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SourceLocation {

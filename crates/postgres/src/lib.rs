@@ -1,7 +1,8 @@
 //! Postgres backend: [`PostgresStore`] stores runs for programs on several machines.
 //!
 //! Programs depend on the crate `agentflow-sdk` and enable its feature `postgres`. It re-exports
-//! these items in the module `agentflow::store`.
+//! these items in the module `agentflow::store`. A [`PostgresStoreBuilder`] has the options of a
+//! store: the pool, time-outs, TLS and the lease of a process.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod store;

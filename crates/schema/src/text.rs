@@ -1,5 +1,11 @@
-//! Text helpers: suggestions for misspelled names, truncation, and escapes for untrusted text, so
-//! that it cannot control the reader's terminal.
+//! Text helpers of all crates.
+//!
+//! - [`nearest`], [`known_names`] and [`name_hint`] suggest names for a misspelled name. The work
+//!   is bounded, because both names may come from a model or a server.
+//! - [`head`] truncates text at a character boundary, and [`unfenced`] removes a code fence.
+//! - [`OneLine`] and [`write_json_line`] escape untrusted text, so that it cannot control the
+//!   reader's terminal.
+//! - `variables` expands `${NAME}` in configuration files.
 
 pub mod variables;
 

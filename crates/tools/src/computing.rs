@@ -1,5 +1,9 @@
-//! The tools `calculate` and `text`, for arithmetic and text operations. They use only their
-//! arguments.
+//! The tools `calculate` and `text`, for arithmetic and text operations.
+//!
+//! Both use only their arguments, so they are declared without effects. `calculate` evaluates a
+//! line of arithmetic (`computing/arithmetic.rs`). `text` counts, splits and searches strings; its
+//! lists have a maximum length. An invalid argument becomes a tool error that names the position
+//! or the remedy.
 
 mod arithmetic;
 

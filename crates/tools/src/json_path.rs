@@ -1,4 +1,10 @@
-//! `BoundedPath`: a JSONPath query (RFC 9535) with bounded work.
+//! JSONPath queries (RFC 9535) with bounded work, for the tool `transform` and for described APIs.
+//!
+//! [`BoundedPath::parse`] refuses queries that are too long, too deep or too wide. A query that can
+//! match several places is split into segments (`segments.rs`), and each segment is applied to all
+//! matches of the previous one. Before a segment is applied, its possible steps are subtracted
+//! from a budget. At the end, the size of all matches is compared with a limit, because a copy of
+//! the matches can be larger than the data.
 
 mod segments;
 

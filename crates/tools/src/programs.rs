@@ -195,7 +195,7 @@ impl Programs {
                 let _ = stdin.write_all(text.as_bytes()).await;
             }
         };
-        let (mut output, mut errors) = (Kept::of(self.max_output), Kept::of(self.max_output));
+        let (mut output, mut errors) = (Kept::new(self.max_output), Kept::new(self.max_output));
         let status = {
             let read = async { tokio::join!(output.read(stdout), errors.read(stderr)) };
             let (mut read, mut write) = (pin!(read.fuse()), pin!(write.fuse()));
@@ -355,7 +355,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(most: usize) -> Self {
+    fn new(most: usize) -> Self {
         Self { half: most / 2, first: Vec::new(), last: VecDeque::new(), left_out: 0 }
     }
 

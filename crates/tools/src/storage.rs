@@ -196,7 +196,7 @@ impl Storage {
         for entry in entries {
             let entry = entry.map_err(|error| refused(path, &error, "folder"))?;
             // Unfinished and deleted files do not count.
-            let Some(entry) = Entry::of(&entry) else { continue };
+            let Some(entry) = Entry::from_dir_entry(&entry) else { continue };
             more = all.len() == MOST_ENTRIES;
             if more {
                 break;
@@ -378,7 +378,7 @@ struct Entry {
 impl Entry {
     /// Returns the entry of a file. Returns `None` for temporary files and for files that were
     /// deleted meanwhile.
-    fn of(entry: &DirEntry) -> Option<Self> {
+    fn from_dir_entry(entry: &DirEntry) -> Option<Self> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let about = entry.metadata().ok()?;
         let kind = match about.file_type() {

@@ -19,6 +19,15 @@ pub enum A2aRole {
 }
 
 /// A message between a client and an agent.
+///
+/// ```
+/// use agentflow::a2a::{A2aMessage, A2aPart};
+/// use agentflow::serde_json::json;
+///
+/// let parts = [A2aPart::text("Check this order."), A2aPart::data(json!({"order": 17}))];
+/// let message = A2aMessage::user(parts).context("support-3");
+/// assert_eq!(message.text(), "Check this order.");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -8,6 +8,13 @@ use serde_json::{Map, Value};
 use super::lenient;
 
 /// A part of a message or of an artifact. It has exactly one content, with optional metadata.
+///
+/// ```
+/// use agentflow::a2a::A2aPart;
+///
+/// let report = A2aPart::text("# May").media_type("text/markdown").filename("may.md");
+/// assert_eq!(report.as_text(), Some("# May"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "PartJson", into = "PartJson")]
 #[non_exhaustive]

@@ -91,6 +91,13 @@ impl A2aTaskStatus {
 }
 
 /// A result of a task, such as a document.
+///
+/// ```
+/// use agentflow::a2a::{A2aArtifact, A2aPart};
+///
+/// let artifact = A2aArtifact::new("report", [A2aPart::text("All orders are paid.")]);
+/// assert_eq!(artifact.text(), "All orders are paid.");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -147,6 +154,13 @@ impl A2aArtifact {
 }
 
 /// A task of an agent.
+///
+/// ```
+/// use agentflow::a2a::{A2aTask, A2aTaskState};
+///
+/// let task = A2aTask::new("task-1", "support-3", A2aTaskState::Working);
+/// assert_eq!(task.text(), "");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -77,6 +77,13 @@ pub struct A2aCard {
 }
 
 /// An endpoint of an agent, with the protocol binding that it uses.
+///
+/// ```
+/// use agentflow::a2a::A2aInterface;
+///
+/// let interface = A2aInterface::new("https://agents.example/a2a", "JSONRPC");
+/// assert_eq!(interface.url, "https://agents.example/a2a");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -158,6 +165,13 @@ pub struct A2aExtension {
 }
 
 /// A skill of an agent.
+///
+/// ```
+/// use agentflow::a2a::A2aSkill;
+///
+/// let skill = A2aSkill::new("refund", "Refunds", "Checks and grants refunds.").tags(["orders"]);
+/// assert_eq!(skill.id, "refund");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -10,6 +10,20 @@ pub(super) const ANYBODY: &str = "anonymous";
 
 /// The caller of a request, with the permissions of its runs. A task belongs to the caller that
 /// started it; for other callers the task does not exist.
+///
+/// ```
+/// use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
+/// use agentflow::prelude::*;
+/// use agentflow::store::MemoryStore;
+///
+/// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+/// let server = A2aServer::from_runtime(&runtime).auth(|headers| match headers.get("x-team") {
+///     Some(team) if team == "sales" => Ok(A2aCaller::new("sales").scopes(["orders:read"])),
+///     Some(_) => Err(A2aRefusal::Forbidden),
+///     None => Err(A2aRefusal::Unknown { challenge: "Bearer".to_owned() }),
+/// });
+/// # drop(server);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct A2aCaller {
     pub(super) name: Arc<str>,

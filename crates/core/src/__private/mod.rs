@@ -1,5 +1,10 @@
-//! Items for the expansions of the macros, one file per macro, and for the other crates of the
-//! workspace. They are not a stable API: the macro crate and the library are released together.
+//! Items for the expansions of the macros and for the other crates of the workspace. They are not a
+//! stable API: the macro crate and the library are released together.
+//!
+//! `tool`, `agent`, `workflow` and `document` have the items of one macro each. Expansions contain
+//! no logic; they call these items, and they name standard types by the re-exports below, because
+//! a user may shadow `Option` or `Vec`. `adapters` serves the model adapters, and `extension` the
+//! crates above the core. `docs/hidden-items.md` lists the users of each item.
 
 pub mod adapters;
 mod agent;

@@ -12,6 +12,17 @@ use crate::time::milliseconds;
 const MAX_HANDOFFS: u32 = 8;
 
 /// Limits of a run. Each has a default and its own error.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::agent::Limits;
+/// use agentflow::prelude::*;
+///
+/// let limits = Limits::default().max_steps(8).max_llm_calls(20).timeout(Duration::from_secs(60));
+/// let agent = Agent::new("openai/gpt-5-mini").settings(limits);
+/// # drop(agent);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

@@ -1,7 +1,12 @@
 //! The agent loop as a pure state machine: recorded events in, next command out.
 //!
 //! It does no I/O, reads no clock, uses no randomness and is not async, so the same events give the
-//! same command. Live and resumed runs use the same code.
+//! same command. Live and resumed runs use the same code: the driver applies each event after it
+//! was recorded, and a resumed run first replays its journal.
+//!
+//! [`AgentMachine::apply`] changes the state, [`AgentMachine::command`] returns the next command.
+//! `calls` holds the tool calls of the turn, `agent_answer` decides which message is the answer,
+//! `handoffs` the agent that continues, `later_messages` the messages sent to an unfinished run.
 
 mod agent_answer;
 mod calls;

@@ -14,6 +14,20 @@ use crate::state::{StateKey, StateValue};
 
 /// Input and options of a run. A string, a [`Message`](crate::Message) or a [`Conversation`]
 /// converts into a request.
+///
+/// ```
+/// use agentflow::agent::RunRequest;
+/// use agentflow::prelude::*;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let agent = Agent::new(ScriptedModel::new([Turn::text("Hello, Ada.")]));
+/// let request = RunRequest::new("Greet Ada.").caller("ada").tag("desk", "front").max_steps(4);
+/// assert_eq!(agent.run(request).await?.output(), "Hello, Ada.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunRequest {

@@ -94,6 +94,9 @@ impl Context {
     ///
     /// # Errors
     /// [`Error::Store`] if the bytes cannot be read, and [`Error::Artifact`] if they were deleted.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
     pub async fn artifact(&self, name: &str) -> Result<Option<Artifact>> {
         let found = self.run.states().and_then(|states| states.artifact(&self.path, name));
         let Some(artifact) = found else { return Ok(None) };
@@ -107,6 +110,9 @@ impl Context {
     ///
     /// # Errors
     /// Like [`artifact`](Self::artifact), and if the journal of an earlier run cannot be read.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
     pub async fn artifact_version(&self, name: &str, version: u32) -> Result<Option<Artifact>> {
         let is_it = |of: &ArtifactRef| *of.name == *name && of.version == version;
         let found = self.run.states().and_then(|states| {

@@ -18,7 +18,7 @@ pub(super) const MESSAGE: &str = "message";
 pub(super) const LAST: &str = "last";
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
-    let mut fields = Fields::of(tree, "a document of agents", problems)?;
+    let mut fields = Fields::from_tree(tree, "a document of agents", problems)?;
     let name = fields.need_text("name", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let decider = super::decider_of(&mut fields, problems);
@@ -110,12 +110,12 @@ fn chain(graph: &mut Graph, members: &[&OrchestratedAgent<'_>], problems: &mut P
 
 /// Checks the types in the agent card, which is published to A2A clients.
 fn check_card(tree: &Tree, problems: &mut Problems) {
-    let Some(mut fields) = Fields::of(tree, "`a2a`", problems) else { return };
+    let Some(mut fields) = Fields::from_tree(tree, "`a2a`", problems) else { return };
     fields.text("version", problems);
     let skills = fields.list("skills", problems);
     fields.end(problems);
     for skill in skills {
-        let Some(mut fields) = Fields::of(skill, "a skill", problems) else { continue };
+        let Some(mut fields) = Fields::from_tree(skill, "a skill", problems) else { continue };
         fields.need_text("id", problems);
         fields.text("name", problems);
         fields.text("description", problems);

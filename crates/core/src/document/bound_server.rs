@@ -77,7 +77,7 @@ impl<'t> Bound<'t> {
 
     fn add(&mut self, tree: &'t Tree, allowed: &[Vec<&str>], problems: &mut Problems) {
         const KINDS: [&str; 4] = ["mcp_tool", "mcp_resource", "mcp_prompt", "a2a_agent"];
-        let Some(fields) = Fields::of(tree, "a dependency", problems) else { return };
+        let Some(fields) = Fields::from_tree(tree, "a dependency", problems) else { return };
         let mut fields = fields.or_camel();
         let id = fields.need_text("dependency_id", problems).map(|(id, _)| id);
         if fields.need("dependency_type").is_none() {
@@ -223,7 +223,7 @@ fn is_allowed(server: &str, allowed: &[Vec<&str>]) -> bool {
 impl<'t> Candidate<'t> {
     /// Reads a reference for a dependency of this kind. `what` names it in messages.
     fn read(tree: &'t Tree, kind: &str, what: &str, problems: &mut Problems) -> Option<Self> {
-        let mut fields = Fields::of(tree, "a reference", problems)?.or_camel();
+        let mut fields = Fields::from_tree(tree, "a reference", problems)?.or_camel();
         let mut text = |name| fields.text(name, problems).and_then(Tree::text);
         let (server, tool, agent) = (text("server_id"), text("tool_name"), text("agent_id"));
         let (resource, prompt, endpoint) =

@@ -50,7 +50,7 @@ impl CheckableParts {
     /// Collects the names in a document, with its draft.
     pub(super) fn new(form: DocumentForm, tree: &Tree, draft: Option<Document>) -> Self {
         Self {
-            names: written_names::of(form, tree),
+            names: written_names::references(form, tree),
             describes: written_names::described_by(tree),
             draft,
         }

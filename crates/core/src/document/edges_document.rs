@@ -22,7 +22,7 @@ const CONCURRENCY: usize = 4;
 pub(super) const ERROR: &str = "error";
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
-    let mut fields = Fields::of(tree, "a document of nodes and edges", problems)?.or_camel();
+    let mut fields = Fields::from_tree(tree, "a document of nodes and edges", problems)?.or_camel();
     let name = fields.need_text("workflow_id", problems).map(|(name, _)| name);
     for kept in ["name", "created_at", "updated_at"] {
         fields.text(kept, problems);
@@ -45,7 +45,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     }
     let nodes: Vec<EdgesNode<'_>> =
         items.iter().filter_map(|item| EdgesNode::read(item, &common, problems)).collect();
-    let known = Known::of(items, problems);
+    let known = Known::from_items(items, problems);
     let edges: Vec<Edge<'_>> =
         lines.iter().filter_map(|line| Edge::read(line, &known, problems)).collect();
     known.check(&edges, problems);
@@ -102,7 +102,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
 /// Returns `true` if a person must approve the start of the run, and the servers that nodes may be
 /// bound to.
 fn workflow_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&'t str>) {
-    let Some(fields) = Fields::of(tree, "`permissions`", problems) else {
+    let Some(fields) = Fields::from_tree(tree, "`permissions`", problems) else {
         return (false, Vec::new());
     };
     let mut fields = fields.or_camel();
@@ -117,7 +117,7 @@ fn workflow_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, V
 pub(super) struct Known<'t>(BTreeMap<&'t str, (&'t Tree, Option<&'t str>)>);
 
 impl<'t> Known<'t> {
-    fn of(items: &'t [Tree], problems: &mut Problems) -> Self {
+    fn from_items(items: &'t [Tree], problems: &mut Problems) -> Self {
         let mut known = BTreeMap::new();
         for item in items {
             let text = |names: [&str; 2]| {
@@ -201,7 +201,7 @@ pub(super) struct Edge<'t> {
 impl<'t> Edge<'t> {
     fn read(tree: &'t Tree, known: &Known<'t>, problems: &mut Problems) -> Option<Self> {
         const KINDS: [&str; 3] = ["sequential", "conditional", "parallel"];
-        let mut fields = Fields::of(tree, "an edge", problems)?.or_camel();
+        let mut fields = Fields::from_tree(tree, "an edge", problems)?.or_camel();
         let id = fields.text("edge_id", problems).and_then(|at| Some((at.text()?, at)));
         let from = fields.need_text("from_node_id", problems);
         let to = fields.need_text("to_node_id", problems);

@@ -85,7 +85,7 @@ impl<'t> EdgesNode<'t> {
         problems: &mut Problems,
     ) -> Option<Self> {
         const KINDS: [&str; 5] = ["mcp", "a2a", "router", "join", "terminal"];
-        let mut fields = Fields::of(tree, "a node", problems)?.or_camel();
+        let mut fields = Fields::from_tree(tree, "a node", problems)?.or_camel();
         let id = fields.need_text("node_id", problems).map(|(id, _)| id);
         let kind = match fields.need("kind") {
             Some(_) => fields.word("kind", &KINDS, problems),
@@ -252,7 +252,7 @@ fn retry_of_nothing() -> RetryPolicy {
 
 fn retry_policy(tree: &Tree, problems: &mut Problems) -> RetryPolicy {
     let mut policy = retry_of_nothing();
-    let Some(fields) = Fields::of(tree, "a retry policy", problems) else { return policy };
+    let Some(fields) = Fields::from_tree(tree, "a retry policy", problems) else { return policy };
     let mut fields = fields.or_camel();
     if let Some(attempts) = fields.read::<u32>("max_attempts", problems) {
         policy.max_attempts = attempts;
@@ -288,7 +288,7 @@ fn on_error<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Failed<'t> 
 
 /// Returns `true` if a person must approve the node, and the servers that the node may be bound to.
 fn node_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&'t str>) {
-    let Some(fields) = Fields::of(tree, "`permissions`", problems) else {
+    let Some(fields) = Fields::from_tree(tree, "`permissions`", problems) else {
         return (false, Vec::new());
     };
     let mut fields = fields.or_camel();

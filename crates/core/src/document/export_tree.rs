@@ -28,7 +28,7 @@ pub(super) const MOST_DEPTH: usize = 64;
 /// # Errors
 /// The part of the graph that the form cannot express.
 pub(super) fn written(graph: &Graph, inner: &[Graph]) -> Result<Value, Diagnostic> {
-    let inner = Inner::of(graph, inner)?;
+    let inner = Inner::new(graph, inner)?;
     let Part { json: mut root, .. } = whole(graph, &inner)?;
     inner.are_written()?;
     let schema = schema_of(graph);
@@ -98,7 +98,7 @@ pub(super) struct Inner<'g> {
 }
 
 impl<'g> Inner<'g> {
-    fn of(graph: &'g Graph, inner: &'g [Graph]) -> Result<Self, Diagnostic> {
+    fn new(graph: &'g Graph, inner: &'g [Graph]) -> Result<Self, Diagnostic> {
         let mut graphs = HashMap::new();
         for of in inner {
             let name = of.name.as_str();

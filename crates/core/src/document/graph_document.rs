@@ -14,7 +14,7 @@ use super::schema_keywords::check_keywords;
 use crate::workflow::{CONCURRENCY, Graph, GraphNode};
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
-    let mut fields = Fields::of(tree, "a graph", problems)?;
+    let mut fields = Fields::from_tree(tree, "a graph", problems)?;
     let version = fields.read("version", problems).unwrap_or(Graph::VERSION);
     let name = fields.need_text("name", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text);

@@ -78,7 +78,11 @@ pub(super) struct Fields<'t> {
 
 impl<'t> Fields<'t> {
     /// Returns the fields of a value that must be an object.
-    pub(super) fn of(tree: &'t Tree, what: &'static str, problems: &mut Problems) -> Option<Self> {
+    pub(super) fn from_tree(
+        tree: &'t Tree,
+        what: &'static str,
+        problems: &mut Problems,
+    ) -> Option<Self> {
         match &tree.datum {
             Datum::Object(fields) => Some(Self {
                 tree,

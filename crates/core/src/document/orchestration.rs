@@ -71,7 +71,7 @@ pub(super) struct OrchestratedAgent<'t> {
 
 impl<'t> OrchestratedAgent<'t> {
     pub(super) fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
-        let mut fields = Fields::of(tree, "an agent", problems)?;
+        let mut fields = Fields::from_tree(tree, "an agent", problems)?;
         let name = fields.need_text("name", problems).map(|(name, _)| name);
         if let Some(kind) = fields.text("type", problems).filter(|kind| kind.text() != Some("llm"))
         {
@@ -374,7 +374,7 @@ impl Orchestration {
         problems: &mut Problems,
     ) -> Option<Self> {
         const KINDS: [&str; 3] = ["sequential", "parallel", "loop"];
-        let mut fields = Fields::of(tree, "`orchestration`", problems)?;
+        let mut fields = Fields::from_tree(tree, "`orchestration`", problems)?;
         let kind = fields.need_text("type", problems);
         let named = fields.texts("agents", problems);
         let most = fields.get("max_iterations");

@@ -20,7 +20,7 @@ use crate::workflow::{
 };
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
-    let mut fields = Fields::of(tree, "a document of steps", problems)?.or_camel();
+    let mut fields = Fields::from_tree(tree, "a document of steps", problems)?.or_camel();
     let name = fields.need_text("workflow_id", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let model = super::model_of(&mut fields, problems);
@@ -125,7 +125,7 @@ impl<'t> Step<'t> {
     fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
         const TEXTS: [&str; 6] =
             ["capability", "task", "server_id", "tool_name", "agent_id", "endpoint"];
-        let mut fields = Fields::of(tree, "a step", problems)?.or_camel();
+        let mut fields = Fields::from_tree(tree, "a step", problems)?.or_camel();
         let id = fields.need_text("node_id", problems).map(|(id, _)| id);
         let kind = match fields.need("kind") {
             Some(_) => fields.word("kind", &["mcp", "a2a"], problems),

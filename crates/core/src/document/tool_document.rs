@@ -22,7 +22,7 @@ const RETRIES: u32 = 2;
 const OUTPUT: &str = "outputs";
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
-    let mut fields = Fields::of(tree, "a document of tools", problems)?;
+    let mut fields = Fields::from_tree(tree, "a document of tools", problems)?;
     let name = fields.need_text("id", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let decider = super::decider_of(&mut fields, problems);
@@ -105,13 +105,15 @@ struct Call<'t> {
 
 impl<'t> Call<'t> {
     fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
-        let mut fields = Fields::of(tree, "a node", problems)?;
+        let mut fields = Fields::from_tree(tree, "a node", problems)?;
         let id = fields.need_text("id", problems).map(|(id, _)| id);
         let tool = fields.need_text("tool", problems).map(|(tool, _)| tool);
         let mut roots = Vec::new();
         let with = match fields.get("args_template") {
             // `args_template` must be an object, since its fields are the arguments.
-            Some(arguments) if Fields::of(arguments, "`args_template`", problems).is_some() => {
+            Some(arguments)
+                if Fields::from_tree(arguments, "`args_template`", problems).is_some() =>
+            {
                 mapping(arguments, &mut roots, problems)
             }
             _ => Mapping::Object(Default::default()),

@@ -92,7 +92,7 @@ pub(super) fn has_parts(field: &str) -> bool {
 pub(super) const TOPOLOGY: [&str; 2] = ["topology", "root"];
 
 pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocument> {
-    let mut fields = Fields::of(tree, "a tree", problems)?;
+    let mut fields = Fields::from_tree(tree, "a tree", problems)?;
     let name = fields.need_text("name", problems).map(|(name, _)| name);
     let description = fields.text("description", problems).and_then(Tree::text).unwrap_or_default();
     let decider = super::decider_of(&mut fields, problems);
@@ -211,7 +211,7 @@ impl<'t> Reading<'_, 't> {
             }
             return None;
         };
-        let mut fields = Fields::of(tree, "a part", self.problems)?;
+        let mut fields = Fields::from_tree(tree, "a part", self.problems)?;
         let null = if *operator == "value" { fields.get_or_null(operator) } else { None };
         let value = null.or_else(|| fields.need(operator));
         let made = self.operator(operator, value, &mut fields);
@@ -422,7 +422,9 @@ impl<'t> Reading<'_, 't> {
         }
         let mut arms = Vec::new();
         for item in items {
-            let Some(mut fields) = Fields::of(item, "an arm", self.problems) else { continue };
+            let Some(mut fields) = Fields::from_tree(item, "an arm", self.problems) else {
+                continue;
+            };
             let when =
                 fields.need_text("when", self.problems).and_then(|(_, tree)| self.condition(tree));
             let then = fields.need("then").and_then(|tree| self.part(tree));

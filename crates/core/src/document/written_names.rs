@@ -54,7 +54,7 @@ const KINDS: [ReferenceKind; 3] =
     [ReferenceKind::Tool, ReferenceKind::Agent, ReferenceKind::Workflow];
 
 /// Returns the names in a document of a form.
-pub(super) fn of(form: DocumentForm, tree: &Tree) -> Vec<NameReference> {
+pub(super) fn references(form: DocumentForm, tree: &Tree) -> Vec<NameReference> {
     let mut names: Vec<NameReference> = decider(tree).into_iter().collect();
     match form {
         DocumentForm::Tools => {

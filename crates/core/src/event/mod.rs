@@ -51,6 +51,13 @@ use crate::path::StepPath;
 use crate::time::Timestamp;
 
 /// The id of a run, unique within its store.
+///
+/// ```
+/// use agentflow::RunId;
+///
+/// let id = RunId::new("order-17");
+/// assert_eq!(id.as_str(), "order-17");
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(Arc<str>);

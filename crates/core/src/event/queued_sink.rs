@@ -210,6 +210,9 @@ impl QueuedSink {
 
     /// Waits until the sink has received and flushed all events that were accepted before this
     /// call, at most for `deadline` by tokio's clock. Returns `true` if it has.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait. No event is lost.
     pub async fn flush_within(&self, deadline: Duration) -> bool {
         tokio::time::timeout(deadline, self.flush()).await.is_ok()
     }

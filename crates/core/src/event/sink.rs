@@ -70,6 +70,19 @@ impl EventSink for StdoutSink {
 /// its strings.
 ///
 /// The buffer is flushed when a run ends and when the sink is dropped.
+///
+/// ```
+/// use agentflow::event::JsonlSink;
+/// use agentflow::prelude::*;
+///
+/// # fn main() -> std::io::Result<()> {
+/// # let folder = tempfile::tempdir()?;
+/// # let file = folder.path().join("events.jsonl");
+/// let runtime = Runtime::builder().sink(JsonlSink::append(file)?).build();
+/// # drop(runtime);
+/// # Ok(())
+/// # }
+/// ```
 pub struct JsonlSink {
     writer: Mutex<BufWriter<Box<dyn Write + Send>>>,
     deltas: bool,

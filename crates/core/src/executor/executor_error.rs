@@ -9,6 +9,13 @@ use crate::failure::FailureKind;
 ///
 /// The error is serializable: a process that executes a step learns from it that the run no longer
 /// waits for the step.
+///
+/// ```
+/// use agentflow::executor::{ExecutorError, ExecutorErrorKind};
+///
+/// let error = ExecutorError::lost("the worker did not answer");
+/// assert_eq!(error.kind(), ExecutorErrorKind::Lost);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ExecutorError {

@@ -10,6 +10,14 @@ use crate::event::RunId;
 use crate::time::Timestamp;
 
 /// A memory of a user.
+///
+/// ```
+/// use agentflow::memory::MemoryEntry;
+/// use agentflow::time::Timestamp;
+///
+/// let entry = MemoryEntry::new("seat", "prefers a window seat", Timestamp::from_millis(0));
+/// assert_eq!(entry.text, "prefers a window seat");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct MemoryEntry {

@@ -12,6 +12,9 @@ use crate::time::Clock;
 /// A handle to the memories of one user. [`Context::memory`](crate::Context::memory) returns the
 /// handle of the run's caller, [`Memories::user`](crate::runtime::Memories::user) the handle of any
 /// user. Cloning is cheap.
+///
+/// # Cancel safety
+/// If the future of a method that writes is dropped, the change is made completely or not at all.
 #[derive(Clone)]
 pub struct UserMemory {
     memory: Arc<dyn Memory>,

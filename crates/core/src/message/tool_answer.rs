@@ -57,6 +57,13 @@ pub enum ToolPart {
 }
 
 /// A link to content at an address, such as a resource of a server.
+///
+/// ```
+/// use agentflow::message::ResourceLink;
+///
+/// let link = ResourceLink::new("file:///reports/may.pdf").name("may.pdf").mime_type("application/pdf");
+/// assert_eq!(link.uri, "file:///reports/may.pdf");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResourceLink {

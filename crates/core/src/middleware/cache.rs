@@ -110,6 +110,15 @@ pub trait CacheStore: Send + Sync {
 
 /// Stores a limited number of strings in memory, and drops the oldest first. Clones share their
 /// entries.
+///
+/// ```
+/// use agentflow::Runtime;
+/// use agentflow::middleware::{MemoryCache, cache};
+///
+/// let answers = MemoryCache::new(10_000);
+/// let runtime = Runtime::builder().with(cache().store(answers.clone())).build();
+/// # drop(runtime);
+/// ```
 #[derive(Clone, Debug)]
 pub struct MemoryCache {
     entries: Arc<Mutex<Entries>>,

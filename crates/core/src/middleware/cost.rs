@@ -15,6 +15,14 @@ use crate::event::{RunId, Spending};
 use crate::model::{ModelInfo, ModelResponse, Usage};
 
 /// Price of a million tokens of a model. The currency is any, but must be the same for all prices.
+///
+/// ```
+/// use agentflow::middleware::Price;
+/// use agentflow::model::Usage;
+///
+/// let price = Price::per_million(0.25, 2.0);
+/// assert_eq!(price.of(&Usage::new(2_000_000, 500_000)), 1.5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     input: f64,
@@ -60,6 +68,13 @@ impl Price {
 }
 
 /// Prices of models.
+///
+/// ```
+/// use agentflow::middleware::{Price, Prices};
+///
+/// let prices = Prices::new().model("openai/gpt-5-mini", Price::per_million(0.25, 2.0));
+/// assert!(prices.get("openai", "gpt-5-mini").is_some());
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Prices(BTreeMap<String, Price>);
 

@@ -53,6 +53,16 @@ use crate::future::Exclusive;
 /// Stream of the events of a model call, in order. Dropping it closes its connection.
 ///
 /// The type is `Send` and `Sync`, while the boxed stream only has to be `Send`.
+///
+/// ```
+/// use agentflow::message::Message;
+/// use agentflow::model::{ModelEvent, ModelResponse, ModelStream};
+///
+/// let response = ModelResponse::new(Message::assistant("Hello."));
+/// let events = [Ok(ModelEvent::Text("Hello.".into())), Ok(ModelEvent::Completed(Box::new(response)))];
+/// let stream = ModelStream::new(futures_util::stream::iter(events));
+/// # drop(stream);
+/// ```
 #[must_use = "a stream does nothing unless it is read"]
 pub struct ModelStream(Exclusive<BoxStream<'static, Result<ModelEvent, ModelError>>>);
 

@@ -11,6 +11,17 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// It never contains an API key, since request headers are not part of it. `{:?}` shows the message
 /// with the body and the causes.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::model::{ModelError, ModelErrorKind};
+///
+/// let error = ModelError::new(ModelErrorKind::RateLimited, "too many requests")
+///     .with_status(429)
+///     .with_retry_after(Duration::from_secs(20));
+/// assert!(error.is_retryable());
+/// ```
 pub struct ModelError(Box<Inner>);
 
 struct Inner {

@@ -11,6 +11,13 @@ use crate::message::Conversation;
 use crate::tool_definition::ToolManifest;
 
 /// The request of a model call. Cloning is cheap, since every field is shared.
+///
+/// ```
+/// use agentflow::model::{ModelRequest, ModelSettings};
+///
+/// let request = ModelRequest::new("What is 2 + 3?").settings(ModelSettings::default().temperature(0.0));
+/// assert_eq!(request.messages.len(), 1);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ModelRequest {

@@ -6,6 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 /// The JSON Schema that an answer must match.
+///
+/// ```
+/// use agentflow::model::OutputSchema;
+/// use agentflow::serde_json::json;
+///
+/// let schema = json!({"type": "object", "properties": {"risk": {"type": "integer"}}, "required": ["risk"]});
+/// assert_eq!(&*OutputSchema::new("my verdict", schema).name, "my_verdict");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OutputSchema {

@@ -28,6 +28,14 @@ pub enum ModelEvent {
 }
 
 /// A piece of a tool call.
+///
+/// ```
+/// use agentflow::model::ToolCallDelta;
+///
+/// let first = ToolCallDelta::new(0, "{\"a\": ").id("call-1").name("add");
+/// let second = ToolCallDelta::new(0, "2}");
+/// assert_eq!(first.arguments + &second.arguments, r#"{"a": 2}"#);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolCallDelta {
@@ -66,6 +74,15 @@ impl ToolCallDelta {
 }
 
 /// A complete response of a model.
+///
+/// ```
+/// use agentflow::message::Message;
+/// use agentflow::model::{ModelResponse, StopReason, Usage};
+///
+/// let response = ModelResponse::new(Message::assistant("5")).usage(Usage::new(12, 1));
+/// assert_eq!(response.stop_reason, StopReason::Stop);
+/// assert_eq!(response.text(), "5");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ModelResponse {
@@ -197,6 +214,14 @@ pub(crate) const MAX_TOKENS: u64 = 1_000_000_000;
 ///
 /// The adapters of agentflow limit the counts of a server to one billion. Sums saturate instead of
 /// overflowing.
+///
+/// ```
+/// use agentflow::model::Usage;
+///
+/// let mut usage = Usage::new(100, 20);
+/// usage.add(&Usage::new(50, 10));
+/// assert_eq!(usage.total_tokens(), 180);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

@@ -5,6 +5,14 @@ use std::fmt;
 use async_trait::async_trait;
 
 /// An API key. It is never displayed: neither by `Debug`, nor in events, logs or errors.
+///
+/// ```
+/// use agentflow::model::Secret;
+///
+/// let key = Secret::new("sk-1234");
+/// assert_eq!(format!("{key:?}"), "Secret(..)");
+/// assert_eq!(key.expose(), "sk-1234");
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

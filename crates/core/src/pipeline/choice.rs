@@ -7,6 +7,21 @@ use super::pipeline_part::Kind;
 
 /// Alternative parts with conditions; created by [`Pipeline::when`]. The first part whose condition
 /// holds runs. If no condition holds and [`otherwise`](Self::otherwise) is not set, the run fails.
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow::Pipeline;
+///
+/// /// Answer at once.
+/// #[tool(effects = "none")]
+/// fn quick_answer(text: String) -> String { text }
+/// /// Answer with care.
+/// #[tool(effects = "none")]
+/// fn long_answer(text: String) -> String { text }
+///
+/// let choice = Pipeline::when("size(input.text) < 80", quick_answer).otherwise(long_answer);
+/// # drop(choice);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Choice(Vec<(Option<Arc<str>>, Pipeline)>);
 

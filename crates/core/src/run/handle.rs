@@ -230,6 +230,9 @@ impl<T> RunHandle<T> {
     ///
     /// # Errors
     /// [`Error::Control`] if the run is paused already, or has ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub fn pause(&self) -> ControlCall<'_> {
         self.control(Ok(ControlRequest::Pause))
     }
@@ -238,6 +241,9 @@ impl<T> RunHandle<T> {
     ///
     /// # Errors
     /// [`Error::Control`] if the run is not paused, or waits for a different reason.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub fn unpause(&self) -> ControlCall<'_> {
         self.control(Ok(ControlRequest::Unpause))
     }

@@ -374,6 +374,9 @@ impl<T> RunHandle<T> {
     /// [`Error::Control`](crate::Error::Control) if the run has ended, executes a workflow, or was
     /// closed; if too many messages wait; or if the message is empty, too large, or not a user
     /// message.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the message may or may not have been sent.
     #[doc(alias = "send_user_message")]
     pub fn send_message(&self, message: impl Into<Message>) -> ControlCall<'_> {
         self.control(ControlRequest::send(&self.shared().host, message))
@@ -386,6 +389,9 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Control`](crate::Error::Control) if the run is not a live run, or has ended without
     /// being closed.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the run may or may not be closed.
     pub fn close(&self) -> ControlCall<'_> {
         self.control(Ok(ControlRequest::Close))
     }

@@ -47,6 +47,9 @@ impl<T> RunHandle<T> {
     /// # Errors
     /// [`Error::Store`] if the bytes cannot be read, and [`Error::Artifact`] if the store no longer
     /// has them.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
     pub async fn artifact(&self, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
         self.shared().artifact(name, version).await
     }
@@ -66,6 +69,9 @@ impl<O> RunResult<O> {
     /// # Errors
     /// [`Error::Store`] if the bytes cannot be read, and [`Error::Artifact`] if the store no longer
     /// has them.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
     pub async fn artifact(&self, name: &str, version: Option<u32>) -> Result<Option<Artifact>> {
         self.shared().artifact(name, version).await
     }

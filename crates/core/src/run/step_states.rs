@@ -51,7 +51,7 @@ pub(crate) struct Seen(LazyLock<SavedByStep, Box<dyn FnOnce() -> SavedByStep + S
 impl Seen {
     /// Creates the values from a function, which is called at most once. It must be deterministic
     /// and must not access [`StepStates`].
-    pub(crate) fn of(put_together: impl FnOnce() -> SavedByStep + Send + 'static) -> Self {
+    pub(crate) fn lazy(put_together: impl FnOnce() -> SavedByStep + Send + 'static) -> Self {
         Self(LazyLock::new(Box::new(put_together)))
     }
 }
@@ -316,7 +316,7 @@ impl StepStates {
             }
             self.earlier = Arc::clone(&started.artifacts);
             // Opened at the root, the initial state is visible to all steps.
-            self.open(path, Some(Seen::of(|| sees)));
+            self.open(path, Some(Seen::lazy(|| sees)));
         }
         if let Some(saved) = kind.saved() {
             for ArtifactRef { name, version, .. } in saved.artifacts() {

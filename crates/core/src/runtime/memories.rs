@@ -42,6 +42,10 @@ impl Memories<'_> {
     /// # Errors
     /// As [`Sessions::history`](crate::runtime::Sessions::history) and [`user`](Self::user), and if
     /// the memory cannot store an entry. Entries that were saved before the error remain.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, a part of the entries may have been saved. Call the method again
+    /// to save all of them.
     #[doc(alias = "add_session_to_memory")]
     #[doc(alias = "remember_session")]
     pub async fn add_session(self, id: &str) -> Result<u64> {

@@ -9,6 +9,9 @@ use crate::store::StateWrite;
 
 /// The state of users and of the application in the store of a runtime, returned by
 /// [`Runtime::persistent_state`].
+///
+/// # Cancel safety
+/// If the future of a method that writes is dropped, either all or none of its changes are made.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "this only refers to the state"]
 pub struct PersistentState<'a>(pub(super) &'a Runtime);

@@ -23,6 +23,10 @@ use crate::time::Timestamp;
 const PAGE: usize = 500;
 
 /// The sessions in the store of a runtime, returned by [`Runtime::sessions`].
+///
+/// # Cancel safety
+/// All methods except [`delete`](Self::delete) and [`purge`](Self::purge) only read, so their
+/// futures can be dropped at any time.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "this only refers to the sessions"]
 pub struct Sessions<'a>(pub(super) &'a Runtime);
@@ -227,6 +231,10 @@ impl Sessions<'_> {
     /// # Errors
     /// If the runtime has no store, the session does not exist, or a run of the session has not
     /// ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the session is removed completely or not at all. The notes of its
+    /// runs, such as settings of push notifications, may remain.
     #[doc(alias = "delete_session")]
     pub async fn delete(self, id: &str) -> Result<u64> {
         let runs = delete_with_notes(&self.0.require_store()?, id).await?;

@@ -34,6 +34,25 @@ use crate::store::{StoreError, StoreErrorKind};
 /// A session belongs to the caller of its first run ([`SessionRecord::caller`]). A run of another
 /// caller is refused unless the session is [`shared`](Self::shared). An id does not authenticate
 /// anyone, so set the [caller](crate::agent::RunRequest::caller) of each run.
+///
+/// ```
+/// use agentflow::agent::RunRequest;
+/// use agentflow::prelude::*;
+/// use agentflow::session::Session;
+/// use agentflow::store::MemoryStore;
+/// use agentflow_testing::{ScriptedModel, Turn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+/// let model = ScriptedModel::new([Turn::text("Hello, Ada."), Turn::text("You are Ada.")]);
+/// let agent = Agent::new(model).runtime(&runtime);
+/// agent.run(RunRequest::new("I am Ada.").session("customer-17")).await?;
+/// let again = RunRequest::new("Who am I?").session(Session::existing("customer-17"));
+/// assert_eq!(agent.run(again).await?.output(), "You are Ada.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 #[doc(alias = "SessionContext")]
 #[doc(alias = "thread")]
@@ -52,7 +71,7 @@ impl Session {
     /// Maximum length of an id, in bytes.
     pub const MAX_ID: usize = 512;
 
-    fn of(id: Option<Arc<str>>, must_exist: bool) -> Self {
+    fn with_id(id: Option<Arc<str>>, must_exist: bool) -> Self {
         Self {
             id,
             must_exist,
@@ -68,17 +87,17 @@ impl Session {
     /// otherwise. [`existing`](Self::existing) requires that it exists, and [`begin`](Self::begin)
     /// creates a session with a new id.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
-        Self::of(Some(id.into()), false)
+        Self::with_id(Some(id.into()), false)
     }
 
     /// Creates a new session with an id from the runtime.
     pub fn begin() -> Self {
-        Self::of(None, false)
+        Self::with_id(None, false)
     }
 
     /// Uses an existing session: a run is refused if no session has this id.
     pub fn existing(id: impl Into<Arc<str>>) -> Self {
-        Self::of(Some(id.into()), true)
+        Self::with_id(Some(id.into()), true)
     }
 
     /// Continues after this run of the session and ignores later runs, which creates a branch. The

@@ -1,5 +1,8 @@
-//! `StateTransform`: a change of the state as data, for example in a graph or a document. A step
-//! applies it.
+//! `StateTransform`: a change of the state as data, for example in a graph or a document.
+//!
+//! [`StateTransform::problems`] finds the mistakes that do not depend on the state, when a graph is
+//! checked. [`StateTransform::changes`] computes the changed keys from the state that a step sees.
+//! The step then saves them like values that its code sets, so they are recorded with its outcome.
 
 use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::{BTreeMap, BTreeSet};

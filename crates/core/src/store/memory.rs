@@ -22,6 +22,14 @@ use crate::value::Encoded;
 ///
 /// It supports all optional parts of [`Store`] except liveness. Messages of other processes are not
 /// polled.
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow::store::MemoryStore;
+///
+/// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+/// # drop(runtime);
+/// ```
 #[derive(Clone, Default)]
 pub struct MemoryStore {
     runs: Arc<Mutex<Runs>>,

@@ -8,6 +8,13 @@ use crate::event::RunId;
 use crate::path::StepPath;
 
 /// Error of a store. Its text describes the problem and the solution.
+///
+/// ```
+/// use agentflow::store::{StoreError, StoreErrorKind};
+///
+/// let error = StoreError::new(StoreErrorKind::Io, "the disk is full; free some space");
+/// assert_eq!(error.kind(), StoreErrorKind::Io);
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {

@@ -179,6 +179,9 @@ impl Registry {
     /// time-out, an error of a hook. Only the scopes in `scopes` are granted. The middleware of the
     /// context's runtime is applied. Outside of a run, the runtime's sinks receive the events of
     /// the call, and no journal stores them. In a step of a run, the call has no events.
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the tool.
     pub async fn invoke(&self, cx: &Context, call: &ToolCall, scopes: &[Arc<str>]) -> ToolResult {
         match self.of_name(&call.name) {
             Some(tool) => invoke_with_hooks(&**tool, cx, call, scopes).await,

@@ -207,6 +207,14 @@ impl NodeValue for ToolOutput {
 /// The error of a tool call.
 ///
 /// The model reads the message, so it should explain what to do differently.
+///
+/// ```
+/// use agentflow::message::ToolStatus;
+/// use agentflow::tool::ToolError;
+///
+/// let error = ToolError::new("order 17 does not exist").remedy("list the orders first");
+/// assert_eq!(error.status(), ToolStatus::Error);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
     status: ToolStatus,

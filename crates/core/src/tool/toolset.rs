@@ -177,6 +177,9 @@ impl ToolsetRef {
     /// # Errors
     /// [`Error::Toolset`] if the fetch fails, [`Error::Registry`] if names or schemas of the tools
     /// are invalid or conflict.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the fetch, unless another caller waits for it.
     pub async fn tools(&self) -> Result<Arc<[ToolRef]>> {
         let Kept { toolset, name, .. } = &*self.0;
         loop {
@@ -253,6 +256,9 @@ impl ToolsetRef {
     /// use prepares and fetches them again.
     ///
     /// Takes at most 30 seconds. Does not wait for running calls to the tools.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the release. It is not repeated before the toolset is used again.
     pub async fn cleanup(&self) {
         // Only the caller that resets the flag releases the toolset.
         if !self.0.is_ready.swap(false, Ordering::SeqCst) {

@@ -10,6 +10,17 @@ use crate::value::Encoded;
 
 /// A question to a person whose answer becomes the result of a tool call. See
 /// [`Tool::question`](super::Tool::question).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::tool::UserQuestion;
+/// use agentflow::run::OnTimeout;
+///
+/// let question = UserQuestion::choice("Which size?", ["small", "large"])
+///     .timeout(Duration::from_secs(3600), OnTimeout::Answer("small".into()));
+/// assert_eq!(question.answer["enum"][1], "large");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct UserQuestion {

@@ -28,7 +28,7 @@ pub(super) struct ArmSets {
 }
 
 impl ArmSets {
-    pub(super) fn of(router: &PlanNode) -> Self {
+    pub(super) fn from_router(router: &PlanNode) -> Self {
         let Body::Router { arms, several, .. } = &router.body else { return Self::default() };
         match routes(router) {
             Some(routes) => Self::of_routes(&routes, *several),
@@ -89,7 +89,8 @@ fn routes(router: &PlanNode) -> Option<Vec<Option<&Condition>>> {
 
 /// Returns the sets of a router whose arms are chosen by code, which may take any arm.
 fn of_code(count: usize, several: bool) -> ArmSets {
-    let each: Vec<(usize, Arms)> = (0..count).map(|arm| (arm, Arms::of(count, [arm]))).collect();
+    let each: Vec<(usize, Arms)> =
+        (0..count).map(|arm| (arm, Arms::from_numbers(count, [arm]))).collect();
     match several {
         true => ArmSets { most: vec![Arms::all(count)], least: Vec::new() },
         false => ArmSets { most: each.iter().map(|(_, arms)| arms.clone()).collect(), least: each },
@@ -106,13 +107,13 @@ fn possible_sets(routes: &[Option<&Condition>], several: bool) -> BTreeSet<Arms>
     let count = routes.len();
     let constants: Vec<Option<bool>> = routes.iter().map(|when| constant(*when)).collect();
     let otherwise = routes.iter().position(Option::is_none);
-    let always = Arms::of(count, (0..count).filter(|at| constants[*at] == Some(true)));
+    let always = Arms::from_numbers(count, (0..count).filter(|at| constants[*at] == Some(true)));
     let first_always = always.iter().next();
     let with = |taken: &[usize]| {
         let first = taken.iter().copied().chain(first_always).min().unwrap_or(count);
         let otherwise = otherwise.filter(|at| *at < first);
         if !several {
-            return Arms::of(count, otherwise.or(Some(first).filter(|at| *at < count)));
+            return Arms::from_numbers(count, otherwise.or(Some(first).filter(|at| *at < count)));
         }
         let mut set = always.clone();
         taken.iter().copied().chain(otherwise).for_each(|at| set.insert(at));

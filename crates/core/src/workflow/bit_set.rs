@@ -26,7 +26,7 @@ impl BitSet {
     }
 
     /// Creates a set of the given numbers, for numbers below a bound.
-    pub(super) fn of(bound: usize, numbers: impl IntoIterator<Item = usize>) -> Self {
+    pub(super) fn from_numbers(bound: usize, numbers: impl IntoIterator<Item = usize>) -> Self {
         let mut set = Self::none(bound);
         numbers.into_iter().for_each(|number| set.insert(number));
         set
@@ -101,7 +101,7 @@ impl BitSet {
 
 impl FromIterator<usize> for BitSet {
     fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Self {
-        Self::of(0, numbers)
+        Self::from_numbers(0, numbers)
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn set(list: &[bool]) -> BitSet {
-        BitSet::of(list.len(), (0..list.len()).filter(|at| list[*at]))
+        BitSet::from_numbers(list.len(), (0..list.len()).filter(|at| list[*at]))
     }
 
     proptest! {

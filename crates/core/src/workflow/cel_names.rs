@@ -22,7 +22,7 @@ pub(super) enum CelRoot<'p> {
 }
 
 impl<'p> CelRoot<'p> {
-    pub(super) fn of(path: &'p Path, is_node: IsNode<'_>) -> Self {
+    pub(super) fn from_path(path: &'p Path, is_node: IsNode<'_>) -> Self {
         match path.parts.as_slice() {
             [node, rest @ ..] if is_node(node) => Self::Node(node, rest),
             [of, node, rest @ ..] if of == "nodes" => Self::Node(node, rest),
@@ -41,10 +41,11 @@ pub(super) fn cel_reads<'e>(
     expression: &'e Expression,
     is_node: IsNode<'_>,
 ) -> Vec<(&'e str, bool)> {
-    let read = expression.paths().iter().filter_map(|path| match CelRoot::of(path, is_node) {
-        CelRoot::Other(ITEM) | CelRoot::State(_) => None,
-        CelRoot::Node(node, _) | CelRoot::Other(node) => Some((node, path.may_miss)),
-    });
+    let read =
+        expression.paths().iter().filter_map(|path| match CelRoot::from_path(path, is_node) {
+            CelRoot::Other(ITEM) | CelRoot::State(_) => None,
+            CelRoot::Node(node, _) | CelRoot::Other(node) => Some((node, path.may_miss)),
+        });
     read.collect()
 }
 
@@ -53,10 +54,11 @@ pub(super) fn cel_state_keys<'e>(
     expression: &'e Expression,
     is_node: IsNode<'_>,
 ) -> Vec<(&'e str, bool)> {
-    let read = expression.paths().iter().filter_map(|path| match CelRoot::of(path, is_node) {
-        CelRoot::State(key) => Some((key, false)),
-        CelRoot::Node(..) | CelRoot::Other(_) => None,
-    });
+    let read =
+        expression.paths().iter().filter_map(|path| match CelRoot::from_path(path, is_node) {
+            CelRoot::State(key) => Some((key, false)),
+            CelRoot::Node(..) | CelRoot::Other(_) => None,
+        });
     read.collect()
 }
 

@@ -63,6 +63,13 @@ pub enum NodeDecision {
 
 /// The decider of a workflow that is data: the name of an agent, a tool or a workflow. It receives
 /// a [`NextNode`] and answers with a [`NodeDecision`] or its JSON as text.
+///
+/// ```
+/// use agentflow::workflow::{Decider, Graph};
+///
+/// let mut graph = Graph::new("triage", "answer");
+/// graph.decider = Some(Decider::agent("guide"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     deny_unknown_fields,

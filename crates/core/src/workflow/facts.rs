@@ -259,15 +259,15 @@ pub(super) fn collect_facts(condition: &Condition, holds: bool, known: &mut Vec<
             });
             known.extend(common);
         }
-        (Condition::Exists(value), true) => known.extend(of(value, Fact::Present)),
-        (Condition::Is(value), holds) => known.extend(of(value, Fact::Is(holds.into()))),
+        (Condition::Exists(value), true) => known.extend(known_from(value, Fact::Present)),
+        (Condition::Is(value), holds) => known.extend(known_from(value, Fact::Is(holds.into()))),
         (
             Condition::Equals(one, Mapping::Value(other))
             | Condition::Equals(Mapping::Value(other), one),
             holds,
         ) => match (holds, other.is_null()) {
-            (true, false) => known.extend(of(one, Fact::Is(other.clone()))),
-            (false, true) => known.extend(of(one, Fact::Present)),
+            (true, false) => known.extend(known_from(one, Fact::Is(other.clone()))),
+            (false, true) => known.extend(known_from(one, Fact::Present)),
             (true, true) | (false, false) => {}
         },
         (Condition::Cel(_), _) | (Condition::Exists(_), false) | (Condition::Equals(..), _) => {}
@@ -275,7 +275,7 @@ pub(super) fn collect_facts(condition: &Condition, holds: bool, known: &mut Vec<
 }
 
 /// Converts a fact about a mapping's value into a fact about the output that it reads.
-fn of(read: &Mapping, fact: Fact) -> Option<Known> {
+fn known_from(read: &Mapping, fact: Fact) -> Option<Known> {
     let Mapping::From { node, at, or } = read else { return None };
     // The default of the mapping may satisfy the fact although nothing was read.
     let is_so = |or: &Value| match &fact {

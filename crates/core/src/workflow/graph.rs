@@ -98,6 +98,16 @@ pub struct Graph {
 }
 
 /// A node of a [`Graph`].
+///
+/// ```
+/// use agentflow::serde_json::json;
+/// use agentflow::workflow::{Graph, GraphBody, GraphNode, Mapping};
+///
+/// let graph = Graph::new("echo", "said")
+///     .with(GraphNode::input("text", json!({"type": "string"})))
+///     .with(GraphNode::new("said", GraphBody::Value(Mapping::from("text"))).save("draft", ""));
+/// assert_eq!(graph.nodes.len(), 2);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a node, such as {\"name\": \"page\", \"does\": {..}}")]
 #[non_exhaustive]

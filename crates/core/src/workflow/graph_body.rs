@@ -11,6 +11,13 @@ use crate::state::StateTransform;
 
 /// An edge that leads to a node of a [`Graph`](super::Graph). `{"from": "fetch"}` is taken when
 /// `fetch` has its output.
+///
+/// ```
+/// use agentflow::workflow::{Condition, GraphEdge, Mapping};
+///
+/// let edge = GraphEdge::from("review").when(Condition::Is(Mapping::from_part("review", "/passed")));
+/// assert_eq!(edge.from, "review");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an edge, such as {\"from\": \"page\"}")]
 #[non_exhaustive]
@@ -106,6 +113,14 @@ pub enum GraphBody {
 }
 
 /// A call to a tool, an agent or a workflow by its name, with its input.
+///
+/// ```
+/// use agentflow::workflow::{GraphBody, GraphNode, Mapping, Reference};
+///
+/// let fetch = Reference::tool("fetch", Mapping::object([("url", Mapping::from("address"))]));
+/// let node = GraphNode::new("page", GraphBody::Call(fetch));
+/// assert_eq!(node.name, "page");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -177,6 +192,15 @@ impl Reference {
 }
 
 /// Arms of a router, and the number of arms that it takes.
+///
+/// ```
+/// use agentflow::workflow::{Condition, GraphBody, GraphNode, Mapping, Route, Routes};
+///
+/// let is_urgent = Condition::Is(Mapping::from_part("order", "/urgent"));
+/// let routes = Routes::first([Route::when("express", is_urgent), Route::otherwise("standard")]);
+/// let node = GraphNode::new("shipping", GraphBody::Route(routes));
+/// assert_eq!(node.name, "shipping");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -230,6 +254,14 @@ impl Route {
 }
 
 /// A question to a person.
+///
+/// ```
+/// use agentflow::workflow::{GraphBody, GraphNode, Mapping, Question};
+///
+/// let question = Question::new("Publish this text?").about(Mapping::from("draft"));
+/// let node = GraphNode::new("approval", GraphBody::Ask(question));
+/// assert_eq!(node.name, "approval");
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a question, such as {\"text\": \"May it?\"}")]
 #[non_exhaustive]

@@ -215,7 +215,8 @@ impl Reading<'_> {
 
 impl KnownKinds for Reading<'_> {
     fn kind(&self, path: &Path) -> Result<KnownKind, String> {
-        let (node, parts) = match CelRoot::of(path, &|name| self.outputs.get(name).is_some()) {
+        let (node, parts) = match CelRoot::from_path(path, &|name| self.outputs.get(name).is_some())
+        {
             CelRoot::Node(node, parts) => (node, parts),
             CelRoot::Other(ITEM) => {
                 return Err(

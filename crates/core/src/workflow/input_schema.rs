@@ -21,16 +21,16 @@ pub(super) fn input_object_schema(inputs: impl IntoIterator<Item = (String, Valu
 mod tests {
     use super::*;
 
-    fn of(kind: &str) -> Value {
+    fn note_schema(kind: &str) -> Value {
         json!({"$ref": "#/$defs/Note", "$defs": {"Note": {"type": kind}}})
     }
 
     #[test]
     fn definitions_stand_where_their_references_point() {
         let inputs = [
-            ("a".to_owned(), of("string")),
-            ("b".to_owned(), of("string")),
-            ("c".to_owned(), of("number")),
+            ("a".to_owned(), note_schema("string")),
+            ("b".to_owned(), note_schema("string")),
+            ("c".to_owned(), note_schema("number")),
         ];
         assert_eq!(
             input_object_schema(inputs),

@@ -20,6 +20,19 @@ use crate::value::NodeValue;
 
 /// Settings of a node besides its body: name, source line, edges and policy. A name converts into a
 /// `Node` with default settings.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::Workflow;
+/// use agentflow::workflow::{Handle, Node};
+///
+/// let doubled = Workflow::<(i64,), i64>::build("doubled", ["n"], |b, (n,): (Handle<i64>,)| {
+///     let node = Node::new("twice").timeout(Duration::from_secs(5)).retry(2);
+///     b.node(node, (n,), |_cx, (n,)| async move { Ok::<_, agentflow::Error>(2 * n) })
+/// });
+/// assert!(doubled.is_ok());
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Node {

@@ -13,6 +13,15 @@ use crate::tool_definition::ToolPolicy;
 /// Number and timing of retries after a failure of a node.
 ///
 /// The default is one attempt without retries.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::workflow::RetryPolicy;
+///
+/// let retry = RetryPolicy::retries(3).backoff(Duration::from_secs(1)).growing(2.0, Duration::from_secs(10));
+/// assert_eq!(retry.max_attempts, 4);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields, expecting = "a policy of retries, such as {\"max_attempts\": 3}")]
@@ -133,6 +142,18 @@ pub enum StopPolicy {
 
 /// Policy of a node. By default, a node has one attempt and no time limit, and its failure fails
 /// the run.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::workflow::{NodePolicy, OnError, RetryPolicy};
+///
+/// let policy = NodePolicy::default()
+///     .retry_policy(RetryPolicy::retries(2))
+///     .timeout(Duration::from_secs(30))
+///     .on_error(OnError::Skip);
+/// assert_eq!(policy.timeout_ms, Some(30_000));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields, expecting = "a node's policy, such as {\"timeout_ms\": 1000}")]

@@ -19,7 +19,7 @@ use crate::path::StepPath;
 /// Returns the sets of arms that each router can take.
 pub(super) fn arm_sets(nodes: &[PlanNode]) -> BTreeMap<NodeIndex, ArmSets> {
     let routers = (0..).zip(nodes).filter(|(_, node)| matches!(node.body, Body::Router { .. }));
-    routers.map(|(at, router)| (at, ArmSets::of(router))).collect()
+    routers.map(|(at, router)| (at, ArmSets::from_router(router))).collect()
 }
 
 /// Reports nodes that can never begin, and arms that lead to no output. Nodes must read and follow
@@ -44,7 +44,7 @@ pub(super) fn check_reachability(
         let taken = sets.most.iter().chain(least.iter().map(|(_, taken)| taken));
         (1..).zip(taken).for_each(|(case, taken)| cases.assume(*router, case, taken.iter()));
         let begins = begins(nodes, cases);
-        let with_most = BitSet::of(count, most.clone());
+        let with_most = BitSet::from_numbers(count, most.clone());
         // A node may begin with some of the largest sets, or with each of them.
         let with_some = |at: usize| {
             begins.row(at).iter().zip(with_most.words()).any(|(of, most)| of & most != 0)
@@ -87,7 +87,7 @@ pub(super) fn check_reachability(
         if problems.len() > found || !before(output as usize) {
             continue;
         }
-        let mut lost = BitSet::of(count, most.end..count);
+        let mut lost = BitSet::from_numbers(count, most.end..count);
         lost.remove(begins.row(output as usize));
         // A node with `ends` provides an output, too.
         let ends = (0..nodes.len()).filter(|at| nodes[*at].ends);

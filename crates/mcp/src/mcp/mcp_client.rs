@@ -46,6 +46,22 @@ pub struct McpClient {
 
 /// Settings of a client before it connects. Created by [`McpClient::stdio`],
 /// [`McpClient::in_memory`] or `McpClient::http`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::mcp::McpClient;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let files = McpClient::stdio("files", "mcp-server-files")
+///     .arg("/srv/shared")
+///     .allow_tools(["read", "list"])
+///     .call_timeout(Duration::from_secs(30))
+///     .build()?;
+/// assert_eq!(&**files.name(), "files");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a server is connected to by `build()`"]
 pub struct McpClientBuilder {
     name: Arc<str>,
@@ -122,6 +138,9 @@ impl McpClient {
     ///
     /// # Errors
     /// The same as [`resources`](Self::resources).
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the request.
     pub async fn resource_templates(&self) -> Result<Arc<[McpResourceTemplate]>, McpError> {
         self.reads.templates().await
     }
@@ -146,6 +165,9 @@ impl McpClient {
     ///
     /// # Errors
     /// The same as [`resources`](Self::resources).
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the request.
     pub async fn prompts(&self) -> Result<Arc<[McpPrompt]>, McpError> {
         self.reads.prompts().await
     }
@@ -156,6 +178,9 @@ impl McpClient {
     /// # Errors
     /// [`McpError::Refused`] if the server does not know the prompt or an argument is missing.
     /// Otherwise the same as [`resource`](Self::resource).
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the request.
     pub async fn prompt(
         &self,
         name: &str,
@@ -168,6 +193,9 @@ impl McpClient {
     ///
     /// # Errors
     /// Returns a [`McpError`] if the connection fails or exceeds the time for connecting.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the attempt to connect.
     pub async fn connect(&self) -> Result<(), McpError> {
         self.link.connection().await.map(drop)
     }
@@ -198,6 +226,9 @@ impl McpClient {
     #[cfg(feature = "auth")]
     /// [`McpError::Unauthorized`] if the login cannot be deleted from the store.
     /// [`McpError::Config`] without an `authorization`.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the login is still deleted, but the connection may stay open.
     pub async fn logout(&self) -> Result<(), McpError> {
         self.link.log_out().await
     }
@@ -210,6 +241,10 @@ impl McpClient {
     /// Closes the connection, and waits up to four seconds until the server's process has exited.
     /// Running calls fail with [`McpError::Lost`]. The next call connects again. A login that waits
     /// for a person ends.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the connection may or may not be closed. A server process that is
+    /// being closed is ended without waiting for it.
     pub async fn close(&self) {
         self.link.close().await;
     }

@@ -12,6 +12,13 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 ///
 /// A middleware around [`McpHttpService`](super::McpHttpService) that authenticates clients itself
 /// can insert a caller into the extensions of the request instead. The hook overrides it.
+///
+/// ```
+/// use agentflow::mcp_server::McpCaller;
+///
+/// let caller = McpCaller::new("accounts").grant(["invoices:read"]).approves();
+/// # drop(caller);
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct McpCaller {
@@ -56,6 +63,13 @@ impl McpCaller {
 }
 
 /// The refusal of an HTTP request before its body is read.
+///
+/// ```
+/// use agentflow::mcp_server::McpRefusal;
+///
+/// let refusal = McpRefusal::unknown("send a token of the team `accounts`");
+/// # drop(refusal);
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct McpRefusal {

@@ -314,6 +314,9 @@ impl McpServer {
     ///
     /// # Errors
     /// The same as [`serve`](Self::serve).
+    ///
+    /// # Cancel safety
+    /// As for [`serve`](Self::serve).
     pub async fn serve_stdio(&self) -> Result<(), McpServerError> {
         self.serve(tokio::io::stdin(), tokio::io::stdout()).await
     }

@@ -124,13 +124,13 @@ mod tests {
     use super::{in_answer, refused};
     use crate::http::Refusal;
 
-    fn of(status: u16, body: &str) -> ModelError {
+    fn error_of(status: u16, body: &str) -> ModelError {
         refused(&Refusal { status, headers: &HeaderMap::new(), body })
     }
 
     #[test]
     fn a_refusal_is_read() {
-        let error = of(
+        let error = error_of(
             401,
             r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"},"request_id":"req_1"}"#,
         );
@@ -139,22 +139,25 @@ mod tests {
             (error.provider_code(), error.request_id()),
             (Some("authentication_error"), Some("req_1"))
         );
-        let error = of(
+        let error = error_of(
             400,
             r#"{"error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
         );
         assert_eq!(error.kind(), ModelErrorKind::ContextOverflow);
         assert_eq!(
-            of(529, r#"{"error":{"type":"overloaded_error"}}"#).kind(),
+            error_of(529, r#"{"error":{"type":"overloaded_error"}}"#).kind(),
             ModelErrorKind::Overloaded
         );
         assert_eq!(
-            of(402, r#"{"error":{"type":"billing_error"}}"#).kind(),
+            error_of(402, r#"{"error":{"type":"billing_error"}}"#).kind(),
             ModelErrorKind::Permission
         );
-        assert_eq!(of(504, r#"{"error":{"type":"timeout_error"}}"#).kind(), ModelErrorKind::Server);
-        assert_eq!(of(404, r#"{"error":"no such model"}"#).message(), "no such model");
-        assert_eq!(of(502, "<html>").message(), "the server answered: <html>");
+        assert_eq!(
+            error_of(504, r#"{"error":{"type":"timeout_error"}}"#).kind(),
+            ModelErrorKind::Server
+        );
+        assert_eq!(error_of(404, r#"{"error":"no such model"}"#).message(), "no such model");
+        assert_eq!(error_of(502, "<html>").message(), "the server answered: <html>");
     }
 
     #[test]

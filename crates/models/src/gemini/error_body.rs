@@ -171,7 +171,7 @@ mod tests {
     use super::{in_answer, refused, wait};
     use crate::http::Refusal;
 
-    fn of(status: u16, body: &str) -> ModelError {
+    fn error_of(status: u16, body: &str) -> ModelError {
         refused(&Refusal { status, headers: &HeaderMap::new(), body })
     }
 
@@ -208,20 +208,22 @@ mod tests {
             (503, with("no", "UNAVAILABLE"), ModelErrorKind::Overloaded),
             (504, with("no", "DEADLINE_EXCEEDED"), ModelErrorKind::Server),
         ] {
-            assert_eq!(of(status, &body).kind(), kind, "{body}");
+            assert_eq!(error_of(status, &body).kind(), kind, "{body}");
         }
         // An error in a list, and an error that is not JSON.
-        let error =
-            of(400, r#"[{"error":{"code":400,"message":"key","status":"INVALID_ARGUMENT"}}]"#);
+        let error = error_of(
+            400,
+            r#"[{"error":{"code":400,"message":"key","status":"INVALID_ARGUMENT"}}]"#,
+        );
         assert_eq!((error.message(), error.provider_code()), ("key", Some("INVALID_ARGUMENT")));
-        assert_eq!(of(502, "<html>").message(), "the server answered: <html>");
+        assert_eq!(error_of(502, "<html>").message(), "the server answered: <html>");
     }
 
     #[test]
     fn the_reason_of_a_bad_key_is_the_code() {
         let body = json!({"error": {"code": 400, "message": "x", "status": "INVALID_ARGUMENT", "details": [
             {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]}});
-        let error = of(400, &body.to_string());
+        let error = error_of(400, &body.to_string());
         assert_eq!(
             (error.kind(), error.provider_code()),
             (ModelErrorKind::Auth, Some("API_KEY_INVALID"))
@@ -236,13 +238,14 @@ mod tests {
                 {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}]}})
             .to_string()
         };
-        let error = of(429, &body("GenerateRequestsPerMinutePerProjectPerModel"));
+        let error = error_of(429, &body("GenerateRequestsPerMinutePerProjectPerModel"));
         assert_eq!(
             (error.retry_after(), error.is_retryable()),
             (Some(Duration::from_millis(34_500)), true)
         );
         assert!(
-            !of(429, &body("GenerateRequestsPerDayPerProjectPerModel-FreeTier")).is_retryable()
+            !error_of(429, &body("GenerateRequestsPerDayPerProjectPerModel-FreeTier"))
+                .is_retryable()
         );
         assert_eq!(wait("2s"), Some(Duration::from_secs(2)));
         assert_eq!((wait("2"), wait("-1s"), wait("xs")), (None, None, None));

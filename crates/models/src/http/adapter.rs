@@ -218,6 +218,18 @@ pub(crate) fn decode<M: HttpModel>(
 /// A builder for a model that is accessed over HTTP, and for the server of the model.
 ///
 /// The type of each model documents the default URL, key names and output mode.
+///
+/// ```
+/// use agentflow::Agent;
+/// use agentflow::model::openai_chat::OpenAiChat;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let model = OpenAiChat::builder("qwen3").base_url("http://127.0.0.1:8080/v1").build()?;
+/// let agent = Agent::new(model);
+/// # drop(agent);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use]
 pub struct HttpModelBuilder<M> {
     parts: Parts,

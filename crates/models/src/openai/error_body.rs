@@ -182,13 +182,13 @@ mod tests {
     use super::{in_answer, refused};
     use crate::http::Refusal;
 
-    fn of(status: u16, body: &str) -> ModelError {
+    fn error_of(status: u16, body: &str) -> ModelError {
         refused(&Refusal { status, headers: &HeaderMap::new(), body })
     }
 
     #[test]
     fn the_known_shapes_are_read() {
-        let error = of(
+        let error = error_of(
             401,
             r#"{"error":{"message":"Bad key","type":"invalid_request_error","code":"invalid_api_key"}}"#,
         );
@@ -196,40 +196,48 @@ mod tests {
             (error.kind(), error.message(), error.provider_code()),
             (ModelErrorKind::Auth, "Bad key", Some("invalid_api_key"))
         );
-        let error = of(
+        let error = error_of(
             400,
             r#"{"error":{"message":"x","type":"invalid_request_error","code":"model_not_found"}}"#,
         );
         assert_eq!(error.kind(), ModelErrorKind::NotFound);
         // llama.cpp: the code is a number.
-        let error =
-            of(400, r#"{"error":{"code":400,"message":"no","type":"exceed_context_size_error"}}"#);
+        let error = error_of(
+            400,
+            r#"{"error":{"code":400,"message":"no","type":"exceed_context_size_error"}}"#,
+        );
         assert_eq!(
             (error.kind(), error.provider_code()),
             (ModelErrorKind::ContextOverflow, Some("400"))
         );
         // vLLM: without an outer object.
-        let error =
-            of(400, r#"{"object":"error","message":"the maximum context length is 9","code":400}"#);
+        let error = error_of(
+            400,
+            r#"{"object":"error","message":"the maximum context length is 9","code":400}"#,
+        );
         assert_eq!(error.kind(), ModelErrorKind::ContextOverflow);
         // FastAPI, Ollama, Gemini.
-        assert_eq!(of(404, r#"{"detail":"Not Found"}"#).message(), "Not Found");
-        assert_eq!(of(404, r#"{"error":"model 'x' not found"}"#).message(), "model 'x' not found");
-        assert_eq!(of(400, r#"[{"error":{"code":400,"message":"key"}}]"#).message(), "key");
+        assert_eq!(error_of(404, r#"{"detail":"Not Found"}"#).message(), "Not Found");
+        assert_eq!(
+            error_of(404, r#"{"error":"model 'x' not found"}"#).message(),
+            "model 'x' not found"
+        );
+        assert_eq!(error_of(400, r#"[{"error":{"code":400,"message":"key"}}]"#).message(), "key");
         // Not JSON.
-        assert_eq!(of(502, "<html>").message(), "the server answered: <html>");
-        assert!(of(502, "").message().contains("502"));
+        assert_eq!(error_of(502, "<html>").message(), "the server answered: <html>");
+        assert!(error_of(502, "").message().contains("502"));
     }
 
     #[test]
     fn an_account_without_money_is_not_asked_again() {
-        let error = of(
+        let error = error_of(
             429,
             r#"{"error":{"message":"x","type":"insufficient_quota","code":"insufficient_quota"}}"#,
         );
         assert_eq!((error.kind(), error.is_retryable()), (ModelErrorKind::RateLimited, false));
         assert!(
-            of(429, r#"{"error":{"message":"x","code":"rate_limit_exceeded"}}"#).is_retryable()
+            error_of(429, r#"{"error":{"message":"x","code":"rate_limit_exceeded"}}"#)
+                .is_retryable()
         );
     }
 

@@ -231,7 +231,7 @@ impl<'e> Evaluation<'e> {
             }
         };
         for step in rest {
-            match step.of(value) {
+            match step.select(value) {
                 Ok(part) => value = part,
                 Err(problem) => {
                     let fields = value.as_object().filter(|_| step.number.is_none());
@@ -394,7 +394,7 @@ struct Step<'e> {
 }
 
 impl Step<'_> {
-    fn of<'v>(&self, value: &'v Value) -> Result<&'v Value, String> {
+    fn select<'v>(&self, value: &'v Value) -> Result<&'v Value, String> {
         let (name, at) = (&*self.name, self.at);
         match (value, self.number) {
             (Value::Object(fields), None) => {

@@ -103,7 +103,7 @@ fn keyword_fits(
                 false => Some(taken == 1),
             }
         }
-        "not" => inner(at.of(of), value).map(|fits| !fits),
+        "not" => inner(at.with_schema(of), value).map(|fits| !fits),
         "then" | "else" if at.get("if").is_none() => Some(true),
         // The effect of these keywords depends on other keywords.
         "if" | "then" | "else" | "unevaluatedItems" | "unevaluatedProperties" => None,
@@ -165,7 +165,9 @@ fn list_fits(
             Some(*of != Value::Bool(true) || !twice())
         }
         "prefixItems" => all(at.list(keyword)?.zip(items).map(|(of, item)| inner(of, item))),
-        "items" => all(items.iter().skip(at.prefix().len()).map(|item| inner(at.of(of), item))),
+        "items" => {
+            all(items.iter().skip(at.prefix().len()).map(|item| inner(at.with_schema(of), item)))
+        }
         "contains" | "minContains" | "maxContains" | "additionalItems" => None,
         _ => Some(true),
     }
@@ -189,12 +191,12 @@ fn object_fits(
             let others = fields.iter().filter(|(name, _)| at.property(name).is_none());
             all(others.map(|(_, value)| match at.has_patterns() {
                 true if of != &Value::Bool(true) => None,
-                _ => inner(at.of(of), value),
+                _ => inner(at.with_schema(of), value),
             }))
         }
         "patternProperties" => (!at.has_patterns() || fields.is_empty()).then_some(true),
         "propertyNames" => {
-            all(fields.keys().map(|name| inner(at.of(of), &Value::String(name.clone()))))
+            all(fields.keys().map(|name| inner(at.with_schema(of), &Value::String(name.clone()))))
         }
         "dependentRequired" | "dependentSchemas" => fields.is_empty().then_some(true),
         _ => Some(true),

@@ -30,7 +30,7 @@ type Key = Option<(&'static str, String)>;
 impl Definitions {
     /// Rewrites a schema as a part of the combined schema, and collects its definitions.
     pub fn embed(&mut self, schema: &Value) -> Value {
-        let source = Source::of(schema);
+        let source = Source::new(schema);
         match source.reached(&source.root).contains(&None) {
             true => self.write(&serde_json::json!({"$ref": "#"}), &source),
             false => self.write(&source.root, &source),
@@ -40,7 +40,7 @@ impl Definitions {
     /// Rewrites a part of the schema `of` as a part of the combined schema. The references of the
     /// part start at the root of `of`.
     pub fn embed_part(&mut self, part: &Value, of: &Value) -> Value {
-        self.write(part, &Source::of(of))
+        self.write(part, &Source::new(of))
     }
 
     /// Adds the collected definitions to the combined schema.
@@ -143,7 +143,7 @@ struct Source<'s> {
 }
 
 impl<'s> Source<'s> {
-    fn of(whole: &'s Value) -> Self {
+    fn new(whole: &'s Value) -> Self {
         let mut root = whole.clone();
         if let Some(keywords) = root.as_object_mut() {
             // References are no longer relative to this id.

@@ -136,7 +136,8 @@ fn note(
             for (name, value) in fields {
                 let of = to.property(name).map(|of| (of, Why::Value));
                 // A field that the schema does not name is checked against `additionalProperties`.
-                let other = || Some((to.of(to.get("additionalProperties")?), Why::Unknown));
+                let other =
+                    || Some((to.with_schema(to.get("additionalProperties")?), Why::Unknown));
                 let Some((of, why)) = of.or_else(other) else { continue };
                 if into.validator.accepts(of, value) == Some(false) {
                     path.push(Step::Field(name.clone()));
@@ -204,7 +205,8 @@ fn reached<'s>(from: At<'s>, path: &[Step]) -> Vec<At<'s>> {
             match step {
                 Step::Field(name) => {
                     next.extend(
-                        of.property(name).or_else(|| Some(of.of(of.get("additionalProperties")?))),
+                        of.property(name)
+                            .or_else(|| Some(of.with_schema(of.get("additionalProperties")?))),
                     );
                 }
                 Step::Item(place) => {
@@ -284,8 +286,9 @@ fn described(at: At<'_>, depth: u32) -> String {
                 format!("string{}", lengths(at, "minLength", "maxLength", "characters"))
             }
             Type::Array => {
-                let of =
-                    at.get("items").map(|of| format!(" of {}", described(at.of(of), depth - 1)));
+                let of = at
+                    .get("items")
+                    .map(|of| format!(" of {}", described(at.with_schema(of), depth - 1)));
                 format!(
                     "list{}{}",
                     of.unwrap_or_default(),

@@ -268,14 +268,15 @@ impl AssignabilityProof {
         match keyword {
             "prefixItems" => {
                 let mut prefix = to.prefix().iter().enumerate();
-                prefix.all(|(at, of)| self.within(items(facts, at), to.of(of)))
+                prefix.all(|(at, of)| self.within(items(facts, at), to.with_schema(of)))
             }
             "items" => {
                 let own = facts.iter().map(|known| known.at.prefix().len()).max().unwrap_or(0);
                 let first = to.prefix().len();
                 // One comparison for each position with a separate schema, and one for all other
                 // positions.
-                (first..own.max(first) + 1).all(|at| self.within(items(facts, at), to.of(value)))
+                (first..own.max(first) + 1)
+                    .all(|at| self.within(items(facts, at), to.with_schema(value)))
             }
             "contains" | "minContains" | "maxContains" | "additionalItems" => false,
             _ => is_stated(facts, keyword, value, &LIST_LIMITS),
@@ -295,7 +296,7 @@ impl AssignabilityProof {
             "additionalProperties" => {
                 // The keyword applies to fields that `to` does not name: fields that the facts
                 // name, and fields that no schema names.
-                let to_others = to.of(value);
+                let to_others = to.with_schema(value);
                 let named =
                     facts.iter().flat_map(|known| known.at.properties()).map(|(name, _)| name);
                 named
@@ -363,7 +364,7 @@ fn field<'s>(facts: &Facts<'s>, name: &str) -> Facts<'s> {
         Some(of) => known(of),
         // A pattern may match the name, so nothing is known about the field.
         None if fact.at.has_patterns() => None,
-        None => known(fact.at.of(fact.at.get("additionalProperties")?)),
+        None => known(fact.at.with_schema(fact.at.get("additionalProperties")?)),
     };
     or_any(facts.iter().filter_map(of).collect())
 }
@@ -371,6 +372,6 @@ fn field<'s>(facts: &Facts<'s>, name: &str) -> Facts<'s> {
 /// Returns the facts about a field that no schema names.
 fn other_fields<'s>(facts: &Facts<'s>) -> Facts<'s> {
     let named = |fact: &&Known<'s>| !fact.at.has_patterns();
-    let of = |fact: &Known<'s>| known(fact.at.of(fact.at.get("additionalProperties")?));
+    let of = |fact: &Known<'s>| known(fact.at.with_schema(fact.at.get("additionalProperties")?));
     or_any(facts.iter().filter(named).filter_map(of).collect())
 }

@@ -192,7 +192,7 @@ impl SampleGenerator {
 
     fn lists(&self, at: At<'_>, depth: u32) -> Vec<Value> {
         let prefix: Vec<Vec<Value>> =
-            at.prefix().iter().map(|of| self.make(at.of(of), depth - 1)).collect();
+            at.prefix().iter().map(|of| self.make(at.with_schema(of), depth - 1)).collect();
         let rest = self.make(at.item(prefix.len()), depth - 1);
         let first = |place: usize| prefix.get(place).unwrap_or(&rest).first().cloned();
         let of_length = |length: usize| (0..length).map(first).collect::<Option<Vec<Value>>>();
@@ -230,7 +230,7 @@ impl SampleGenerator {
         let fields: Vec<(&String, Vec<Value>)> =
             at.properties().map(|(name, of)| (name, self.make(of, depth - 1))).collect();
         let others = match at.get("additionalProperties") {
-            Some(of) => self.make(at.of(of), depth.min(3) - 1),
+            Some(of) => self.make(at.with_schema(of), depth.min(3) - 1),
             None => vec!["x".into(), 1.into(), Value::Null],
         };
         // The smallest object has only the required fields, the largest all fields. Variants of

@@ -47,7 +47,7 @@ impl<'s> At<'s> {
         Self { root: schema, schema }
     }
 
-    pub(super) const fn of(self, schema: &'s Value) -> Self {
+    pub(super) const fn with_schema(self, schema: &'s Value) -> Self {
         Self { root: self.root, schema }
     }
 
@@ -62,13 +62,13 @@ impl<'s> At<'s> {
     /// Returns the schemas of a list such as `anyOf`.
     pub(super) fn list(self, keyword: &str) -> Option<impl Iterator<Item = At<'s>> + Clone> {
         let list = self.get(keyword)?.as_array()?;
-        Some(list.iter().map(move |schema| self.of(schema)))
+        Some(list.iter().map(move |schema| self.with_schema(schema)))
     }
 
     /// Returns the target of `$ref`, within the same root.
     pub(super) fn referred(self) -> Option<At<'s>> {
         let to = self.get("$ref")?.as_str()?.strip_prefix('#')?;
-        Some(self.of(self.root.pointer(to)?))
+        Some(self.with_schema(self.root.pointer(to)?))
     }
 
     /// Returns true if the schema has the same meaning in draft 2020-12, and uses only supported
@@ -110,11 +110,11 @@ impl<'s> At<'s> {
 
     pub(super) fn properties(self) -> impl Iterator<Item = (&'s String, At<'s>)> {
         let properties = self.get("properties").and_then(Value::as_object);
-        properties.into_iter().flatten().map(move |(name, schema)| (name, self.of(schema)))
+        properties.into_iter().flatten().map(move |(name, schema)| (name, self.with_schema(schema)))
     }
 
     pub(super) fn property(self, name: &str) -> Option<At<'s>> {
-        Some(self.of(self.get("properties")?.as_object()?.get(name)?))
+        Some(self.with_schema(self.get("properties")?.as_object()?.get(name)?))
     }
 
     pub(super) fn has_patterns(self) -> bool {
@@ -129,7 +129,7 @@ impl<'s> At<'s> {
 
     /// Returns the schema of an item at a position of a list.
     pub(super) fn item(self, at: usize) -> At<'s> {
-        self.of(self.prefix().get(at).or_else(|| self.get("items")).unwrap_or(&ANY))
+        self.with_schema(self.prefix().get(at).or_else(|| self.get("items")).unwrap_or(&ANY))
     }
 
     pub(super) fn count(self, keyword: &str) -> Option<u64> {

@@ -87,7 +87,7 @@ impl Tree {
         // The YAML parser refuses surrogate pairs, which are valid in JSON.
         let json = surrogates_as_yaml(text);
         let source = json.as_ref().map_or(text, |(source, _)| source.as_str());
-        let places = Places::of(source, json.as_ref().map_or(&[], |(_, moved)| moved));
+        let places = Places::new(source, json.as_ref().map_or(&[], |(_, moved)| moved));
         let mut reader = Reader {
             text,
             events: Parser::new_from_str(source),
@@ -253,7 +253,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(source: &str, moved: &[usize]) -> Self {
+    fn new(source: &str, moved: &[usize]) -> Self {
         // Surrogate pairs are written in ASCII, so the offset in characters is also the offset in
         // bytes.
         let bytes = match source.is_ascii() {

@@ -1,7 +1,12 @@
 //! Requests to servers of the public internet, or to named hosts.
 //!
-//! [`HttpRequest`] is the tool. Its rules (`http_target`) and its bounded exchange (`http_exchange`) also serve the described
-//! services, the push notifications of A2A and the logins of MCP.
+//! [`HttpRequest`] is the tool. `http_target` checks the address of a request, resolves its host
+//! and checks all resolved addresses. `http_exchange` then sends one request to these addresses
+//! and reads the answer within limits.
+//!
+//! Other callers use the same two parts: described services (`api`), push notifications of A2A
+//! (`http_post`), logins of MCP (`guarded_request`, `oauth_tokens`), and clients with secrets in
+//! their headers (`http_address`).
 
 pub(crate) mod guarded_request;
 pub(crate) mod http_address;

@@ -30,6 +30,26 @@ use agentflow_tools::__private::HttpAddress;
 /// Pass the client to agents with [`Agent::tools`](agentflow_core::Agent::tools) or to a runtime with
 /// [`RuntimeBuilder::toolset`](agentflow_core::runtime::RuntimeBuilder::toolset), or send messages with its
 /// methods. The card is fetched on first use. Cloning is cheap; all clones share the card.
+///
+/// ```
+/// use agentflow::a2a::{A2aAnswer, A2aClient, A2aMessage};
+/// use agentflow::prelude::*;
+///
+/// # async fn example() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// let researcher = A2aClient::at("researcher", "https://agents.example").bearer("RESEARCHER_KEY").build()?;
+/// if let A2aAnswer::Task(task) = researcher.ask(&A2aMessage::user_text("Who sells tea?")).await? {
+///     println!("{}", task.text());
+/// }
+/// let agent = Agent::new("openai/gpt-5-mini").tools(researcher);
+/// # drop(agent);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancel safety
+/// Dropping the future of a method that only reads, such as [`task`](Self::task),
+/// [`tasks`](Self::tasks) or [`card`](Self::card), ends its request. The other methods describe the
+/// effect.
 #[derive(Clone)]
 pub struct A2aClient {
     peer: Arc<Peer>,
@@ -37,6 +57,22 @@ pub struct A2aClient {
 }
 
 /// Settings of an [`A2aClient`], created by [`A2aClient::at`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::a2a::A2aClient;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = A2aClient::at("researcher", "https://agents.example")
+///     .bearer("RESEARCHER_KEY")
+///     .task_timeout(Duration::from_secs(600))
+///     .asks_people()
+///     .build()?;
+/// assert_eq!(&**client.name(), "researcher");
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "an agent is spoken with after `build()`"]
 pub struct A2aClientBuilder {
     name: Arc<str>,
@@ -113,6 +149,9 @@ impl A2aClient {
     /// # Errors
     /// [`A2aError`] if the agent cannot be reached, if the card is invalid, or if the agent
     /// supports another version of the protocol.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the request.
     pub async fn card(&self) -> Result<Arc<A2aCard>, A2aError> {
         Ok(Arc::clone(&self.peer.chosen().await?.card))
     }
@@ -128,10 +167,12 @@ impl A2aClient {
     /// otherwise it polls the task. The message is sent only once.
     ///
     /// # Errors
-    /// [`A2aError`]. A failed task is not an error; see its [`status`](A2aTask::status).
+    /// [`A2aError`]. A failed task is not an error; see its [`status`](A2aTask::status). After an
+    /// error other than [`Refused`](A2aError::Refused), the client cancels the task.
     ///
     /// # Cancel safety
-    /// Dropping the future cancels the task.
+    /// Dropping the future cancels the task, in the background. If the agent has not yet returned
+    /// the id of the task, the task cannot be cancelled and may continue.
     pub async fn ask(&self, message: &A2aMessage) -> Result<A2aAnswer, A2aError> {
         asked(&self.peer, message, |_| {}).await
     }
@@ -146,6 +187,9 @@ impl A2aClient {
     ///
     /// # Errors
     /// [`A2aError::Question`] if the question cannot be answered, or not with this text.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the requests. They only read the task.
     pub async fn answer(
         &self,
         task: &str,
@@ -171,6 +215,9 @@ impl A2aClient {
     ///
     /// # Errors
     /// As [`send`](Self::send), from this method or as the last item of the stream.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the agent may have received the message, and its task continues.
     pub async fn stream(&self, message: &A2aMessage) -> Result<A2aStream, A2aError> {
         let operation = Operation::stream(message, &self.peer.settings.output_modes);
         let following =
@@ -185,6 +232,9 @@ impl A2aClient {
     /// [`A2aError::Refused`] with
     /// [`UnsupportedOperation`](super::super::A2aErrorCode::UnsupportedOperation) if the task has
     /// ended.
+    ///
+    /// # Cancel safety
+    /// Dropping the future or the stream does not affect the task.
     pub async fn subscribe(&self, task: &str) -> Result<A2aStream, A2aError> {
         let following =
             UpdateReader::open(Arc::clone(&self.peer), Operation::subscribe(task), Some(task))
@@ -222,6 +272,9 @@ impl A2aClient {
     /// # Errors
     /// [`A2aError::Refused`] with
     /// [`TaskNotCancelable`](super::super::A2aErrorCode::TaskNotCancelable) if the task has ended.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the task may or may not be cancelled.
     pub async fn cancel(&self, task: &str) -> Result<A2aTask, A2aError> {
         self.peer.ask(&Operation::cancel(task)).await
     }
@@ -236,6 +289,9 @@ impl A2aClient {
     /// if the agent does not send notifications, and with
     /// [`InvalidParams`](super::super::A2aErrorCode::InvalidParams) if it does not accept the
     /// address.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the agent may or may not have stored the configuration.
     pub async fn create_push_config(
         &self,
         task: &str,
@@ -271,6 +327,9 @@ impl A2aClient {
     ///
     /// # Errors
     /// As [`create_push_config`](Self::create_push_config).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the configuration may or may not be removed.
     pub async fn delete_push_config(&self, task: &str, id: &str) -> Result<(), A2aError> {
         self.peer.ask::<Value>(&Operation::delete_push_config(task, id)).await.map(drop)
     }

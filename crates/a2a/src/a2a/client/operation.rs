@@ -33,6 +33,13 @@ pub(super) struct Operation {
 }
 
 /// A filter for a list of tasks. Default: all tasks.
+///
+/// ```
+/// use agentflow::a2a::{A2aTaskQuery, A2aTaskState};
+///
+/// let query = A2aTaskQuery::default().context("support-3").state(A2aTaskState::Working).page_size(20);
+/// # drop(query);
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct A2aTaskQuery {
@@ -123,7 +130,7 @@ impl Operation {
         if at_once {
             configuration.insert("returnImmediately".to_owned(), true.into());
         }
-        let mut params = of(json!({"message": message}));
+        let mut params = object_fields(json!({"message": message}));
         if !configuration.is_empty() {
             params.insert("configuration".to_owned(), configuration.into());
         }
@@ -139,17 +146,17 @@ impl Operation {
     }
 
     pub(super) fn get(id: &str, history: Option<u32>) -> Self {
-        let mut params = of(json!({"id": id}));
+        let mut params = object_fields(json!({"id": id}));
         params.extend(history.map(|length| ("historyLength".to_owned(), length.into())));
         Self { name: "GetTask", is_stream: false, params }
     }
 
     pub(super) fn cancel(id: &str) -> Self {
-        Self { name: "CancelTask", is_stream: false, params: of(json!({"id": id})) }
+        Self { name: "CancelTask", is_stream: false, params: object_fields(json!({"id": id})) }
     }
 
     pub(super) fn subscribe(id: &str) -> Self {
-        Self { name: "SubscribeToTask", is_stream: true, params: of(json!({"id": id})) }
+        Self { name: "SubscribeToTask", is_stream: true, params: object_fields(json!({"id": id})) }
     }
 
     pub(super) fn list(query: &A2aTaskQuery) -> Self {
@@ -176,18 +183,18 @@ impl Operation {
 
     /// Creates the operation that registers a push configuration for a task.
     pub(super) fn create_push_config(task: &str, config: &A2aPushConfig) -> Self {
-        let mut params = of(json!(config));
+        let mut params = object_fields(json!(config));
         params.insert("taskId".to_owned(), task.into());
         Self { name: "CreateTaskPushNotificationConfig", is_stream: false, params }
     }
 
     pub(super) fn push_config(task: &str, id: &str) -> Self {
-        let params = of(json!({"taskId": task, "id": id}));
+        let params = object_fields(json!({"taskId": task, "id": id}));
         Self { name: "GetTaskPushNotificationConfig", is_stream: false, params }
     }
 
     pub(super) fn push_configs(task: &str, page: Option<&str>) -> Self {
-        let mut params = of(json!({"taskId": task}));
+        let mut params = object_fields(json!({"taskId": task}));
         params.extend(page.map(|page| ("pageToken".to_owned(), page.into())));
         Self { name: "ListTaskPushNotificationConfigs", is_stream: false, params }
     }
@@ -287,7 +294,7 @@ impl Operation {
     }
 }
 
-fn of(value: Value) -> Map<String, Value> {
+fn object_fields(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(fields) => fields,
         _ => Map::new(),

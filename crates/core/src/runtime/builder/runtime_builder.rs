@@ -30,6 +30,21 @@ use crate::value::NodeValue;
 use crate::workflow::{Inputs, Workflow};
 
 /// Builder for a [`Runtime`].
+///
+/// ```
+/// use agentflow::middleware::token_budget;
+/// use agentflow::prelude::*;
+/// use agentflow::store::MemoryStore;
+///
+/// let runtime = Runtime::builder()
+///     .store(MemoryStore::new())
+///     .model("openai/gpt-5-mini")
+///     .with(token_budget(100_000))
+///     .max_llm_calls(50)
+///     .grant(["orders:read"])
+///     .build();
+/// # drop(runtime);
+/// ```
 #[must_use]
 #[derive(Default)]
 pub struct RuntimeBuilder {

@@ -26,6 +26,10 @@ const NO_ARGUMENTS: &str = "{}";
 
 /// Access to the items that a runtime knows by name, returned by [`Runtime::catalogue`]. It looks
 /// up single items. [`snapshot`](Self::snapshot) lists all of them.
+///
+/// # Cancel safety
+/// The asynchronous methods change nothing. If the future is dropped, a toolset whose tools are
+/// being fetched is fetched again when it is needed.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "this only refers to the items"]
 pub struct CatalogueReader<'a>(pub(crate) &'a Runtime);

@@ -40,6 +40,10 @@ fn unavailable(error: &Error) -> Diagnostic {
 }
 
 /// The documents of a runtime, returned by [`Runtime::documents`].
+///
+/// # Cancel safety
+/// [`read`](Self::read) and [`check`](Self::check) change nothing, so their futures can be dropped
+/// at any time.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "this only refers to the documents"]
 pub struct Documents<'a>(pub(crate) &'a Runtime);

@@ -51,6 +51,10 @@ impl<O: 'static> Agent<O> {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, this process does not execute the run and
+    /// releases it in the background. The run can be resumed again.
     pub async fn resume(&self, run: &RunId) -> Result<RunHandle<RunResult<O>>> {
         let (name, host) = self.planned()?;
         let runtime = Runtime(Arc::clone(host));

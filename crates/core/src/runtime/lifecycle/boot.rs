@@ -127,6 +127,9 @@ impl RuntimeBuilder {
     /// assert_eq!(error.phase(), BootPhase::Models);
     /// # }
     /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the checks and drops the runtime.
     pub async fn boot(self) -> Result<Runtime, BootError> {
         let runtime = self.build();
         for phase in BootPhase::ALL {

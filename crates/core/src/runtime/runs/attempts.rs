@@ -59,7 +59,7 @@ struct Reading {
 }
 
 impl Attempts {
-    pub(crate) fn of(events: &[Event]) -> Self {
+    pub(crate) fn from_events(events: &[Event]) -> Self {
         let mut all: HashMap<StepPath, Reading> = HashMap::new();
         for Event { path, time, kind, .. } in events {
             let Shape { subject, edge, .. } = kind.shape();

@@ -150,7 +150,8 @@ impl RunRef<'_> {
         let store = self.runtime.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
         let events = read_events(&store, run, 0).await?;
-        let (state, mut attempts) = (RunState::from_events(&events), Attempts::of(&events));
+        let (state, mut attempts) =
+            (RunState::from_events(&events), Attempts::from_events(&events));
         let executed_by = match self.runtime.host().live.as_ref().and_then(|live| live.get(run)) {
             Some(_) => Some("this process".to_owned()),
             None => store.known_holder(run).await?,

@@ -16,6 +16,22 @@ use crate::runtime::runs::run_ref::RunRef;
 use crate::store::{RunFilter, RunStatus, StateWrite, Store, StoreError, StoreErrorKind};
 
 /// Selects ended runs for removal, by the time since their last event.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentflow::prelude::*;
+/// use agentflow::runtime::Purge;
+/// use agentflow::store::MemoryStore;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+/// let month = Purge::older_than(Duration::from_secs(30 * 24 * 3600));
+/// assert!(runtime.runs().purge(&month).await?.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is removed before `Runs::purge` has it"]
 pub struct Purge {

@@ -22,6 +22,10 @@ const PAGE: usize = 500;
 
 /// The runs in the store of a runtime, returned by [`Runtime::runs`].
 /// [`Runtime::run`] gives access to a single run.
+///
+/// # Cancel safety
+/// All methods except [`purge`](Self::purge) only read, so their futures can be dropped at any
+/// time.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "this only refers to the runs"]
 pub struct Runs<'a>(pub(crate) &'a Runtime);

@@ -56,6 +56,12 @@ use crate::workflow::{Inputs, Workflow};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Cancel safety
+/// The methods that read ([`journal`](Self::journal), [`state`](Self::state),
+/// [`record`](Self::record), [`inspect`](Self::inspect) and others) have no effect on the run, so
+/// their futures can be dropped at any time. If the future of a control request is dropped, the
+/// request may or may not take effect.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "this only refers to a run"]
 pub struct RunRef<'a> {
@@ -100,6 +106,9 @@ impl<'a> RunRef<'a> {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not affect the run.
     pub async fn attach(self) -> Result<RunHandle<Encoded>> {
         Ok(RunHandle::from_task(attach(self.runtime.host(), self.run).await?, Ended::encoded))
     }
@@ -110,6 +119,9 @@ impl<'a> RunRef<'a> {
     ///
     /// # Errors
     /// As [`attach`](Self::attach).
+    ///
+    /// # Cancel safety
+    /// Dropping the future or the stream does not affect the run.
     pub async fn events(self, after: u64) -> Result<Events> {
         Ok(self.attach().await?.events_after(after))
     }
@@ -127,6 +139,9 @@ impl<'a> RunRef<'a> {
     ///
     /// # Errors
     /// As [`attach`](Self::attach), and the error with which the run failed.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the wait and does not affect the run.
     pub async fn output(self) -> Result<Encoded> {
         self.attach().await?.result().await
     }
@@ -231,6 +246,9 @@ impl<'a> RunRef<'a> {
     ///
     /// # Errors
     /// [`Error::Control`] if the run is not paused by an operator.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub fn unpause(self) -> ControlCall<'a> {
         self.control_call(Ok(ControlRequest::Unpause))
     }
@@ -254,6 +272,10 @@ impl<'a> RunRef<'a> {
     /// (`no_response`). [`Error::CompensationOwed`] if this program cannot compensate the run, for
     /// example because a tool is missing. The status of the run is then `compensating`, and a
     /// process that resumes or cancels it again only compensates it.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect. A compensation that has
+    /// begun continues.
     pub fn cancel(self, reason: &str) -> ControlCall<'a> {
         self.control_call(Ok(ControlRequest::Cancel { reason: reason.to_owned() }))
     }
@@ -266,6 +288,10 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// [`Error::Control`] if the node does not exist or has not failed. An agent that failed for a
     /// reason other than a model call, such as a limit, cannot be retried.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect. If it took effect, the run
+    /// may wait as `queued` until it is resumed.
     pub async fn retry(self, node: &str, by: &str) -> Result<()> {
         self.control(ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
     }
@@ -279,6 +305,9 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// [`Error::Control`] if the node has no open question, asks a different question, or expects a
     /// different type.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub async fn approve(self, node: &str, approval: Approval, by: &str) -> Result<()> {
         self.answer(node, &approval, by).await
     }
@@ -291,6 +320,9 @@ impl<'a> RunRef<'a> {
     /// [`Error::Control`] if the node has no open question, asks a different question, or expects a
     /// different type. Also if the answer to a tool contains text that the redactor of this runtime
     /// removes from records, since the tool would receive a different answer.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub async fn answer<A: Serialize + Sync + ?Sized>(
         self,
         node: &str,
@@ -307,6 +339,9 @@ impl<'a> RunRef<'a> {
     ///
     /// # Errors
     /// As for [`answer`](Self::answer).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub async fn answer_encoded(self, node: &str, answer: Encoded, by: &str) -> Result<()> {
         self.control(ControlRequest::answer(node, answer, by)).await
     }
@@ -346,6 +381,9 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// As [`RunHandle::send_message`](crate::RunHandle::send_message); [`Error::Store`] if the run
     /// does not exist.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub fn send_message(self, message: impl Into<Message>) -> ControlCall<'a> {
         self.control_call(ControlRequest::send(self.runtime.host(), message))
     }
@@ -357,6 +395,9 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// As [`RunHandle::close`](crate::RunHandle::close); [`Error::Store`] if the run does not
     /// exist.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the request may or may not take effect.
     pub fn close(self) -> ControlCall<'a> {
         self.control_call(Ok(ControlRequest::Close))
     }
@@ -393,6 +434,9 @@ impl<'a> RunRef<'a> {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not affect the run.
     pub async fn attach_agent<O: 'static>(
         self,
         agent: &Agent<O>,
@@ -412,6 +456,10 @@ impl<'a> RunRef<'a> {
     /// it, a required resource is missing ([`Error::RunResource`]), the runtime is being
     /// [drained](crate::Runtime::drain), or the definition differs from the one with which the run
     /// started and the runtime does not accept the difference ([`Changes`]).
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it completes, this process does not execute the run and
+    /// releases it in the background. The run can be resumed again.
     pub async fn resume(self) -> Result<RunHandle<Encoded>> {
         self.resume_and(|_| ()).await
     }
@@ -440,6 +488,9 @@ impl<'a> RunRef<'a> {
     /// As [`resume`](Self::resume), and if this process executes the run with another definition.
     /// With [`Changes::AcceptAll`] also if the inputs of a changed workflow differ, or if a node
     /// that may have had side effects would run again or was removed ([`Error::WriteForgotten`]).
+    ///
+    /// # Cancel safety
+    /// As for [`resume`](Self::resume).
     pub async fn resume_as<In: Inputs, Out: NodeValue>(
         self,
         workflow: &Workflow<In, Out>,

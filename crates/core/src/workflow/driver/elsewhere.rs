@@ -112,7 +112,9 @@ fn begun(spec: &Arc<Spec>, call: &StepCall, run: RemoteRun) -> Result<FarStep, E
     // Registered at the root, so it receives the requests that no nested workflow takes.
     shared.listen(&StepPath::root(), sender);
     if let Some(state) = call.state.clone() {
-        shared.states_or_new().open(&call.path, Some(Seen::of(move || SavedByStep::clone(&state))));
+        shared
+            .states_or_new()
+            .open(&call.path, Some(Seen::lazy(move || SavedByStep::clone(&state))));
     }
     if node.policy.tap {
         shared.states_or_new().open_read_only(&call.path);

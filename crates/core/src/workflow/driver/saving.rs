@@ -45,7 +45,7 @@ impl SavedStates {
     }
 
     /// Returns the state of each node when the list had `until` entries.
-    fn of(&self, until: usize) -> HashMap<NodeIndex, Option<Arc<SavedByStep>>> {
+    fn states_at(&self, until: usize) -> HashMap<NodeIndex, Option<Arc<SavedByStep>>> {
         self.all().iter().take(until).cloned().collect()
     }
 }
@@ -83,8 +83,8 @@ impl WorkflowRun {
         }
         let (spec, saved) = (Arc::clone(spec), saved.clone());
         // Merged only when a step reads state, which most steps do not.
-        Some(Seen::of(move || {
-            let of_nodes = saved.of(until);
+        Some(Seen::lazy(move || {
+            let of_nodes = saved.states_at(until);
             let of_nodes =
                 spec.all_before(unit.node).filter_map(|node| of_nodes.get(&node)?.clone());
             of_nodes.chain(rounds).fold(SavedByStep::default(), |mut all, saved| {

@@ -33,6 +33,13 @@ const LOOKS_AGAIN: Duration = Duration::from_millis(25);
 /// A login is replaced atomically, so a process that ends during the write leaves the previous
 /// login. Next to a renewed login is a file with the extension `.lock`, which one process at a time
 /// locks. It is removed together with the login.
+///
+/// ```
+/// use agentflow::mcp::McpLoginFolder;
+///
+/// let logins = McpLoginFolder::new("/var/lib/assistant/logins");
+/// # drop(logins);
+/// ```
 #[derive(Clone)]
 pub struct McpLoginFolder {
     folder: PathBuf,

@@ -141,13 +141,13 @@ fn encoded_message(message: &Message, model: &str, official: bool) -> Vec<u8> {
         put(&WireMessage {
             content: Some(Content::Text(result_text(result))),
             tool_call_id: Some(call_id(&result.call_id, official)),
-            ..WireMessage::of("tool")
+            ..WireMessage::new("tool")
         });
     }
     match message.role() {
         Role::Assistant => put(&assistant(message, model, official)),
         Role::System => {
-            put(&WireMessage { content: content(message, false), ..WireMessage::of("system") });
+            put(&WireMessage { content: content(message, false), ..WireMessage::new("system") });
         }
         // Only the results fit into tool messages, so other content of the message is sent as a
         // user message.
@@ -155,7 +155,7 @@ fn encoded_message(message: &Message, model: &str, official: bool) -> Vec<u8> {
             let content = content(message, true);
             if content.is_some() || role != Role::Tool && message.results().next().is_none() {
                 let content = content.or(Some(Content::Text(Cow::Borrowed(""))));
-                put(&WireMessage { content, ..WireMessage::of("user") });
+                put(&WireMessage { content, ..WireMessage::new("user") });
             }
         }
     }
@@ -165,7 +165,7 @@ fn encoded_message(message: &Message, model: &str, official: bool) -> Vec<u8> {
 fn assistant<'a>(message: &'a Message, model: &str, official: bool) -> WireMessage<'a> {
     let text = message.text();
     let calls: Vec<_> = message.tool_calls().map(|call| wire_call(call, model, official)).collect();
-    let mut wire = WireMessage::of("assistant");
+    let mut wire = WireMessage::new("assistant");
     wire.content = match text.is_empty() && !calls.is_empty() {
         true => None,
         false => Some(Content::Text(text)),
@@ -296,7 +296,7 @@ struct WireMessage<'a> {
 }
 
 impl WireMessage<'_> {
-    fn of(role: &'static str) -> Self {
+    fn new(role: &'static str) -> Self {
         Self {
             role,
             content: None,

@@ -1,6 +1,9 @@
-//! Encodes the neutral conversation as the body of a request.
+//! Encodes the neutral conversation as the body of a Responses request.
 //!
-//! Each message and the tools are encoded once and cached. A request concatenates these bytes.
+//! [`body`] writes the messages as `input` items, then the tools, the settings and the output
+//! schema. Each message and the list of tools are encoded once and cached under the name of the
+//! [`Format`]; a request concatenates these bytes. Fields that would make the response unreadable
+//! are refused in `ModelSettings::extra`.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,9 @@
-//! `OpenApi`: tools from an OpenAPI 3.1 document, by operation id. Unsupported required parts of
-//! the document are rejected by name. Calls nothing.
+//! `OpenApi`: tools from an OpenAPI 3.1 document, by operation id. Calls nothing.
+//!
+//! [`OpenApi::read`] parses the document and checks its version. [`OpenApi::tool`] converts one
+//! operation to the description of an [`ApiTool`]: `operation.rs` converts its parameters and its
+//! body to arguments, `schema.rs` resolves references, and `older_schema.rs` converts keywords of
+//! earlier versions. Required parts that a tool cannot send are rejected by name, all at once.
 
 mod older_schema;
 mod operation;
