@@ -9,6 +9,7 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
@@ -68,6 +69,8 @@ pub(crate) struct NodeGuarantees {
     pub(crate) question: Option<Arc<NodeQuestion>>,
     /// `true` if the step is a round of a repetition, which can end without an output.
     pub(crate) is_round: bool,
+    /// Time limit of an attempt at the node.
+    pub(crate) time_limit: Option<Duration>,
 }
 
 /// The scope in which a value is computed. A call without effects, hooks or replacement is a plain

@@ -12,12 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
+use super::execution::error_of_failure;
 use super::step_place::{CurrentStep, NodeGuarantees, StepEndPanic, WrittenOrder};
-use super::undecided::for_model;
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, is_granted, linked_tools};
 use crate::context::Context;
-use crate::failure::{Failure, FailureKind};
-use crate::message::ToolStatus;
 use crate::run::Around;
 
 /// The scope of one attempt of a tool call.
@@ -87,12 +85,12 @@ impl ToolBodyScope {
             // Checked after each poll: the body may still be pending, or may have ignored the
             // failure.
             if let Some(failure) = self.place.ended() {
-                return Poll::Ready(Err(error_of(failure)));
+                return Poll::Ready(Err(error_of_failure(&failure)));
             }
             match polled {
                 Ok(polled) => polled,
                 Err(panic) => match StepEndPanic::from_panic(&*panic) {
-                    Some(failure) => Poll::Ready(Err(error_of(failure.clone()))),
+                    Some(failure) => Poll::Ready(Err(error_of_failure(failure))),
                     None => std::panic::resume_unwind(panic),
                 },
             }
@@ -105,14 +103,4 @@ impl ToolBodyScope {
 fn has_guarded_tools() -> bool {
     static GUARDED: OnceLock<bool> = OnceLock::new();
     *GUARDED.get_or_init(|| linked_tools().iter().any(|tool| tool.is_guarded()))
-}
-
-fn error_of(failure: Failure) -> ToolError {
-    let status = match failure.kind {
-        FailureKind::Interrupted => ToolStatus::Interrupted,
-        FailureKind::Unauthorized | FailureKind::Denied => ToolStatus::Unauthorized,
-        FailureKind::Timeout => ToolStatus::Timeout,
-        _ => ToolStatus::Error,
-    };
-    ToolError::with_status(status, for_model(&failure.message).to_owned())
 }
