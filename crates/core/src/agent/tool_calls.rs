@@ -27,7 +27,7 @@ use crate::path::StepPath;
 use crate::run::Around;
 use crate::time::Timestamp;
 use crate::tool::{
-    CallSite, Effects, Executed, JsonBody, RecordedOutcome, ToolExecution, ToolPolicy, UnknownTool,
+    CallSite, Effects, Executed, JsonBody, RecordedOutcome, RefusedCall, ToolExecution, ToolPolicy,
     began, describe_writes, ended, is_granted, millis_since, not_found,
 };
 
@@ -409,7 +409,7 @@ impl RunningToolCall {
                     execution.run(&call, false, body, hooked, answered).await
                 }
                 None => {
-                    let unknown = UnknownTool(not_found(&call, offered.names()));
+                    let unknown = RefusedCall(not_found(&call, offered.names()));
                     execution.run(&call, false, unknown, hooked, answered).await
                 }
             }

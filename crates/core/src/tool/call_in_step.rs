@@ -1,9 +1,7 @@
 //! Calls of `#[tool]` functions inside a workflow step, in any position of the step's code.
 //!
 //! Here a call gets its step, its arguments and the journal's records of it.
-//! `matched_tool_call.rs` then applies the tool's policy and the middleware hooks and records the
-//! call below the step. `invoke.rs` applies the same limits to calls by a model. `call_record.rs`
-//! and `call_retry.rs` are shared by both.
+//! `matched_tool_call.rs` then decides whether it is made, and `execution/` makes it.
 //!
 //! A `#[tool]` function first looks for the current step. Outside of a step it is a plain function
 //! call and does not use this module. A step that consists of a single call uses this module only
@@ -37,8 +35,8 @@ pub struct StepToolCall {
     place: Arc<CurrentStep>,
     function: TypeId,
     definition: Arc<ToolDefinition>,
-    /// The failure of the step if it lacks a scope that the tool requires.
-    refused: Option<Failure>,
+    /// The refusal if the step lacks a scope that the tool requires.
+    refused: Option<ToolError>,
     /// `true` if the step consists of this call only.
     direct: bool,
     hooks: Option<ToolHooks>,
@@ -92,7 +90,9 @@ impl StepToolCall {
         // A tool without a Rust function gets an id that no function has.
         let function = function.unwrap_or(TypeId::of::<Self>());
         let refused = missing_scope(&place.cx, &definition);
-        Some(Self { place, function, definition, refused, direct: false, hooks, stand_in })
+        // A call that needs an approval has its own record. Any other call is recorded by the node.
+        let direct = !definition.policy.approve;
+        Some(Self { place, function, definition, refused, direct, hooks, stand_in })
     }
 
     /// Adds the arguments and finds the journal's records of the call.
@@ -160,12 +160,10 @@ pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool 
         || StandIn::of(host, ReplacedKind::Tool, &definition.name).is_some()
 }
 
-/// Returns the failure of a step that lacks a scope of the tool. The step fails with it even if the
-/// function returns no `Result`.
-pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<Failure> {
-    let refusal = scope_refusal(definition, cx.grants(), definition.catalogue_name())?;
-    refusal.log_remedy(&definition.name, cx);
-    Some(Failure::new(FailureKind::Unauthorized, refusal.message()))
+/// Returns the refusal of a call in a step that lacks a scope of the tool. The step fails with it
+/// even if the function returns no `Result`.
+pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<ToolError> {
+    scope_refusal(definition, cx.grants(), definition.catalogue_name())
 }
 
 /// Ends the step if a tool that needs a record, an approval, a scope or a hook is called while a

@@ -45,15 +45,6 @@ pub(super) fn read<O>(
     }
 }
 
-/// Creates an error of the function's own type for a call that was denied. Returns `None` if the
-/// type can be decoded neither from the failure nor from its text.
-pub(super) fn error_from_failure<O>((_, error_form): &Forms<O>, failure: &Failure) -> Option<O> {
-    let read = |error: Encoded| (error_form.read)(Some(&error), failure.clone());
-    // `agentflow::Error` is decoded from the failure, and a `String` from its message.
-    let whole = Encoded::new(failure).ok().and_then(read);
-    whole.or_else(|| Encoded::new(&failure.message).ok().and_then(read))
-}
-
 /// Decodes the answer of a replacement, such as a mock, into the return value of the function. If
 /// that fails, returns `None` and an error that explains why.
 pub(super) fn decode_replacement<O>(

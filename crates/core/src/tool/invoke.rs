@@ -68,9 +68,9 @@ pub(super) async fn invoke(
     let hooks =
         ToolHooks::of_host(cx.host()).filter(|_| !is_of_step && is_granted(definition, granted));
     let mut execution = ToolExecution::new(cx, definition, site);
-    // Without hooks, the node applies its limit alone.
+    // Otherwise the node applies its limit alone.
     #[cfg(feature = "dynamic")]
-    if site == CallSite::Node && hooks.is_some() {
+    if site == CallSite::Node && (hooks.is_some() || record.is_kept()) {
         execution.node_limit = CurrentStep::current().and_then(|step| step.covered.time_limit);
     }
     execution.records_retries &= record.is_kept();
@@ -99,9 +99,9 @@ pub(crate) async fn invoke_in_node(
 ) -> Result<ToolResult> {
     let definition = tool.definition();
     // A call that an earlier release left waiting for an answer has its record at the node.
-    let is_recorded = call_has_events(cx.host(), definition)
-        && pending_questions(cx.run(), cx.path()).is_none();
-    if tool.announces_itself() || !is_recorded {
+    let is_recorded =
+        call_has_events(cx.host(), definition) && pending_questions(cx.run(), cx.path()).is_none();
+    if tool.function_definition().is_some() || !is_recorded {
         return invoke(tool, cx, call, granted, site, &mut CallRecord::None).await;
     }
     let mut record = CallRecord::in_step(cx.path());
@@ -113,7 +113,7 @@ pub(crate) async fn invoke_in_node(
 /// Returns `true` if the tool's function records itself as a call of the current step. The step
 /// then applies the span, the hooks, the attempts and the concurrency slot.
 pub(super) fn is_call_of_step(tool: &dyn Tool) -> bool {
-    tool.announces_itself()
+    tool.function_definition().is_some()
         && Around::has_place()
         && ToolBodyScope::current()
             .is_none_or(|body| body.undoes() && tool.definition().policy.compensate.is_some())

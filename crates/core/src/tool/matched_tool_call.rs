@@ -10,13 +10,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::call_decision::Decided;
-use super::call_forms::{ArgumentCopies, ChangedArguments};
-use super::call_in_step::ToolAnswer;
-use super::call_record::{Forms, Outcome, error_from_failure, lost, read};
-use super::execution::{CallRecord, CallSite, ToolExecution, TypedBody};
+use super::call_forms::{ArgumentCopies, ChangedArguments, DenialForm};
+use super::call_in_step::{ToolAnswer, call_has_events};
+use super::call_record::{Forms, Outcome, failure_of, lost, read};
+use super::execution::{CallRecord, CallSite, RefusedCall, ToolExecution, TypedBody};
 use super::history::Known;
 use super::step_place::{CurrentStep, StepEndPanic};
-use super::{HiddenEffect, StandIn, ToolDefinition, ToolPolicy};
+use super::{HiddenEffect, StandIn, ToolDefinition, ToolError, ToolPolicy};
 use crate::context::{Context, PreviousCallAttempts};
 use crate::failure::{Failure, FailureKind};
 use crate::future::at_once;
@@ -30,7 +30,7 @@ pub struct MatchedToolCall {
     pub(super) place: Arc<CurrentStep>,
     pub(super) function: TypeId,
     pub(super) definition: Arc<ToolDefinition>,
-    pub(super) refused: Option<Failure>,
+    pub(super) refused: Option<ToolError>,
     /// JSON object of the arguments, or `null` if an argument has no JSON form.
     pub(super) arguments: Value,
     pub(super) known: Known,
@@ -100,6 +100,7 @@ impl MatchedToolCall {
         changed: fn(A, &mut ChangedArguments) -> A,
         body: impl FnOnce(Context, A) -> (O, ToolAnswer),
         forms: Forms<O>,
+        denial: DenialForm<O>,
     ) -> O {
         let definition = Arc::clone(&self.definition);
         let who = if self.stand_in.is_some() { "what replaces it" } else { "middleware" };
@@ -136,15 +137,15 @@ impl MatchedToolCall {
                 Failure::new(FailureKind::Build, message)
             }
         };
-        match error_from_failure(&forms, &failure).filter(|_| panics::abort()) {
-            // Panics abort, so the step cannot be unwound. It continues without tool calls, and its
-            // result is discarded.
-            Some(error) => {
-                place.end_step(failure);
-                error
-            }
-            None => StepEndPanic::unwind(failure),
+        // If panics abort, the step cannot be unwound. It continues without tool calls, and its
+        // result is discarded.
+        if panics::abort()
+            && let Some(error) = denial(failure.clone())
+        {
+            place.end_step(failure);
+            return error;
         }
+        StepEndPanic::unwind(failure)
     }
 
     /// Decides about the call from its records and makes it. If `waits` is `false`, an await that
@@ -164,9 +165,11 @@ impl MatchedToolCall {
         F: FnMut(Context, A) -> T,
         T: Future<Output = (O, ToolAnswer)>,
     {
-        if let Some(failure) = self.refused.take().or_else(|| self.place.ended_without_unwinding())
-        {
+        if let Some(failure) = self.place.ended_without_unwinding() {
             return Err(failure);
+        }
+        if let Some(refusal) = self.refused.take() {
+            return Err(self.refuse(refusal, waits).await);
         }
         // Decide before waiting: a recorded outcome needs no turn, no approval and no slot.
         let (path, key, asked, answer, fresh) = match self
@@ -230,6 +233,29 @@ impl MatchedToolCall {
         let hooks = self.hooks.take();
         let executed = execution.execute(call, by_person, hooks, &mut record, body).await;
         executed.map_err(|error| Failure::from(&error))?.value
+    }
+
+    /// Records a call whose scope the run lacks, and returns the failure that ends the step. No
+    /// middleware sees the call.
+    async fn refuse(&mut self, refusal: ToolError, waits: bool) -> Failure {
+        let failure = failure_of(&refusal);
+        let host = self.place.cx.host();
+        // A node without events of its call is the record, and a repeated step has recorded it.
+        if self.direct && !call_has_events(host, &self.definition) || self.known.here.is_some() {
+            refusal.log_remedy(&self.definition.name, &self.place.cx);
+            return failure;
+        }
+        let path = self.known.path.clone();
+        let cx = self.context(&path, &path.to_string(), None);
+        let arguments = self.arguments.to_string();
+        let call = Arc::new(ToolCall::new(path.to_string(), &*self.definition.name, arguments));
+        let execution = ToolExecution {
+            can_wait: waits,
+            ..ToolExecution::new(&cx, &self.definition, CallSite::Step)
+        };
+        let mut record = CallRecord::in_step(self.place.cx.path());
+        let executed = execution.execute(call, None, None, &mut record, RefusedCall(refusal)).await;
+        executed.map_or_else(|error| Failure::from(&error), |_| failure)
     }
 
     /// Waits for the steps above this one if the plan does not show the effect of the call.

@@ -89,19 +89,17 @@ pub(crate) use self::compensation::{FindTool, can_compensate, check_compensation
 pub use self::dynamic::FnTool;
 pub(crate) use self::dynamic::read_whole as read_arguments;
 pub(crate) use self::earlier_attempts::{EarlierAttempts, lived};
+pub(crate) use self::execution::{
+    CallSite, Executed, JsonBody, RefusedCall, TimeLimit, ToolExecution, panic_message, size_error,
+    slot, timeout_message,
+};
 pub(crate) use self::held_back::HeldBack;
 pub(crate) use self::history::RecordedOutcome;
 pub use self::into_tools::{IntoTools, ToolList};
-pub(crate) use self::execution::{
-    CallSite, Executed, JsonBody, TimeLimit, ToolExecution, UnknownTool, panic_message, size_error,
-    slot, timeout_message,
-};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::invoke::invoke_in_node;
 pub(crate) use self::invoke::invoke_with_hooks;
-pub(crate) use self::invoke::{
-    fitting, is_granted, not_found, scope_refusal, warn_unanswerable,
-};
+pub(crate) use self::invoke::{fitting, is_granted, not_found, scope_refusal, warn_unanswerable};
 pub use self::memory_tools::MemoryTool;
 pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};
 pub(crate) use self::node_question::NodeQuestion;
@@ -231,11 +229,11 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Returns `true` if the body is a `#[tool]` function. Such a function finds the current step
-    /// without help.
+    /// Returns the definition of the `#[tool]` function that is the body. Such a function finds the
+    /// current step without help.
     #[doc(hidden)]
-    fn announces_itself(&self) -> bool {
-        false
+    fn function_definition(&self) -> Option<&Arc<ToolDefinition>> {
+        None
     }
 
     /// Returns `true` if a call of that function needs a scope or an approval.

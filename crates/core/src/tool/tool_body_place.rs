@@ -21,8 +21,10 @@ use crate::run::Around;
 /// The scope of one attempt of a tool call.
 pub(super) struct ToolBodyScope {
     place: Arc<CurrentStep>,
-    /// `true` until the tool's own function has entered the scope. That call is recorded already.
-    announces: AtomicBool,
+    /// The function of the tool. Its first call is the call that the scope belongs to, which is
+    /// recorded already.
+    function: Option<Arc<ToolDefinition>>,
+    function_entered: AtomicBool,
     /// `true` if calls that can be compensated are recorded.
     undoes: bool,
 }
@@ -44,7 +46,8 @@ impl ToolBodyScope {
             NodeGuarantees::default(),
             WrittenOrder::default(),
         );
-        Some(Arc::new(Self { place, announces: AtomicBool::new(tool.announces_itself()), undoes }))
+        let function = tool.function_definition().map(Arc::clone);
+        Some(Arc::new(Self { place, function, function_entered: AtomicBool::new(false), undoes }))
     }
 
     /// Returns the place below which a call in the body of a tool is recorded, or `None` if it is a
@@ -53,10 +56,13 @@ impl ToolBodyScope {
         definition: impl FnOnce() -> Arc<ToolDefinition>,
     ) -> Option<Arc<CurrentStep>> {
         let here: Arc<Self> = Around::place()?;
-        if here.announces.swap(false, Ordering::Relaxed) {
+        let definition = definition();
+        // Another tool may be called before the function, for example by the default of a parameter.
+        if here.function.as_ref().is_some_and(|function| Arc::ptr_eq(function, &definition))
+            && !here.function_entered.swap(true, Ordering::Relaxed)
+        {
             return None;
         }
-        let definition = definition();
         let guarded = !is_granted(&definition, here.place.cx.grants());
         let undone = here.undoes && definition.policy.compensate.is_some();
         (guarded || undone).then(|| Arc::clone(&here.place))

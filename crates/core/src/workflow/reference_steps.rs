@@ -328,9 +328,7 @@ pub(super) fn call(callee: Callee, cx: Context, given: Encoded, site: CallSite) 
     match callee {
         Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given, site)),
         Callee::Fetched(toolset, tool) => {
-            Box::pin(
-                async move { call_tool(now(&toolset, &tool).await?, cx, given, site).await },
-            )
+            Box::pin(async move { call_tool(now(&toolset, &tool).await?, cx, given, site).await })
         }
         Callee::Unfetched(toolset, definition) => Box::pin(async move {
             let tool = named(&toolset, definition.catalogue_name()).await?;
@@ -399,19 +397,16 @@ async fn call_tool(
     site: CallSite,
 ) -> Result<Encoded, StepError> {
     let definition = tool.definition();
-    if let Some(failure) = missing_scope(&cx, definition) {
-        return Err(StepError::recorded(failure));
-    }
     let not_json = |error: &serde_json::Error| {
         StepError::value(
             &format!("the answer of `{}` is not JSON", definition.catalogue_name()),
             error,
         )
     };
-    if definition.policy.approve {
-        // The call asks the person and records itself.
+    if definition.policy.approve || missing_scope(&cx, definition).is_some() {
+        // The call asks the person, or is refused, and records itself.
         let function = super::callee::function_of(&tool);
-        let answer = call_with_approval(&tool, function, given.as_str())
+        let answer = call_with_approval(&cx, &tool, function, given.as_str())
             .await
             .map_err(StepError::recorded)?;
         return Encoded::from_json(answer).map_err(|error| not_json(&error));

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::super::call_record::{Outcome, ReturnedError};
 use super::super::history::RecordedOutcome;
-use super::super::invoke::refusal;
 #[cfg(feature = "dynamic")]
 use super::super::invoke::fitting;
+use super::super::invoke::refusal;
 use super::super::step_place::CurrentStep;
 use super::super::tool_body_place::ToolBodyScope;
 use super::super::{ReplacedError, StandIn, Tool, ToolAnswer, ToolError, ToolOutput};
-use super::site::CallSite;
 use super::ToolExecution;
+use super::site::CallSite;
 use crate::context::Context;
 use crate::message::ToolCall;
 
@@ -128,9 +128,7 @@ impl ToolBody for JsonBody<'_> {
             }
             None => match self.scope(cx) {
                 None => self.tool.call(cx, &call.arguments).await,
-                Some(scope) => {
-                    Box::pin(scope.within(|| self.tool.call(cx, &call.arguments))).await
-                }
+                Some(scope) => Box::pin(scope.within(|| self.tool.call(cx, &call.arguments))).await,
             },
         };
         (Some(()), answer)
@@ -145,18 +143,13 @@ impl ToolBody for JsonBody<'_> {
     }
 }
 
-/// A call to a tool that is not offered.
-pub(crate) struct UnknownTool(pub(crate) ToolError);
+/// A call that must not be made, for example to a tool that is not offered.
+pub(crate) struct RefusedCall(pub(crate) ToolError);
 
-impl ToolBody for UnknownTool {
+impl ToolBody for RefusedCall {
     type Value = ();
 
-    fn accept(
-        &mut self,
-        _: &ToolExecution<'_>,
-        _: &ToolCall,
-        _: bool,
-    ) -> Result<(), ToolError> {
+    fn accept(&mut self, _: &ToolExecution<'_>, _: &ToolCall, _: bool) -> Result<(), ToolError> {
         Err(self.0.clone())
     }
 

@@ -33,12 +33,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
-pub(crate) use self::body::{JsonBody, ToolBody, UnknownTool};
-use self::limits::{caught_within_limit, cut_message, within_size};
+pub(crate) use self::body::{JsonBody, RefusedCall, ToolBody};
 pub(crate) use self::limits::{
     BodyFailure, HEAD, error_of_failure, panic_message, size_error, slot, timeout_message,
     within_limit,
 };
+use self::limits::{caught_within_limit, cut_message, within_size};
 pub(crate) use self::record::CallRecord;
 use self::retry::{is_worth_another, pause_after};
 pub(crate) use self::site::CallSite;
@@ -111,7 +111,11 @@ impl<V> Attempted<V> {
 
 impl<'c> ToolExecution<'c> {
     /// Creates the execution of a call to a known tool.
-    pub(crate) fn new(cx: &'c Context, definition: &'c Arc<ToolDefinition>, site: CallSite) -> Self {
+    pub(crate) fn new(
+        cx: &'c Context,
+        definition: &'c Arc<ToolDefinition>,
+        site: CallSite,
+    ) -> Self {
         Self { definition: Some(definition), ..Self::at(cx, site) }
     }
 
@@ -247,8 +251,7 @@ impl<'c> ToolExecution<'c> {
         let (status, message) = (error.status(), error.message());
         // The message about a too large answer is short and contains its beginning.
         let is_cut = self.site.rules().cuts_errors && status != ToolStatus::OutputTooLarge;
-        let message =
-            if is_cut { cut_message(message, self.policy()) } else { message.to_owned() };
+        let message = if is_cut { cut_message(message, self.policy()) } else { message.to_owned() };
         ToolResult::new(call, status, message)
     }
 
@@ -329,7 +332,8 @@ impl<'c> ToolExecution<'c> {
             Ok((value, answer)) => {
                 let most = policy.max_output.max(self.room);
                 let answer = answer.and_then(|output| within_size(output, most));
-                let status = answer.as_ref().map_or_else(ToolError::status, |_| ToolStatus::Success);
+                let status =
+                    answer.as_ref().map_or_else(ToolError::status, |_| ToolStatus::Success);
                 // The function cannot return the value of an answer that is too large.
                 let value = value.filter(|_| status != ToolStatus::OutputTooLarge);
                 return Attempted { value, answer, is_own: true, ends_step: None };

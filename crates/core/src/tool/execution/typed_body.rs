@@ -65,8 +65,7 @@ where
         #[cfg(not(feature = "dynamic"))]
         let _ = execution;
         if let Some(arguments) = self.arguments.take() {
-            let changed =
-                ChangedArguments::read(self.given, call, arguments, self.ways.changed)?;
+            let changed = ChangedArguments::read(self.given, call, arguments, self.ways.changed)?;
             self.arguments = Some(changed);
         }
         Ok(())
