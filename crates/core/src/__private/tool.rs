@@ -18,8 +18,7 @@ pub use crate::tool::call_forms::{
     ArgumentCopies, ArgumentForm, CarriesDenial, ChangedArguments, DenialForm, ErrorForm,
     GivenArgument, OpaqueAnswer, OpaqueDenial, OpaqueError, ReadAnswer, ReturnForm,
 };
-pub use crate::tool::call_in_step::StepToolCall;
-pub use crate::tool::matched_tool_call::MatchedToolCall;
+pub use crate::tool::call_in_step::{GivenToolCall, StepToolCall};
 use crate::tool::{
     Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError,
     ToolFuture, ToolOutput, ToolParam, ToolParams, ToolPolicy, ToolRef, ToolReturn, UserQuestion,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::call_forms::{ArgumentCopies, ErrorForm};
-use super::call_in_step::{StepToolCall, missing_scope};
+use super::call_in_step::{StepCall, missing_scope};
 use super::call_record::failure_of;
 use super::{ToolError, ToolRef, fitting};
 use crate::context::Context;
@@ -35,7 +35,7 @@ pub(crate) async fn call_with_approval(
     if !is_refused {
         fitting(tool.definition(), arguments).map_err(problem)?;
     }
-    let Some(call) = StepToolCall::by_name(function, Arc::clone(tool.definition())) else {
+    let Some(call) = StepCall::by_name(function, Arc::clone(tool.definition())) else {
         return Err(Failure::new(
             FailureKind::Unauthorized,
             format!("`{}` asks a person, and no step calls it", tool.name()),

@@ -26,7 +26,7 @@ use crate::panics;
 use crate::path::StepPath;
 
 /// A call with its arguments and with the journal's records of it.
-pub struct MatchedToolCall {
+pub(crate) struct MatchedToolCall {
     pub(super) place: Arc<CurrentStep>,
     pub(super) function: TypeId,
     pub(super) definition: Arc<ToolDefinition>,
@@ -68,7 +68,7 @@ impl MatchedToolCall {
     }
 
     /// Calls an `async` tool. The policy applies to each attempt.
-    pub async fn run<A, O, F, T>(
+    pub(crate) async fn run<A, O, F, T>(
         self,
         resources: Option<Context>,
         arguments: A,
@@ -93,7 +93,7 @@ impl MatchedToolCall {
     }
 
     /// Calls a non-`async` tool.
-    pub fn run_now<A, O>(
+    pub(crate) fn run_now<A, O>(
         self,
         resources: Option<Context>,
         arguments: A,

@@ -38,8 +38,7 @@ mod history;
 mod into_tools;
 mod invoke;
 mod mailbox_tools;
-#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
-pub(crate) mod matched_tool_call;
+mod matched_tool_call;
 mod memory_tools;
 mod node_question;
 #[allow(
