@@ -26,6 +26,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
     });
     let body = body_with_step_check(tool, function, &private);
     let in_step = in_step(tool, function, &private);
+    let carries_denial = carries_denial(tool, function, &private);
     let call = call(tool, function, &private);
     let params = tool.params.iter().map(|param| describe(param, &private));
     let answering = answering(function, &private);
@@ -74,6 +75,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
                 }
             }
             #in_step
+            #carries_denial
             #compensation
             #private::inventory::submit! {
                 #private::Linked {
@@ -88,11 +90,7 @@ pub(super) fn tool(tool: &Tool, function: &Function) -> TokenStream {
 /// Generates the schema of the answer, if the return type can be repeated in other code.
 fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> {
     let ReturnType::Type(_, ty) = &function.signature.output else { return None };
-    let is_opaque = any_token(
-        quote!(#ty),
-        &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"),
-    );
-    if is_opaque || has_lifetime(quote!(#ty)) {
+    if is_opaque(ty) || has_lifetime(quote!(#ty)) {
         return None;
     }
     Some(quote! {
@@ -102,6 +100,11 @@ fn answering(function: &Function, private: &TokenStream) -> Option<TokenStream> 
             (&&&#private::AnswerType::<#ty>::NEW).agentflow_schema()
         })
     })
+}
+
+/// Returns `true` for a type that other code cannot name.
+fn is_opaque(ty: &Type) -> bool {
+    any_token(quote!(#ty), &|token| matches!(token, TokenTree::Ident(ident) if ident == "impl"))
 }
 
 /// Generates a compile-time check that the compensating tool takes the parameters of the tool and
@@ -231,7 +234,13 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
             let ways = quote!(#private::ArgumentCopies::new(#again, #changed));
             quote!(#call.run(#given, #arguments, #ways, #made, #forms).await)
         }
-        None => quote!(#call.run_now(#given, #arguments, #changed, #made, #forms)),
+        None => {
+            let denial = match has_reference {
+                true => quote!(#private::OpaqueDenial::agentflow_denial(&#form)),
+                false => quote!((&&&#form).agentflow_denial()),
+            };
+            quote!(#call.run_now(#given, #arguments, #changed, #made, #forms, #denial))
+        }
     };
     Some(quote! {
         impl #ident {
@@ -249,6 +258,33 @@ fn in_step(tool: &Tool, function: &Function, private: &TokenStream) -> Option<To
                 #outcome
             }
         }
+    })
+}
+
+/// Generates a compile-time check, for programs in which panics abort, that a denied call can be
+/// returned. Only such a value can end the step of a function that cannot wait.
+fn carries_denial(tool: &Tool, function: &Function, private: &TokenStream) -> Option<TokenStream> {
+    let signature = &function.signature;
+    let is_guarded = tool.options.approve || !tool.options.scopes.is_empty();
+    if !is_guarded || signature.asyncness.is_some() || signature.constness.is_some() {
+        return None;
+    }
+    let check = match &signature.output {
+        // A borrowed or opaque type cannot be named here, and cannot be created from an error.
+        ReturnType::Type(_, ty) if has_lifetime(quote!(#ty)) || is_opaque(ty) => {
+            let message = "a denied call of this tool cannot end its step in a program with \
+                           `panic = \"abort\"`; make the function `async`";
+            let error = quote_spanned!(ends(ty).0=> #private::compile_error!(#message););
+            return Some(quote!(#[cfg(panic = "abort")] #error));
+        }
+        ReturnType::Type(_, ty) => quote_spanned!(ends(ty).0=> #private::carries_denial::<#ty>()),
+        ReturnType::Default => {
+            quote_spanned!(signature.ident.span()=> #private::carries_denial::<()>())
+        }
+    };
+    Some(quote! {
+        #[cfg(panic = "abort")]
+        const _: () = #check;
     })
 }
 

@@ -8,6 +8,7 @@ mod arguments;
 mod arms;
 mod assignable;
 mod by_name;
+mod call_matrix;
 #[allow(unreachable_pub, reason = "another program has them, too")]
 mod called_tools;
 mod cel;

@@ -20,6 +20,7 @@ mod workflow;
 pub use std::any::TypeId;
 pub use std::boxed::Box;
 pub use std::clone::Clone;
+pub use std::compile_error;
 pub use std::default::Default;
 pub use std::format;
 pub use std::iter::{IntoIterator, Iterator};

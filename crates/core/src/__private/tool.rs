@@ -15,11 +15,10 @@ use crate::run::Around;
 pub use crate::tool::answer_schema::AnswerType;
 use crate::tool::ask_user::nobody_to_ask;
 pub use crate::tool::call_forms::{
-    ArgumentCopies, ArgumentForm, ChangedArguments, ErrorForm, GivenArgument, OpaqueAnswer,
-    OpaqueError, ReadAnswer, ReturnForm,
+    ArgumentCopies, ArgumentForm, CarriesDenial, ChangedArguments, DenialForm, ErrorForm,
+    GivenArgument, OpaqueAnswer, OpaqueDenial, OpaqueError, ReadAnswer, ReturnForm,
 };
-pub use crate::tool::call_in_step::StepToolCall;
-pub use crate::tool::matched_tool_call::MatchedToolCall;
+pub use crate::tool::call_in_step::{GivenToolCall, StepToolCall};
 use crate::tool::{
     Effects, Param, ParamType, Parameters, SourceLocation, Tool, ToolDefinition, ToolError,
     ToolFuture, ToolOutput, ToolParam, ToolParams, ToolPolicy, ToolRef, ToolReturn, UserQuestion,
@@ -213,8 +212,8 @@ impl Tool for LinkedTool {
         Some((self.name, self.file, self.line))
     }
 
-    fn announces_itself(&self) -> bool {
-        self.provided.is_none()
+    fn function_definition(&self) -> Option<&Arc<ToolDefinition>> {
+        self.provided.is_none().then(|| self.definition())
     }
 
     fn is_guarded(&self) -> bool {
@@ -288,13 +287,17 @@ pub fn announced<T: PathTool>() -> Option<StepToolCall> {
     }
 }
 
+/// Checks that a value of this type can represent a denied call.
+pub const fn carries_denial<O: CarriesDenial>() {}
+
 /// Methods that select the form of a call by its types. They are imported as `_`, so that they
 /// cannot collide with names of the user.
 pub mod call_forms {
     pub use crate::tool::call_forms::{
-        CloneArgument as _, FailureError as _, OnceArgument as _, OpaqueAnswer as _,
-        OpaqueArgument as _, OpaqueError as _, ReadableArgument as _, RecordableArgument as _,
-        RecordableError as _, ResultAnswer as _, UnreadableArgument as _, ValueAnswer as _,
+        CloneArgument as _, ErrorDenial as _, FailureError as _, OnceArgument as _,
+        OpaqueAnswer as _, OpaqueArgument as _, OpaqueDenial as _, OpaqueError as _,
+        ReadableArgument as _, RecordableArgument as _, RecordableError as _, ResultAnswer as _,
+        TextDenial as _, UnreadableArgument as _, ValueAnswer as _,
     };
 }
 
@@ -326,8 +329,8 @@ impl<T: PathTool> Tool for T {
         T::tool().resources()
     }
 
-    fn announces_itself(&self) -> bool {
-        T::tool().announces_itself()
+    fn function_definition(&self) -> Option<&Arc<ToolDefinition>> {
+        T::tool().function_definition()
     }
 
     fn returns_at_once(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The tool calls of a turn. They are executed concurrently up to a limit, each is recorded before
 //! it starts and after it ends, and middleware hooks wrap it.
 //!
-//! `tool/invoke.rs` enforces a tool's policy, `tool/call_record.rs` creates the records, and
+//! `tool/execution/` makes a call, `tool/call_record.rs` creates the records, and
 //! `middleware/tool_hooks.rs` calls the hooks.
 
 use std::panic::AssertUnwindSafe;
@@ -11,7 +11,6 @@ use std::sync::Arc;
 use agentflow_schema::text::panic_text;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt, TryFutureExt};
-use tracing::Instrument;
 
 use super::asking::{AdmittedCall, CallQueue, Word};
 use super::driver::Run;
@@ -25,12 +24,11 @@ use crate::future::BoxFuture;
 use crate::message::{ToolCall, ToolResult, ToolStatus};
 use crate::middleware::{HookedCall, HookedResult, ToolHooks, ToolStep};
 use crate::path::StepPath;
-use crate::run::{Around, unless_failed_as_cancelled};
-use crate::telemetry;
+use crate::run::Around;
 use crate::time::Timestamp;
 use crate::tool::{
-    CallSite, Effects, RecordedOutcome, ToolPolicy, began, describe_writes, ended,
-    invoke_with_room, is_granted, millis_since, not_found,
+    CallSite, Effects, Executed, JsonBody, RecordedOutcome, RefusedCall, ToolExecution, ToolPolicy,
+    began, describe_writes, ended, is_granted, millis_since, not_found,
 };
 
 impl Run {
@@ -72,7 +70,7 @@ impl Run {
                     running.push(Box::pin(hooks.clone().before(step).map_ok(ready)));
                 } else if let Some(call) = self.start_tool(call) {
                     running.push(match self.plan.large_outputs {
-                        None => Box::pin(call.run().map_ok(Stage::Ended)),
+                        None => Box::pin(call.run(None, None).map_ok(Stage::Ended)),
                         Some(large) => Box::pin(call.run_and_put_away(large).map_ok(Stage::Ended)),
                     });
                 }
@@ -103,14 +101,7 @@ impl Run {
                         running.push(call);
                     }
                 }
-                Some(Stage::Ended(ended)) => {
-                    unless_failed_as_cancelled(
-                        &self.segment.shared,
-                        !ended.result.status.is_success(),
-                    )
-                    .await;
-                    self.end_tool(ended)?;
-                }
+                Some(Stage::Ended(ended)) => self.end_tool(ended)?,
                 None if calls.is_empty() => return Ok(()),
                 None => {}
             }
@@ -145,24 +136,20 @@ impl Run {
     ) -> Option<Call> {
         let path = hooked.step.context().path().clone();
         let (call, given) = (hooked.call(), by_person.or_else(|| hooked.given()));
-        let called = match hooked.answer.take() {
-            Some(HookedResult { result, answered_by }) => {
-                self.record(path.clone(), began(call, None, given));
+        let answered = hooked.answer.take();
+        let call = match answered.is_some() {
+            true => {
                 // A hook provided the result, so the tool's policy does not apply.
-                Called::Answered(EndedToolCall {
-                    path,
-                    result,
-                    took: CallDuration::Millis(0),
-                    answered_by,
-                    too_deep: false,
-                })
+                let now = self.segment.shared.now();
+                self.record(path.clone(), began(Arc::clone(&call), None, given));
+                self.running(path, call, false, Some(now))
             }
-            None => {
+            false => {
                 let tool = PendingTool { path, call, refused: None };
-                Called::Runs(self.start_tool(AdmittedCall { tool, agreed, given })?)
+                self.start_tool(AdmittedCall { tool, agreed, given })?
             }
         };
-        Some(Box::pin(after_tool(hooked, called, self.plan.large_outputs)))
+        Some(Box::pin(call.run_hooked(hooked, answered, self.plan.large_outputs)))
     }
 
     /// Records the start of a call. If the call must not be executed, records its result and
@@ -196,6 +183,17 @@ impl Run {
             self.record_at(now, path.clone(), begins);
             now
         });
+        Some(self.running(path, call, agreed, began))
+    }
+
+    /// Creates the execution of a call whose start is recorded.
+    fn running(
+        &self,
+        path: StepPath,
+        call: Arc<ToolCall>,
+        agreed: bool,
+        began: Option<Timestamp>,
+    ) -> RunningToolCall {
         // The approval is valid for this call only.
         let scopes = match agreed {
             false => Arc::clone(&self.scopes),
@@ -206,7 +204,7 @@ impl Run {
                 .chain([format!("approve:{}", call.name).into()])
                 .collect(),
         };
-        Some(RunningToolCall {
+        RunningToolCall {
             plan: Arc::clone(&self.plan),
             offered: Arc::clone(&self.offered),
             scopes,
@@ -218,7 +216,7 @@ impl Run {
             ),
             call,
             began,
-        })
+        }
     }
 
     /// Records the result of a tool.
@@ -302,31 +300,6 @@ pub(super) enum Stage {
     Ended(EndedToolCall),
 }
 
-enum Called {
-    Runs(RunningToolCall),
-    Answered(EndedToolCall),
-}
-
-/// Executes the call and its hooks on the way out.
-async fn after_tool(
-    hooked: Box<HookedCall>,
-    called: Called,
-    large: Option<LargeOutputs>,
-) -> Result<Stage> {
-    let mut ended = match called {
-        Called::Runs(call) => call.run().await?,
-        Called::Answered(ended) => ended,
-    };
-    ended.took = CallDuration::Millis(ended.took.millis(|| hooked.step.context().now()));
-    let mut answer = HookedResult { result: ended.result, answered_by: ended.answered_by };
-    hooked.after(&mut answer).await?;
-    (ended.result, ended.answered_by) = (answer.result, answer.answered_by);
-    if let Some(large) = large {
-        ended.result = large.save_if_large(hooked.step.context(), ended.result).await;
-    }
-    Ok(Stage::Ended(ended))
-}
-
 /// Yields to the scheduler after every 16 calls, so that the run's time limit and cancellation are
 /// checked although the calls of a turn never wait.
 #[derive(Default)]
@@ -384,12 +357,33 @@ impl RunningToolCall {
     /// Executes the call and saves its result if it is large.
     async fn run_and_put_away(self, large: LargeOutputs) -> Result<EndedToolCall> {
         let cx = self.cx.clone();
-        let ended = self.run().await?;
+        let ended = self.run(None, None).await?;
         let took = CallDuration::Millis(ended.took.millis(|| cx.now()));
         Ok(EndedToolCall { result: large.save_if_large(&cx, ended.result).await, took, ..ended })
     }
 
-    async fn run(self) -> Result<EndedToolCall> {
+    /// Executes the call with its hooks on the way out. `answered` is the result of a hook on the
+    /// way in.
+    async fn run_hooked(
+        self,
+        hooked: Box<HookedCall>,
+        answered: Option<HookedResult>,
+        large: Option<LargeOutputs>,
+    ) -> Result<Stage> {
+        let cx = self.cx.clone();
+        let mut ended = self.run(Some(&hooked), answered).await?;
+        ended.took = CallDuration::Millis(ended.took.millis(|| cx.now()));
+        if let Some(large) = large {
+            ended.result = large.save_if_large(&cx, ended.result).await;
+        }
+        Ok(Stage::Ended(ended))
+    }
+
+    async fn run(
+        self,
+        hooked: Option<&HookedCall>,
+        answered: Option<HookedResult>,
+    ) -> Result<EndedToolCall> {
         let Self { plan, offered, scopes, cx, call, began } = self;
         let since = match began {
             // Without a store the recorded time is still current. With a store, the start must be
@@ -401,34 +395,38 @@ impl RunningToolCall {
             }
         };
         let tool = offered.tools.get(&*call.name);
-        let content = plan.host.trace_content && cx.host().redactor.is_none();
-        let span =
-            telemetry::tool_span(&call, tool.map(|tool| &**tool.definition()), cx.run(), content);
-        let (result, too_deep) = match tool {
-            Some(tool) => {
-                // The future of a call that timed out can panic when it is dropped.
-                let room = plan.large_outputs.and_then(|_| LargeOutputs::max_size(&call.name));
-                let invoked =
-                    invoke_with_room(&**tool, &cx, &call, &scopes, CallSite::Recorded, room);
-                let invoked = AssertUnwindSafe(invoked).catch_unwind().instrument(span.clone());
-                let (invoked, too_deep) = Around::tool_call(cx.depth(), pin!(Some(invoked))).await;
-                let result = invoked.unwrap_or_else(|panic| {
-                    let problem =
-                        format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
-                    closed(&call, ToolStatus::Panicked, &problem)
-                });
-                (result, too_deep)
-            }
-            None => (not_found(&call, offered.names()), false),
+        // An answer larger than the tool's own limit can be saved as an artifact.
+        let room = plan.large_outputs.and_then(|_| LargeOutputs::max_size(&call.name));
+        let execution = ToolExecution {
+            definition: tool.map(|tool| tool.definition()),
+            room: room.unwrap_or_default(),
+            ..ToolExecution::at(&cx, CallSite::Agent)
         };
-        telemetry::record_tool(&span, &result, content);
-        let took = CallDuration::Since(since);
-        Ok(EndedToolCall {
-            path: cx.path().clone(),
-            result: Arc::new(result),
-            took,
-            answered_by: None,
-            too_deep,
-        })
+        let executed = async {
+            match tool {
+                Some(tool) => {
+                    let body = JsonBody::new(&**tool, &scopes, CallSite::Agent);
+                    execution.run(&call, false, body, hooked, answered).await
+                }
+                None => {
+                    let unknown = RefusedCall(not_found(&call, offered.names()));
+                    execution.run(&call, false, unknown, hooked, answered).await
+                }
+            }
+        };
+        // The future of a call that timed out can panic when it is dropped.
+        let executed = AssertUnwindSafe(executed).catch_unwind();
+        let (executed, too_deep) = Around::tool_call(cx.depth(), pin!(Some(executed))).await;
+        let (result, answered_by) = match executed {
+            Ok(Executed { hook_error: Some(error), .. }) => return Err(error),
+            Ok(Executed { outcome, .. }) => (outcome.result, outcome.answered_by),
+            Err(panic) => {
+                let problem =
+                    format!("the tool panicked as it was dropped: {}", panic_text(&*panic));
+                (Arc::new(closed(&call, ToolStatus::Panicked, &problem)), None)
+            }
+        };
+        let path = cx.path().clone();
+        Ok(EndedToolCall { path, result, took: CallDuration::Since(since), answered_by, too_deep })
     }
 }

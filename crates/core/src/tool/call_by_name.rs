@@ -1,5 +1,5 @@
-//! Calls of tools by name in a workflow step, for tools that need an approval. The call and its
-//! question are recorded below the step, as for a tool function.
+//! Calls of tools by name in a workflow step, for tools that need an approval or a scope that the
+//! run lacks. The call and its question are recorded below the step, as for a tool function.
 //!
 //! `call_in_step.rs` makes the call. A call that needs no approval is recorded by its node.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::call_forms::{ArgumentCopies, ErrorForm};
-use super::call_in_step::StepToolCall;
+use super::call_in_step::{StepCall, missing_scope};
 use super::call_record::failure_of;
 use super::{ToolError, ToolRef, fitting};
 use crate::context::Context;
@@ -18,20 +18,24 @@ use crate::failure::{Failure, FailureKind};
 /// The answer of a call as JSON, or its failure.
 type Answered = Result<String, Failure>;
 
-/// Calls a tool after a person has approved it. `arguments` is a JSON object; `function` identifies
-/// the tool's Rust function.
+/// Calls a tool after a person has approved it, or refuses the call if the run lacks a scope.
+/// `arguments` is a JSON object; `function` identifies the tool's Rust function.
 ///
 /// # Errors
-/// The failure of the tool. A denied call ends the step.
+/// The failure of the tool. A denied or refused call ends the step.
 pub(crate) async fn call_with_approval(
+    cx: &Context,
     tool: &ToolRef,
     function: Option<TypeId>,
     arguments: &str,
 ) -> Answered {
     let given: Value = serde_json::from_str(arguments).unwrap_or_default();
     let problem = |error: ToolError| failure_of(&error);
-    fitting(tool.definition(), arguments).map_err(problem)?;
-    let Some(call) = StepToolCall::by_name(function, Arc::clone(tool.definition())) else {
+    let is_refused = missing_scope(cx, tool.definition()).is_some();
+    if !is_refused {
+        fitting(tool.definition(), arguments).map_err(problem)?;
+    }
+    let Some(call) = StepCall::by_name(function, Arc::clone(tool.definition())) else {
         return Err(Failure::new(
             FailureKind::Unauthorized,
             format!("`{}` asks a person, and no step calls it", tool.name()),

@@ -308,3 +308,55 @@ impl<O> OpaqueError<O> for ReturnForm<O> {
         ErrorForm { record: |_| None, cause: |_| None, read: |_, _| None }
     }
 }
+
+/// Creates the value of a function for a call that was denied. Used if panics abort, so that the
+/// step of a function that is not `async` cannot be ended in another way.
+pub type DenialForm<O> = fn(Failure) -> Option<O>;
+
+/// Return types that can represent a denied call: a `Result` whose error can be created from an SDK
+/// error, or is a `String`.
+#[diagnostic::on_unimplemented(
+    message = "a denied call of this tool cannot end its step in a program with `panic = \"abort\"`",
+    label = "this cannot represent a denied call",
+    note = "make the function `async`, return a `Result` whose error is a `String` or implements \
+            `From<agentflow::Error>`, or compile the program with `panic = \"unwind\"`"
+)]
+pub trait CarriesDenial {}
+
+#[diagnostic::do_not_recommend]
+impl<T, E: From<Error>> CarriesDenial for Result<T, E> {}
+#[diagnostic::do_not_recommend]
+impl<T> CarriesDenial for Result<T, String> {}
+
+/// `Result` types whose error can be created from an SDK error.
+pub trait ErrorDenial<O> {
+    fn agentflow_denial(&self) -> DenialForm<O>;
+}
+
+impl<T, E: From<Error>> ErrorDenial<Result<T, E>> for &&ReturnForm<Result<T, E>> {
+    fn agentflow_denial(&self) -> DenialForm<Result<T, E>> {
+        |failure| Some(Err(Error::Recorded(Arc::new(failure)).into()))
+    }
+}
+
+/// `Result` types whose error is a text.
+pub trait TextDenial<O> {
+    fn agentflow_denial(&self) -> DenialForm<O>;
+}
+
+impl<T> TextDenial<Result<T, String>> for &ReturnForm<Result<T, String>> {
+    fn agentflow_denial(&self) -> DenialForm<Result<T, String>> {
+        |failure| Some(Err(failure.message))
+    }
+}
+
+/// Fallback for return types that cannot represent a denied call.
+pub trait OpaqueDenial<O> {
+    fn agentflow_denial(&self) -> DenialForm<O>;
+}
+
+impl<O> OpaqueDenial<O> for ReturnForm<O> {
+    fn agentflow_denial(&self) -> DenialForm<O> {
+        |_| None
+    }
+}

@@ -1,9 +1,7 @@
 //! Calls of `#[tool]` functions inside a workflow step, in any position of the step's code.
 //!
 //! Here a call gets its step, its arguments and the journal's records of it.
-//! `matched_tool_call.rs` then applies the tool's policy and the middleware hooks and records the
-//! call below the step. `invoke.rs` applies the same limits to calls by a model. `call_record.rs`
-//! and `call_retry.rs` are shared by both.
+//! `matched_tool_call.rs` then decides whether it is made, and `execution/` makes it.
 //!
 //! A `#[tool]` function first looks for the current step. Outside of a step it is a plain function
 //! call and does not use this module. A step that consists of a single call uses this module only
@@ -14,7 +12,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::call_forms::ArgumentForm;
+use super::call_forms::{ArgumentCopies, ArgumentForm, ChangedArguments, DenialForm};
+use super::call_record::Forms;
 use super::history::{RecordedCall, arguments_of};
 use super::invoke::scope_refusal;
 use super::matched_tool_call::MatchedToolCall;
@@ -33,12 +32,29 @@ use crate::tool_definition::Effects;
 pub(crate) type ToolAnswer = Result<ToolOutput, ToolError>;
 
 /// A call of a `#[tool]` function, together with the step that makes it.
-pub struct StepToolCall {
+pub struct StepToolCall(CallPlace);
+
+enum CallPlace {
+    Step(StepCall),
+    /// The computation of a value, with the failure that ends it. Used only if panics abort.
+    Value(Failure),
+}
+
+/// A call with its arguments.
+pub struct GivenToolCall(GivenPlace);
+
+enum GivenPlace {
+    Step(MatchedToolCall),
+    Value(Failure),
+}
+
+/// A call in a step.
+pub(super) struct StepCall {
     place: Arc<CurrentStep>,
     function: TypeId,
     definition: Arc<ToolDefinition>,
-    /// The failure of the step if it lacks a scope that the tool requires.
-    refused: Option<Failure>,
+    /// The refusal if the step lacks a scope that the tool requires.
+    refused: Option<ToolError>,
     /// `true` if the step consists of this call only.
     direct: bool,
     hooks: Option<ToolHooks>,
@@ -57,8 +73,8 @@ impl StepToolCall {
             Some(place) => place,
             None => {
                 if let Some(place) = ValueScope::current() {
-                    refuse_in_value(&definition(), &place);
-                    return None;
+                    let failure = refusal_in_value(&definition(), &place)?;
+                    return Some(Self(CallPlace::Value(place.end(failure))));
                 }
                 ToolBodyScope::for_call(&definition)?
             }
@@ -77,9 +93,80 @@ impl StepToolCall {
         }
         let hooks = ToolHooks::of_host(place.cx.host());
         let stand_in = StandIn::of(place.cx.host(), ReplacedKind::Tool, &definition.name);
-        Some(Self { place, function, definition, refused, direct, hooks, stand_in })
+        let call = StepCall { place, function, definition, refused, direct, hooks, stand_in };
+        Some(Self(CallPlace::Step(call)))
     }
 
+    /// Adds the arguments and finds the journal's records of the call.
+    pub fn given<const N: usize>(
+        self,
+        arguments: [(&'static str, ArgumentForm); N],
+    ) -> GivenToolCall {
+        let call = match self.0 {
+            CallPlace::Step(call) => call,
+            CallPlace::Value(failure) => return GivenToolCall(GivenPlace::Value(failure)),
+        };
+        let mut object = Map::new();
+        let mut known = true;
+        for (name, form) in arguments {
+            match form {
+                ArgumentForm::Json(json) => {
+                    object.insert(name.to_owned(), serde_json::from_str(&json).unwrap_or_default());
+                }
+                ArgumentForm::Injected => {}
+                ArgumentForm::Unknown => known = false,
+            }
+        }
+        let arguments = if known { Value::Object(object) } else { Value::Null };
+        GivenToolCall(GivenPlace::Step(call.known(arguments)))
+    }
+}
+
+impl GivenToolCall {
+    /// Calls an `async` tool.
+    pub async fn run<A, O, F, T>(
+        self,
+        resources: Option<Context>,
+        arguments: A,
+        ways: ArgumentCopies<A>,
+        body: F,
+        forms: Forms<O>,
+    ) -> O
+    where
+        F: Fn(Context, A) -> T,
+        T: Future<Output = (O, ToolAnswer)>,
+    {
+        match self.0 {
+            GivenPlace::Step(call) => call.run(resources, arguments, ways, body, forms).await,
+            // The future of an `async` tool is polled by code that computes a value, so the value
+            // never waits for it.
+            GivenPlace::Value(_) => std::future::pending().await,
+        }
+    }
+
+    /// Calls a non-`async` tool.
+    pub fn run_now<A, O>(
+        self,
+        resources: Option<Context>,
+        arguments: A,
+        changed: fn(A, &mut ChangedArguments) -> A,
+        body: impl FnOnce(Context, A) -> (O, ToolAnswer),
+        forms: Forms<O>,
+        denial: DenialForm<O>,
+    ) -> O {
+        match self.0 {
+            GivenPlace::Step(call) => {
+                call.run_now(resources, arguments, changed, body, forms, denial)
+            }
+            GivenPlace::Value(failure) => match denial(failure.clone()) {
+                Some(value) => value,
+                None => StepEndPanic::unwind(failure),
+            },
+        }
+    }
+}
+
+impl StepCall {
     /// Creates the call to a tool that was found by its name. Returns `None` outside of a step.
     #[cfg(feature = "dynamic")]
     pub(super) fn by_name(
@@ -92,26 +179,9 @@ impl StepToolCall {
         // A tool without a Rust function gets an id that no function has.
         let function = function.unwrap_or(TypeId::of::<Self>());
         let refused = missing_scope(&place.cx, &definition);
-        Some(Self { place, function, definition, refused, direct: false, hooks, stand_in })
-    }
-
-    /// Adds the arguments and finds the journal's records of the call.
-    pub fn given<const N: usize>(
-        self,
-        arguments: [(&'static str, ArgumentForm); N],
-    ) -> MatchedToolCall {
-        let mut object = Map::new();
-        let mut known = true;
-        for (name, form) in arguments {
-            match form {
-                ArgumentForm::Json(json) => {
-                    object.insert(name.to_owned(), serde_json::from_str(&json).unwrap_or_default());
-                }
-                ArgumentForm::Injected => {}
-                ArgumentForm::Unknown => known = false,
-            }
-        }
-        self.known(if known { Value::Object(object) } else { Value::Null })
+        // A call that needs an approval has its own record. Any other call is recorded by the node.
+        let direct = !definition.policy.approve;
+        Some(Self { place, function, definition, refused, direct, hooks, stand_in })
     }
 
     /// Adds the arguments as JSON and finds the journal's records of the call.
@@ -160,17 +230,15 @@ pub(crate) fn call_has_events(host: &Host, definition: &ToolDefinition) -> bool 
         || StandIn::of(host, ReplacedKind::Tool, &definition.name).is_some()
 }
 
-/// Returns the failure of a step that lacks a scope of the tool. The step fails with it even if the
-/// function returns no `Result`.
-pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<Failure> {
-    let refusal = scope_refusal(definition, cx.grants(), definition.catalogue_name())?;
-    refusal.log_remedy(&definition.name, cx);
-    Some(Failure::new(FailureKind::Unauthorized, refusal.message()))
+/// Returns the refusal of a call in a step that lacks a scope of the tool. The step fails with it
+/// even if the function returns no `Result`.
+pub(crate) fn missing_scope(cx: &Context, definition: &ToolDefinition) -> Option<ToolError> {
+    scope_refusal(definition, cx.grants(), definition.catalogue_name())
 }
 
-/// Ends the step if a tool that needs a record, an approval, a scope or a hook is called while a
-/// value is computed. Values are not recorded.
-fn refuse_in_value(definition: &ToolDefinition, place: &ValueScope) {
+/// Returns a failure if a tool that needs a record, an approval, a scope or a hook is called while
+/// a value is computed. Values are not recorded.
+fn refusal_in_value(definition: &ToolDefinition, place: &ValueScope) -> Option<Failure> {
     let ToolDefinition { name, policy, .. } = definition;
     let writes = policy.effects == Effects::Write;
     let why = match policy {
@@ -181,7 +249,7 @@ fn refuse_in_value(definition: &ToolDefinition, place: &ValueScope) {
         _ if place.replaced.as_ref().is_some_and(|replaced| replaced.has(name)) => {
             "is replaced in this runtime"
         }
-        _ => return,
+        _ => return None,
     };
     let declared = match writes {
         true => {
@@ -193,7 +261,7 @@ fn refuse_in_value(definition: &ToolDefinition, place: &ValueScope) {
         "`{name}` {why}, and a function calls it of which a value is computed; call `{name}` itself in the `let`, or make \
          that function `async` and await it{declared}"
     );
-    StepEndPanic::unwind(Failure::new(FailureKind::Build, message));
+    Some(Failure::new(FailureKind::Build, message))
 }
 
 /// Returns the arguments in the form that the journal has after redaction.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call_forms::{ErrorForm, ReadAnswer};
 use super::history::RecordedOutcome;
-use super::{ReplacedError, ToolAnswer, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
+use super::{ReplacedError, ToolAnswer, ToolError, ToolOutput, ToolPolicy};
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::failure::{Failure, FailureKind};
@@ -17,7 +17,7 @@ use crate::tool_definition::Effects;
 use crate::value::Encoded;
 
 /// A decoded outcome.
-pub(super) enum Outcome<O> {
+pub(crate) enum Outcome<O> {
     Value(O),
     Ends(Failure),
 }
@@ -43,15 +43,6 @@ pub(super) fn read<O>(
         | (_, Some(_)) => Some(Outcome::Ends(failure())),
         (_, None) => (error_form.read)(error.as_ref(), failure()).map(Outcome::Value),
     }
-}
-
-/// Creates an error of the function's own type for a call that was denied. Returns `None` if the
-/// type can be decoded neither from the failure nor from its text.
-pub(super) fn error_from_failure<O>((_, error_form): &Forms<O>, failure: &Failure) -> Option<O> {
-    let read = |error: Encoded| (error_form.read)(Some(&error), failure.clone());
-    // `agentflow::Error` is decoded from the failure, and a `String` from its message.
-    let whole = Encoded::new(failure).ok().and_then(read);
-    whole.or_else(|| Encoded::new(&failure.message).ok().and_then(read))
 }
 
 /// Decodes the answer of a replacement, such as a mock, into the return value of the function. If
@@ -106,7 +97,7 @@ pub(super) fn lost(why: &str) -> Failure {
 
 /// The error that a function returned, in recorded form.
 #[derive(Default)]
-pub(super) struct ReturnedError {
+pub(crate) struct ReturnedError {
     pub(super) error: Option<Encoded>,
     pub(super) cause: Option<Arc<str>>,
 }
@@ -158,7 +149,7 @@ pub(crate) fn millis_since(began: Timestamp, now: Timestamp) -> u64 {
 }
 
 /// A started call in a step. If it is dropped before its end, it is recorded as cancelled.
-pub(super) struct OpenCall {
+pub(crate) struct OpenCall {
     shared: Arc<RunShared>,
     path: StepPath,
     /// The step that makes the call.
@@ -172,18 +163,17 @@ pub(super) struct OpenCall {
 }
 
 impl OpenCall {
-    /// Records the start of the call. `given` is the caller's input if middleware has changed it.
-    /// `answered` is `true` if middleware answers the call, which then has no effects.
+    /// Records the start of the call. `given` is the caller's input if it was changed. `policy` is
+    /// `None` if middleware answers the call, which then has no effects.
     pub(super) fn begin(
-        (cx, step): (&Context, &StepPath),
-        definition: &ToolDefinition,
+        cx: &Context,
+        step: &StepPath,
+        policy: Option<&ToolPolicy>,
         call: Arc<ToolCall>,
         given: Option<Arc<str>>,
-        answered: bool,
     ) -> Self {
         let shared = Arc::clone(cx.run());
         let path = cx.path().clone();
-        let policy = (!answered).then_some(&definition.policy);
         // If a step is stopped from now on, it may contain a call that must not be repeated.
         if policy.is_some_and(|policy| !policy.is_repeatable()) {
             shared.note_write();
@@ -207,22 +197,9 @@ impl OpenCall {
         }
     }
 
-    /// Returns the call.
-    pub(super) fn call(&self) -> Arc<ToolCall> {
-        Arc::clone(&self.call)
-    }
-
     /// Prevents the end record on drop. Called if the store failed.
     pub(super) fn settle(&mut self) {
         self.open = false;
-    }
-
-    /// Converts the tool's answer into a result.
-    pub(super) fn result(&self, answer: ToolAnswer) -> ToolResult {
-        match answer {
-            Ok(output) => output.into_result(&self.call),
-            Err(error) => ToolResult::new(&self.call, error.status(), error.message()),
-        }
     }
 
     pub(super) fn end(&mut self, mut outcome: RecordedOutcome) {
@@ -251,12 +228,6 @@ impl OpenCall {
         let duration_ms = millis_since(self.began, self.shared.now());
         self.shared.record(self.path.clone(), ended(outcome, duration_ms));
     }
-
-    /// Records the end of the call with the tool's answer.
-    pub(super) fn end_as(&mut self, answer: ToolAnswer, returned: ReturnedError) {
-        let result = Arc::new(self.result(answer));
-        self.end(returned.in_outcome(result));
-    }
 }
 
 impl Drop for OpenCall {
@@ -272,10 +243,8 @@ impl Drop for OpenCall {
                 "{why} while this tool was running; {}",
                 self.effects.describe_interrupted()
             );
-            self.end_as(
-                Err(ToolError::with_status(ToolStatus::Cancelled, problem)),
-                ReturnedError::default(),
-            );
+            let result = ToolResult::new(&self.call, ToolStatus::Cancelled, problem);
+            self.end(RecordedOutcome::new(Arc::new(result)));
         }
     }
 }

@@ -10,13 +10,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-#[cfg(feature = "dynamic")]
-use super::Tool;
-use super::call_record::OpenCall;
+use super::execution::{CallRecord, CallSite, within_limit};
 use super::history::RecordedOutcome;
-#[cfg(feature = "dynamic")]
-use super::invoke::{CallSite, hooked};
-use super::invoke::{compensate_with_hooks, is_granted, within_limit};
+use super::invoke::{invoke, is_granted};
 use super::undo_check::compensation_mismatch;
 use super::{NeededResource, ToolDefinition, ToolError, ToolHost, ToolRef, linked_tools};
 use crate::context::{Context, PreviousCallAttempts};
@@ -240,33 +236,31 @@ async fn undo(
         Some(Err(error)) => return Ok(Err(error.to_string().into())),
         None => tool,
     };
-    // Journal before effect: the start is stored before the compensating tool runs.
-    let mut open =
-        OpenCall::begin((&cx, cx.path()), tool.definition(), Arc::clone(&call), None, false);
-    if let Err(error) = shared.log.commit().await {
-        open.settle();
-        return Err(error);
-    }
-    // The tool's own time-out is applied by `compensate_with_hooks`.
-    let limit = if tool.definition().policy.timeout.is_some() { None } else { Some(LIMIT) };
-    let called = pin!(Some(Box::pin(within_limit(
-        &cx,
-        compensate_with_hooks(&*tool, &cx, &call, cx.grants()),
-        limit
-    ))));
-    let ended = tokio::select! {
-        biased;
-        (ended, _) = Around::tool_call(cx.depth(), called) => match ended {
-            Ok(ended) => ended,
-            Err(overrun) => open.result(Err(overrun.compensation_error(&done.by))),
-        },
-        () = shared.until_given_up() => {
-            let problem = format!(
-                "`{}` was given up, since the run was cancelled while it was running; whether it is undone is unknown: \
-                 find out",
-                done.by
-            );
-            open.result(Err(ToolError::with_status(ToolStatus::Cancelled, problem)))
+    let definition = tool.definition();
+    let mut record = CallRecord::in_step(cx.path());
+    // The tool's own time-out is applied by the call.
+    let limit = if definition.policy.timeout.is_some() { None } else { Some(LIMIT) };
+    let failed = |error: &ToolError| ToolResult::new(&call, error.status(), error.message());
+    let ended = {
+        let site = CallSite::Compensation;
+        let called = invoke(&*tool, &cx, &call, cx.grants(), site, &mut record);
+        let called = pin!(Some(Box::pin(within_limit(&cx, called, limit))));
+        tokio::select! {
+            biased;
+            (ended, _) = Around::tool_call(cx.depth(), called) => match ended {
+                Ok(Ok(ended)) => ended,
+                Ok(Err(Error::Store(error))) => return Err(error),
+                Ok(Err(error)) => failed(&ToolError::new(error.to_string())),
+                Err(overrun) => failed(&overrun.compensation_error(&done.by)),
+            },
+            () = shared.until_given_up() => {
+                let problem = format!(
+                    "`{}` was given up, since the run was cancelled while it was running; whether it is undone is unknown: \
+                     find out",
+                    done.by
+                );
+                failed(&ToolError::with_status(ToolStatus::Cancelled, problem))
+            }
         }
     };
     let undone = match ended.status {
@@ -274,42 +268,9 @@ async fn undo(
         ToolStatus::Success | ToolStatus::OutputTooLarge => Ok(()),
         _ => Err(ended.output.as_str().into()),
     };
-    open.end(RecordedOutcome::new(Arc::new(ended)));
+    record.end_stopped(&cx, &call, &definition.policy, &RecordedOutcome::new(Arc::new(ended)));
     shared.log.commit().await?;
     Ok(undone)
-}
-
-/// Calls a tool for a node or for a branch of it.
-///
-/// A call is recorded below the node, with its arguments, if it has a compensation or the runtime
-/// records all calls. A `#[tool]` function records itself, so it is excluded.
-///
-/// # Errors
-/// The store fails.
-#[cfg(feature = "dynamic")]
-pub(crate) async fn invoke_compensable(
-    tool: &dyn Tool,
-    cx: &Context,
-    call: &ToolCall,
-    granted: &[Arc<str>],
-    seen_to: CallSite,
-) -> Result<ToolResult, StoreError> {
-    let definition = tool.definition();
-    let is_recorded = definition.policy.compensate.is_some() || cx.host().records_calls;
-    if tool.announces_itself() || !is_recorded {
-        return Ok(hooked(tool, cx, call, granted, seen_to).await);
-    }
-    let path = cx.claim_base(None).tool(1, Arc::clone(&definition.name), 0);
-    let cx = cx.of_call(path, &call.id, PreviousCallAttempts::default(), cx.resources());
-    let mut open =
-        OpenCall::begin((&cx, cx.path()), definition, Arc::new(call.clone()), None, false);
-    if let Err(error) = cx.run().log.commit().await {
-        open.settle();
-        return Err(error);
-    }
-    let result = hooked(tool, &cx, call, granted, seen_to).await;
-    open.end(RecordedOutcome::new(Arc::new(result.clone())));
-    Ok(result)
 }
 
 /// Returns the linked tool with this name, if it is unique.

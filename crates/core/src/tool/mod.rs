@@ -9,10 +9,10 @@
 //!
 //! A tool does not depend on the agent that calls it.
 
-// `invoke.rs` executes a model's call: it checks scopes and arguments, applies time-out,
-// retries, concurrency and size limits, and catches panics. `call_in_step.rs` does the same for
-// a `#[tool]` function that a workflow step calls, and also reads and writes the call's records
-// in the journal. `compensation.rs` and `compensated_run.rs` undo completed calls.
+// `execution/` makes every call: hooks, records, scopes, arguments, attempts, limits. `invoke.rs`
+// uses it for calls by name. `call_in_step.rs` and `matched_tool_call.rs` use it for a `#[tool]`
+// function that a workflow step calls, after they have read the journal's records of the call.
+// `compensation.rs` and `compensated_run.rs` undo completed calls.
 
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod answer_schema;
@@ -28,19 +28,17 @@ pub(crate) mod call_forms;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call_in_step;
 mod call_record;
-mod call_retry;
 mod compensated_run;
 mod compensation;
 mod dynamic;
 mod earlier_attempts;
+mod execution;
 mod held_back;
 mod history;
 mod into_tools;
 mod invoke;
-mod made_call;
 mod mailbox_tools;
-#[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
-pub(crate) mod matched_tool_call;
+mod matched_tool_call;
 mod memory_tools;
 mod node_question;
 #[allow(
@@ -55,7 +53,6 @@ mod registry;
 mod replacement;
 mod schema;
 mod step_place;
-mod time_limit;
 mod told_call;
 mod tool_body_place;
 mod tool_output;
@@ -87,20 +84,21 @@ pub(crate) use self::call_record::{began, effects_of_begun, ended, millis_since}
 pub(crate) use self::compensated_run::{
     Compensation, StartedCompensation, compensated, compensated_cancelled, continue_compensating,
 };
-#[cfg(feature = "dynamic")]
-pub(crate) use self::compensation::invoke_compensable;
 pub(crate) use self::compensation::{FindTool, can_compensate, check_compensations};
 pub use self::dynamic::FnTool;
 pub(crate) use self::dynamic::read_whole as read_arguments;
 pub(crate) use self::earlier_attempts::{EarlierAttempts, lived};
+pub(crate) use self::execution::{
+    CallSite, Executed, JsonBody, RefusedCall, TimeLimit, ToolExecution, panic_message, size_error,
+    slot, timeout_message,
+};
 pub(crate) use self::held_back::HeldBack;
 pub(crate) use self::history::RecordedOutcome;
 pub use self::into_tools::{IntoTools, ToolList};
+#[cfg(feature = "dynamic")]
+pub(crate) use self::invoke::invoke_in_node;
 pub(crate) use self::invoke::invoke_with_hooks;
-pub(crate) use self::invoke::{
-    CallSite, fitting, invoke_with_room, is_granted, not_found, panic_message, scope_refusal,
-    size_error, slot, timeout_message, warn_unanswerable,
-};
+pub(crate) use self::invoke::{fitting, is_granted, not_found, scope_refusal, warn_unanswerable};
 pub use self::memory_tools::MemoryTool;
 pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};
 pub(crate) use self::node_question::NodeQuestion;
@@ -120,7 +118,6 @@ pub(crate) use self::schema::{parameters_of, parameters_schema};
 pub(crate) use self::step_place::{
     CurrentStep, NodeGuarantees, StepEndPanic, ValueScope, WrittenOrder,
 };
-pub(crate) use self::time_limit::TimeLimit;
 pub(crate) use self::told_call::report_unknown_tool;
 pub use self::tool_output::{ToolError, ToolOutput, ToolReturn};
 pub use self::toolset::{Toolset, ToolsetRef};
@@ -231,11 +228,11 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Returns `true` if the body is a `#[tool]` function. Such a function finds the current step
-    /// without help.
+    /// Returns the definition of the `#[tool]` function that is the body. Such a function finds the
+    /// current step without help.
     #[doc(hidden)]
-    fn announces_itself(&self) -> bool {
-        false
+    fn function_definition(&self) -> Option<&Arc<ToolDefinition>> {
+        None
     }
 
     /// Returns `true` if a call of that function needs a scope or an approval.

@@ -9,6 +9,7 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
@@ -68,6 +69,8 @@ pub(crate) struct NodeGuarantees {
     pub(crate) question: Option<Arc<NodeQuestion>>,
     /// `true` if the step is a round of a repetition, which can end without an output.
     pub(crate) is_round: bool,
+    /// Time limit of an attempt at the node.
+    pub(crate) time_limit: Option<Duration>,
 }
 
 /// The scope in which a value is computed. A call without effects, hooks or replacement is a plain
@@ -77,6 +80,8 @@ pub(crate) struct ValueScope {
     pub(super) hooked: bool,
     /// The tools that the runtime replaces.
     pub(super) replaced: Option<ReplacedTools>,
+    /// The failure with which a refused call ended the value. Used only if panics abort.
+    ended: OnceLock<Failure>,
 }
 
 /// The calls at a place. For a step also the events that concern the whole step, reported by calls
@@ -355,18 +360,35 @@ impl CurrentStep {
 impl ValueScope {
     /// Computes a value in this scope. Without a host, hooks and replacements are unknown and count
     /// as absent.
-    pub(crate) fn compute<T>(host: Option<&Host>, value: impl FnOnce() -> T) -> T {
+    ///
+    /// # Errors
+    /// The failure of a call that must not be made in a value. If panics do not abort, the call
+    /// unwinds instead.
+    pub(crate) fn compute<T>(host: Option<&Host>, value: impl FnOnce() -> T) -> Result<T, Failure> {
         // Almost all values need one of two constant places, so those are shared.
         static PLACES: [OnceLock<Arc<ValueScope>>; 2] = [OnceLock::new(), OnceLock::new()];
         let hooked = host.is_some_and(ToolHooks::exist_on);
+        let new = |replaced| Arc::new(Self { hooked, replaced, ended: OnceLock::new() });
         let place = match host.and_then(ReplacedTools::of_host) {
-            None => Arc::clone(
-                PLACES[usize::from(hooked)]
-                    .get_or_init(|| Arc::new(Self { hooked, replaced: None })),
-            ),
-            replaced => Arc::new(Self { hooked, replaced }),
+            // A place that a call can end belongs to one value.
+            replaced if panics::abort() => new(replaced),
+            None => Arc::clone(PLACES[usize::from(hooked)].get_or_init(|| new(None))),
+            replaced => new(replaced),
         };
-        Around::at(place).sync_scope(value)
+        let value = Around::at(Arc::clone(&place)).sync_scope(value);
+        match place.ended.get() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(value),
+        }
+    }
+
+    /// Ends the value with a failure. Returns the failure if panics abort, so that the call has to
+    /// return it; otherwise unwinds.
+    pub(super) fn end(&self, failure: Failure) -> Failure {
+        if !panics::abort() {
+            StepEndPanic::unwind(failure);
+        }
+        self.ended.get_or_init(|| failure).clone()
     }
 
     /// Returns the scope of the value that the caller computes.

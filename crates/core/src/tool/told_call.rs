@@ -20,7 +20,7 @@ use crate::tool_definition::Effects;
 const LONGEST: usize = 256;
 
 /// A call outside of any run. If it is dropped before its end, sinks receive its cancellation.
-pub(super) struct DetachedToolCall {
+pub(crate) struct DetachedToolCall {
     cx: Context,
     /// The tool's wire name, which events use regardless of the name the caller used.
     name: Box<str>,
@@ -103,7 +103,8 @@ pub(crate) fn report_unknown_tool<'a>(
     call: &ToolCall,
     known: impl Iterator<Item = &'a str> + Clone,
 ) -> ToolResult {
-    let result = not_found(call, known);
+    let problem = not_found(call, known);
+    let result = ToolResult::new(call, problem.status(), problem.message());
     // The name comes from the caller and may contain any text, so it is not used as a path segment.
     if let Some(mut told) = DetachedToolCall::at(cx, "unknown".into(), head(&call.name, LONGEST)) {
         // The call reaches no tool, so it has no effects.

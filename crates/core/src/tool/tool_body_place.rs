@@ -12,19 +12,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
+use super::execution::error_of_failure;
 use super::step_place::{CurrentStep, NodeGuarantees, StepEndPanic, WrittenOrder};
-use super::undecided::for_model;
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, is_granted, linked_tools};
 use crate::context::Context;
-use crate::failure::{Failure, FailureKind};
-use crate::message::ToolStatus;
 use crate::run::Around;
 
 /// The scope of one attempt of a tool call.
 pub(super) struct ToolBodyScope {
     place: Arc<CurrentStep>,
-    /// `true` until the tool's own function has entered the scope. That call is recorded already.
-    announces: AtomicBool,
+    /// The function of the tool. Its first call is the call that the scope belongs to, which is
+    /// recorded already.
+    function: Option<Arc<ToolDefinition>>,
+    function_entered: AtomicBool,
     /// `true` if calls that can be compensated are recorded.
     undoes: bool,
 }
@@ -46,7 +46,8 @@ impl ToolBodyScope {
             NodeGuarantees::default(),
             WrittenOrder::default(),
         );
-        Some(Arc::new(Self { place, announces: AtomicBool::new(tool.announces_itself()), undoes }))
+        let function = tool.function_definition().map(Arc::clone);
+        Some(Arc::new(Self { place, function, function_entered: AtomicBool::new(false), undoes }))
     }
 
     /// Returns the place below which a call in the body of a tool is recorded, or `None` if it is a
@@ -55,10 +56,13 @@ impl ToolBodyScope {
         definition: impl FnOnce() -> Arc<ToolDefinition>,
     ) -> Option<Arc<CurrentStep>> {
         let here: Arc<Self> = Around::place()?;
-        if here.announces.swap(false, Ordering::Relaxed) {
+        let definition = definition();
+        // Another tool may be called before the function, for example by the default of a parameter.
+        if here.function.as_ref().is_some_and(|function| Arc::ptr_eq(function, &definition))
+            && !here.function_entered.swap(true, Ordering::Relaxed)
+        {
             return None;
         }
-        let definition = definition();
         let guarded = !is_granted(&definition, here.place.cx.grants());
         let undone = here.undoes && definition.policy.compensate.is_some();
         (guarded || undone).then(|| Arc::clone(&here.place))
@@ -87,12 +91,12 @@ impl ToolBodyScope {
             // Checked after each poll: the body may still be pending, or may have ignored the
             // failure.
             if let Some(failure) = self.place.ended() {
-                return Poll::Ready(Err(error_of(failure)));
+                return Poll::Ready(Err(error_of_failure(&failure)));
             }
             match polled {
                 Ok(polled) => polled,
                 Err(panic) => match StepEndPanic::from_panic(&*panic) {
-                    Some(failure) => Poll::Ready(Err(error_of(failure.clone()))),
+                    Some(failure) => Poll::Ready(Err(error_of_failure(failure))),
                     None => std::panic::resume_unwind(panic),
                 },
             }
@@ -105,14 +109,4 @@ impl ToolBodyScope {
 fn has_guarded_tools() -> bool {
     static GUARDED: OnceLock<bool> = OnceLock::new();
     *GUARDED.get_or_init(|| linked_tools().iter().any(|tool| tool.is_guarded()))
-}
-
-fn error_of(failure: Failure) -> ToolError {
-    let status = match failure.kind {
-        FailureKind::Interrupted => ToolStatus::Interrupted,
-        FailureKind::Unauthorized | FailureKind::Denied => ToolStatus::Unauthorized,
-        FailureKind::Timeout => ToolStatus::Timeout,
-        _ => ToolStatus::Error,
-    };
-    ToolError::with_status(status, for_model(&failure.message).to_owned())
 }

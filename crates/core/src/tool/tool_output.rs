@@ -109,13 +109,6 @@ impl ToolOutput {
         self.json
     }
 
-    /// Returns the size in bytes, as counted by [`ToolResult::output_size`].
-    pub(crate) fn size(&self) -> u64 {
-        u64::try_from(self.json.len())
-            .unwrap_or(u64::MAX)
-            .saturating_add(ToolContent::size(self.content()))
-    }
-
     /// Returns the text, files and links for the model, if the tool added any.
     pub fn content(&self) -> Option<&ToolContent> {
         self.content.as_deref()

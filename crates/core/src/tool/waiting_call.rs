@@ -11,6 +11,8 @@ use std::sync::Arc;
 use super::{CallQuestion, QuestionAnswer, ToolError, UserQuestion, pending_questions};
 use crate::context::Context;
 use crate::event::{EventKind, ToolWaiting};
+use crate::path::StepPath;
+use crate::run::RunShared;
 use crate::value::Encoded;
 
 /// A call that waits for answers, since now or since an earlier process.
@@ -142,10 +144,26 @@ fn tool_of(cx: &Context) -> Option<(Arc<str>, bool)> {
     let recorded = run.log.records_below(cx.path());
     let mut own = recorded.into_iter().rev().filter(|(_, path, _)| path == cx.path());
     own.find_map(|(_, _, kind)| match kind {
-        EventKind::ToolStarted { call, .. } => Some(Some((call.name.as_str().into(), false))),
+        EventKind::ToolStarted { call, .. } => {
+            Some(Some((call.name.as_str().into(), is_made_by_node(run, cx.path()))))
+        }
         EventKind::NodeStarted { tool, .. } => Some(tool.map(|tool| (tool, true))),
         _ => None,
     })?
+}
+
+/// Returns `true` if a node records a call with events of its own at this path. A model that calls
+/// the tool has an agent that was started after the node.
+fn is_made_by_node(run: &RunShared, call: &StepPath) -> bool {
+    let Some(caller) = call.parent() else { return false };
+    let recorded = run.log.records_below(&caller);
+    let mut own = recorded.into_iter().rev().filter(|(_, path, _)| *path == caller);
+    own.find_map(|(_, _, kind)| match kind {
+        EventKind::AgentStarted(_) => Some(false),
+        EventKind::NodeStarted { .. } => Some(true),
+        _ => None,
+    })
+    .unwrap_or_default()
 }
 
 /// Returns the number of questions that the call at the current path has sent.

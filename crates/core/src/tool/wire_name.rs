@@ -107,8 +107,8 @@ impl Tool for Renamed {
         self.inner.inside()
     }
 
-    fn announces_itself(&self) -> bool {
-        self.inner.announces_itself()
+    fn function_definition(&self) -> Option<&Arc<ToolDefinition>> {
+        self.inner.function_definition()
     }
 
     fn returns_at_once(&self) -> bool {

@@ -79,7 +79,7 @@ pub(super) fn until_of<T: NodeValue>(until: impl Fn(&T) -> bool + Send + Sync + 
     Arc::new(move |last| {
         let last = T::decode(last).map_err(|error| StepError::value("the last output", &error))?;
         // A tool called here could not ask for its approval, so the call is refused.
-        Ok(ValueScope::compute(None, || until(&last)))
+        ValueScope::compute(None, || until(&last)).map_err(StepError::recorded)
     })
 }
 

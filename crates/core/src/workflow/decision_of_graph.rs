@@ -294,7 +294,7 @@ impl Asks {
             None => Encoded::new(next),
         };
         match given {
-            Ok(given) => call(self.callee.clone(), cx.clone(), given, CallSite::ByNode),
+            Ok(given) => call(self.callee.clone(), cx.clone(), given, CallSite::Node),
             Err(error) => {
                 let error =
                     super::step_error::StepError::value("the node that is decided on", &error);

@@ -530,7 +530,7 @@ impl<'a> GraphLoader<'a> {
                 problems.extend(names::check_branch_name(name, &branch));
                 all.push(Branch {
                     name: branch.into(),
-                    step: step(called, one(call), CallSite::InBranch),
+                    step: step(called, one(call), CallSite::Branch),
                     inner: None,
                 });
             }
@@ -542,7 +542,7 @@ impl<'a> GraphLoader<'a> {
         let (kind, body) = match does {
             GraphBody::Call(_) => match bodies().next() {
                 Some((call, called)) => {
-                    (NodeKind::Step, Body::Step(step(called, one(call), CallSite::ByNode)))
+                    (NodeKind::Step, Body::Step(step(called, one(call), CallSite::Node)))
                 }
                 None => return unusable,
             },

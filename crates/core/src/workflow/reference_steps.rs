@@ -23,11 +23,11 @@ use super::step_error::StepError;
 use crate::agent::{AgentDefinition, ErasedAgent};
 use crate::context::Context;
 use crate::dry_run::DryCall;
-use crate::error::{Error, Failure, FailureKind};
+use crate::error::{Failure, FailureKind};
 use crate::message::ToolCall;
 use crate::tool::{
     CallSite, Effects, NodeQuestion, ToolDefinition, ToolRef, ToolsetRef, call_with_approval,
-    invoke_compensable, missing_scope,
+    invoke_in_node, missing_scope,
 };
 use crate::value::Encoded;
 
@@ -285,16 +285,16 @@ impl Called {
         Self { callee, gives: reference.gives.clone().map(Arc::new), bound: Arc::clone(bound) }
     }
 
-    fn begun(self, cx: Context, given: Encoded, seen_to: CallSite) -> StepFuture {
+    fn begun(self, cx: Context, given: Encoded, site: CallSite) -> StepFuture {
         let Self { callee, gives, bound } = self;
-        let Some(gives) = gives else { return call(callee, cx, given, seen_to) };
+        let Some(gives) = gives else { return call(callee, cx, given, site) };
         let most = cx.host().max_output_bytes;
         // Only the mapping of the answer can have a field for the name of the chosen tool.
         let agent = match &callee {
             Callee::Agent(agent) => ChoosingAgent::new(agent, &cx, &bound),
             _ => None,
         };
-        let answer = call(callee, cx, given, seen_to);
+        let answer = call(callee, cx, given, site);
         Box::pin(async move {
             let made = gives.of_item(&answer.await?, most)?;
             match agent {
@@ -305,12 +305,12 @@ impl Called {
     }
 }
 
-/// Builds a step of one call. `seen_to` is its call site, which determines where the limits of a
-/// tool are applied.
-pub(super) fn step(called: Called, given: Given, seen_to: CallSite) -> Step {
+/// Builds a step of one call. `site` determines where the limits of a tool are
+/// applied.
+pub(super) fn step(called: Called, given: Given, site: CallSite) -> Step {
     Arc::new(move |cx, outputs| {
         given.then(cx, outputs, None, called.clone(), move |called, cx, given| {
-            called.begun(cx, given, seen_to)
+            called.begun(cx, given, site)
         })
     })
 }
@@ -319,18 +319,16 @@ pub(super) fn step(called: Called, given: Given, seen_to: CallSite) -> Step {
 pub(super) fn item_step(called: Called, given: Given) -> ItemStep {
     Arc::new(move |cx, item, outputs| {
         given.then(cx, outputs, Some(item), called.clone(), |called, cx, given| {
-            called.begun(cx, given, CallSite::ByNode)
+            called.begun(cx, given, CallSite::Node)
         })
     })
 }
 
-pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: CallSite) -> StepFuture {
+pub(super) fn call(callee: Callee, cx: Context, given: Encoded, site: CallSite) -> StepFuture {
     match callee {
-        Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given, seen_to)),
+        Callee::Tool(tool) => Box::pin(call_tool(tool, cx, given, site)),
         Callee::Fetched(toolset, tool) => {
-            Box::pin(
-                async move { call_tool(now(&toolset, &tool).await?, cx, given, seen_to).await },
-            )
+            Box::pin(async move { call_tool(now(&toolset, &tool).await?, cx, given, site).await })
         }
         Callee::Unfetched(toolset, definition) => Box::pin(async move {
             let tool = named(&toolset, definition.catalogue_name()).await?;
@@ -345,7 +343,7 @@ pub(super) fn call(callee: Callee, cx: Context, given: Encoded, seen_to: CallSit
                 ));
             }
             // The node was built without the policy of the tool, so the call applies it.
-            call_tool(tool, cx, given, CallSite::InBranch).await
+            call_tool(tool, cx, given, CallSite::Branch).await
         }),
         Callee::Agent(agent) => {
             Box::pin(async move { agent.run_in(&cx, &given).await.map_err(StepError::from_error) })
@@ -396,30 +394,26 @@ async fn call_tool(
     tool: ToolRef,
     cx: Context,
     given: Encoded,
-    seen_to: CallSite,
+    site: CallSite,
 ) -> Result<Encoded, StepError> {
     let definition = tool.definition();
-    if let Some(failure) = missing_scope(&cx, definition) {
-        return Err(StepError::recorded(failure));
-    }
     let not_json = |error: &serde_json::Error| {
         StepError::value(
             &format!("the answer of `{}` is not JSON", definition.catalogue_name()),
             error,
         )
     };
-    if definition.policy.approve {
-        // The call asks the person and records itself.
+    if definition.policy.approve || missing_scope(&cx, definition).is_some() {
+        // The call asks the person, or is refused, and records itself.
         let function = super::callee::function_of(&tool);
-        let answer = call_with_approval(&tool, function, given.as_str())
+        let answer = call_with_approval(&cx, &tool, function, given.as_str())
             .await
             .map_err(StepError::recorded)?;
         return Encoded::from_json(answer).map_err(|error| not_json(&error));
     }
     let call = ToolCall::new(cx.call_key(), &*definition.name, given.as_str());
-    let called = invoke_compensable(&*tool, &cx, &call, cx.grants(), seen_to).await;
-    let result =
-        called.map_err(|error| StepError::recorded(Failure::from(&Error::Store(error))))?;
+    let called = invoke_in_node(&*tool, &cx, &call, cx.grants(), site).await;
+    let result = called.map_err(|error| StepError::recorded(Failure::from(&error)))?;
     match result.status.is_success() {
         true => Encoded::from_json(result.output).map_err(|error| not_json(&error)),
         false => Err(StepError::new(FailureKind::from(result.status.as_str()), result.output)),

@@ -579,6 +579,7 @@ impl WorkflowRun {
                 ValueScope::compute(Some(&self.segment.shared.host), || {
                     caught(|| question(outputs))
                 })
+                .unwrap_or_else(|failure| Err(StepError::recorded(failure)))
             }
             _ => super::approval_of(
                 &spec,

@@ -88,11 +88,7 @@ impl WorkflowRun {
     /// Returns the tool whose call the node consists of, if the call itself does not record events.
     fn unrecorded_tool<'n>(&self, node: &'n PlanNode) -> Option<&'n Arc<ToolDefinition>> {
         let tool = node.called.as_ref()?;
-        let has_events = match node.callee {
-            Some(_) => call_has_events(&self.segment.shared.host, tool),
-            None => self.segment.shared.host.records_calls || tool.policy.compensate.is_some(),
-        };
-        (!has_events).then_some(tool)
+        (!call_has_events(&self.segment.shared.host, tool)).then_some(tool)
     }
 }
 
@@ -119,7 +115,13 @@ pub(super) fn covered(node: &PlanNode, question: Option<Arc<NodeQuestion>>) -> N
     // The question of a node with items or rounds does not show the arguments of their calls.
     let approved = node.asks_first() && matches!(node.body, Body::Step(_));
     let is_round = matches!(node.body, Body::Repeat { .. });
-    NodeGuarantees { approved, once: !node.policy.repeatable.unwrap_or(true), question, is_round }
+    NodeGuarantees {
+        approved,
+        once: !node.policy.repeatable.unwrap_or(true),
+        question,
+        is_round,
+        time_limit: node.policy.timeout_duration(),
+    }
 }
 
 /// Creates the step of a node, item, round or branch without running any of its code.

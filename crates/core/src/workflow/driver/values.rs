@@ -51,6 +51,7 @@ impl WorkflowRun {
         let outputs: &dyn Outputs =
             seen.as_ref().map_or(&self.machine as &dyn Outputs, |seen| seen);
         ValueScope::compute(Some(&self.segment.shared.host), || caught(|| pure(outputs, &cx)))
+            .unwrap_or_else(|failure| Err(StepError::recorded(failure)))
     }
 
     /// Returns `true` if the value is recorded. The output of the workflow is part of its final
