@@ -52,8 +52,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// use agentflow::store::MemoryStore;
 ///
 /// #[workflow]
-/// async fn greet(name: String) -> Result<String> {
-///     let greeting = format!("Hello {name}.");
+/// async fn welcome(name: String) -> Result<String> {
+///     let greeting = format!("Welcome, {name}.");
 ///     Ok(greeting)
 /// }
 ///
@@ -63,9 +63,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// // Usually in another process, with the same store.
 /// let worker = tokio::spawn(runtime.worker().concurrency(4).run());
 ///
-/// let run = runtime.start(greet::workflow(), "Ada".to_owned()).queued().await?;
+/// let run = runtime.start(welcome::workflow(), "Ada".to_owned()).queued().await?;
 /// let output = runtime.run(&run).attach().await?.result().await?;
-/// assert_eq!(output.decode::<String>().unwrap(), "Hello Ada.");
+/// assert_eq!(output.decode::<String>().unwrap(), "Welcome, Ada.");
 ///
 /// runtime.drain(Duration::from_secs(20)).await;
 /// worker.await.unwrap()?;
