@@ -5,6 +5,7 @@ mod aliases;
 mod bare_waits;
 mod crate_budget;
 mod crate_map;
+mod example_names;
 mod example_pages;
 mod layers;
 mod limits;

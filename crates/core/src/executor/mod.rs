@@ -36,7 +36,7 @@
 //! }
 //!
 //! #[workflow]
-//! async fn greet(name: String) -> Result<String> {
+//! async fn greet_elsewhere(name: String) -> Result<String> {
 //!     let loud = shouted(name).await;
 //!     Ok(format!("HELLO {loud}"))
 //! }
@@ -45,7 +45,7 @@
 //! # async fn main() -> Result<()> {
 //! let worker = Runtime::builder().build();
 //! let runtime = Runtime::builder().executor(Elsewhere(worker)).build();
-//! let run = runtime.start(greet::workflow(), "Ada".to_owned()).await?;
+//! let run = runtime.start(greet_elsewhere::workflow(), "Ada".to_owned()).await?;
 //! assert_eq!(run.result().await?, "HELLO ADA");
 //! # Ok(())
 //! # }

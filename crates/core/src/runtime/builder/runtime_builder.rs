@@ -243,14 +243,14 @@ impl RuntimeBuilder {
     /// }
     ///
     /// #[workflow]
-    /// async fn order(cents: u32) -> Result<String> {
+    /// async fn paid_order(cents: u32) -> Result<String> {
     ///     let receipt = charge(cents).await;
     ///     Ok(receipt)
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<()> {
-    /// let run = Runtime::builder().record_calls(true).build().start(order::workflow(), 500).await?;
+    /// let run = Runtime::builder().record_calls(true).build().start(paid_order::workflow(), 500).await?;
     /// run.result().await?;
     /// let call = run.recorded().into_iter().find_map(|event| match event.kind {
     ///     EventKind::ToolStarted { call, .. } => Some(call),

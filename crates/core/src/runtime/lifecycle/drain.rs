@@ -70,7 +70,7 @@ impl Runtime {
     /// use agentflow::store::MemoryStore;
     ///
     /// #[workflow]
-    /// async fn publish(text: String) -> Result<String> {
+    /// async fn publish_text(text: String) -> Result<String> {
     ///     let approval = gate!("publish?", text).await?;
     ///     Ok(format!("{approval:?}"))
     /// }
@@ -78,10 +78,10 @@ impl Runtime {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<()> {
     /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
-    /// let run = runtime.start(publish::workflow(), "Hello.".to_owned()).await?;
+    /// let run = runtime.start(publish_text::workflow(), "Hello.".to_owned()).await?;
     /// let drained = runtime.drain(Duration::from_secs(20)).await;
     /// assert_eq!(drained.left, [run.run_id().clone()]);
-    /// assert!(runtime.start(publish::workflow(), "Hello.".to_owned()).await.is_err());
+    /// assert!(runtime.start(publish_text::workflow(), "Hello.".to_owned()).await.is_err());
     /// # Ok(())
     /// # }
     /// ```

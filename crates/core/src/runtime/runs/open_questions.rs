@@ -88,7 +88,7 @@ impl<T> RunHandle<T> {
     /// ```
     /// # use agentflow::prelude::*;
     /// #[workflow]
-    /// async fn publish(text: String) -> Result<String> {
+    /// async fn ask_and_publish(text: String) -> Result<String> {
     ///     let answer = gate!("publish this?", text).await?;
     ///     Ok(if answer.is_granted() { text } else { String::new() })
     /// }
@@ -96,7 +96,7 @@ impl<T> RunHandle<T> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<()> {
     /// let runtime = Runtime::builder().build();
-    /// let run = runtime.start(publish::workflow(), "news".to_owned()).await?;
+    /// let run = runtime.start(ask_and_publish::workflow(), "news".to_owned()).await?;
     /// while let Some(question) = run.asked().await? {
     ///     assert_eq!(question.message, "publish this?");
     ///     run.approve(&question.id, Approval::granted(), "ada").await?;

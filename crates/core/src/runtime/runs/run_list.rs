@@ -150,7 +150,7 @@ impl Runs<'_> {
     /// # use agentflow::prelude::*;
     /// # use agentflow::store::{MemoryStore, RunFilter};
     /// #[workflow]
-    /// async fn publish(text: String) -> Result<String> {
+    /// async fn publish_news(text: String) -> Result<String> {
     ///     let answer = gate!("publish this?", text).await?;
     ///     Ok(if answer.is_granted() { text } else { String::new() })
     /// }
@@ -158,7 +158,7 @@ impl Runs<'_> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<()> {
     /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
-    /// let run = runtime.start(publish::workflow(), "news".to_owned()).tag("desk", "sports").await?;
+    /// let run = runtime.start(publish_news::workflow(), "news".to_owned()).tag("desk", "sports").await?;
     /// run.asked().await?;
     /// let questions = runtime.runs().questions(RunFilter::new().tag("desk", "sports")).await?;
     /// assert_eq!(questions[0].message, "publish this?");

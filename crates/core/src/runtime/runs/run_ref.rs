@@ -41,7 +41,7 @@ use crate::workflow::{Inputs, Workflow};
 /// use agentflow::store::{MemoryStore, RunStatus};
 ///
 /// #[workflow]
-/// async fn double(n: i64) -> Result<i64> {
+/// async fn doubled(n: i64) -> Result<i64> {
 ///     let twice = n * 2;
 ///     Ok(twice)
 /// }
@@ -49,7 +49,7 @@ use crate::workflow::{Inputs, Workflow};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<()> {
 /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
-/// let id = runtime.start(double::workflow(), 4).await?.run_id().clone();
+/// let id = runtime.start(doubled::workflow(), 4).await?.run_id().clone();
 /// let run = runtime.run(&id);
 /// assert_eq!(run.output().await?.decode::<i64>().unwrap(), 8);
 /// assert_eq!(run.record().await?.status, RunStatus::Success);
@@ -89,11 +89,11 @@ impl<'a> RunRef<'a> {
     /// # use agentflow::prelude::*;
     /// # use agentflow::store::MemoryStore;
     /// # #[workflow]
-    /// # async fn double(n: i64) -> Result<i64> { let twice = n * 2; Ok(twice) }
+    /// # async fn doubled_later(n: i64) -> Result<i64> { let twice = n * 2; Ok(twice) }
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<()> {
     /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
-    /// let id = runtime.start(double::workflow(), 4).await?.run_id().clone();
+    /// let id = runtime.start(doubled_later::workflow(), 4).await?.run_id().clone();
     /// // Anywhere else, with the id alone.
     /// let run = runtime.run(&id).attach().await?;
     /// assert_eq!(run.typed::<i64>().result().await?, 8);

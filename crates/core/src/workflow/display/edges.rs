@@ -71,13 +71,13 @@ impl Graph {
     /// }
     ///
     /// #[workflow]
-    /// async fn twice(number: u32) -> Result<u32> {
+    /// async fn fourfold(number: u32) -> Result<u32> {
     ///     let once = double(number).await;
     ///     let both = double(once).await;
     ///     Ok(both)
     /// }
     ///
-    /// let edges = twice::workflow().graph().edges();
+    /// let edges = fourfold::workflow().graph().edges();
     /// let edge = edges.iter().find(|edge| edge.to == "both").unwrap();
     /// assert_eq!((edge.from.as_str(), edge.kind), ("once", DisplayEdgeKind::Output));
     /// ```
