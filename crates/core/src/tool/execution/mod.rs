@@ -160,7 +160,9 @@ impl<'c> ToolExecution<'c> {
         let given = by_person.or(given);
         let answered = hooked.as_mut().and_then(|hooked| hooked.answer.take());
         let is_changed = given.is_some();
-        record.begin(self.cx, &call, self.policy(), given, answered.is_some());
+        // A call that reaches no tool has no effects.
+        let reaches_tool = answered.is_none() && body.reaches_tool();
+        record.begin(self.cx, &call, reaches_tool.then(|| self.policy()), given);
         record.store(self).await?;
         let executed = self.run(&call, is_changed, body, hooked.as_ref(), answered).await;
         record.end(&executed.outcome);
