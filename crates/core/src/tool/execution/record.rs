@@ -79,7 +79,7 @@ impl CallRecord {
     }
 
     /// Records the end of a call that may have been stopped at any point of its execution. A record
-    /// that has an end already is unchanged.
+    /// that is ended already is unchanged.
     pub(crate) fn end_stopped(
         &mut self,
         cx: &Context,
