@@ -87,6 +87,12 @@ impl Failure {
         // permanent. The result of the other kinds may change with another attempt.
         !self.kind.is_final() && (self.retryable || !self.kind.is_retryable())
     }
+
+    /// Returns `true` if a retry is worth the time by default, for a tool and for a node.
+    pub(crate) fn is_worth_retry(&self) -> bool {
+        let never = [FailureClass::Validation, FailureClass::Permission, FailureClass::Cancelled];
+        self.may_pass() && !never.contains(&self.kind.class())
+    }
 }
 
 /// Causes of a failure, used as the source of the error.

@@ -16,7 +16,7 @@ use agentflow::middleware::{Flow, Middleware, ToolStep};
 use agentflow::prelude::*;
 use agentflow::run::Approval;
 use agentflow::store::MemoryStore;
-use agentflow::tool::{FnTool, ToolDefinition};
+use agentflow::tool::{FnTool, ToolDefinition, ToolRef};
 use agentflow::value::Encoded;
 use agentflow::workflow::Graph;
 use agentflow::{Error, RunHandle, Workflow};
@@ -95,7 +95,7 @@ macro_rules! rows {
 
 struct ToolOfRow {
     word: &'static str,
-    typed: agentflow::tool::ToolRef,
+    typed: ToolRef,
     node: Workflow<(String,), String>,
     step: Workflow<(String,), String>,
 }
@@ -190,7 +190,7 @@ const COLUMNS: [(Caller, Form); 10] = [
     (Caller::Program, Form::Json),
 ];
 
-/// One row: a tool, what happens to its call, and the expected outcome.
+/// A row of the table: a tool, an intervention in its call, and the expected outcome.
 #[derive(Clone)]
 struct Row {
     tool: &'static str,
@@ -283,7 +283,7 @@ fn kind<T>(result: Result<T, Error>) -> String {
 
 async fn seen(row: &Row, caller: Caller, form: Form) -> Seen {
     let tool = tools().into_iter().find(|tool| tool.word == row.tool).expect("a tool of the rows");
-    let json_tool = json_tool(&tool);
+    let json_tool = ToolRef::from(json_tool(&tool));
     let name = match form {
         Form::Typed => format!("matrix_{}", row.tool),
         Form::Json => format!("json_{}", row.tool),
@@ -393,7 +393,7 @@ fn rows() -> Vec<Row> {
             ..Row::new(
                 "scoped",
                 &[
-                    "started Read",
+                    "started None",
                     "unauthorized `matrix_scoped` needs the scope `desk`, which this run was not granted; do without it",
                 ],
                 "unauthorized",
@@ -440,7 +440,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Returns the expected result of a row for a caller. The differences are rules of their own.
+/// Returns the expected result of a row for a caller. Each difference has a documented reason.
 fn expected(row: &Row, caller: Caller) -> Option<Seen> {
     let mut events: Vec<String> = row.events.iter().map(|line| (*line).to_owned()).collect();
     let mut ended = row.ended.to_owned();

@@ -27,8 +27,8 @@ use crate::path::StepPath;
 use crate::run::Around;
 use crate::time::Timestamp;
 use crate::tool::{
-    CallSite, Effects, Executed, JsonBody, RecordedOutcome, RefusedCall, ToolExecution, ToolPolicy,
-    began, describe_writes, ended, is_granted, millis_since, not_found,
+    CallSite, Executed, JsonBody, RecordedOutcome, RefusedCall, ToolExecution, began,
+    describe_writes, ended, is_granted, millis_since, not_found,
 };
 
 impl Run {
@@ -171,13 +171,16 @@ impl Run {
             return None;
         }
         let PendingTool { path, call, refused: _ } = tool;
-        // A tool that is not offered is not executed, so its call has no effects.
-        let without = ToolPolicy::default().effects(Effects::None);
-        let policy =
-            self.offered.tools.get(&*call.name).map_or(&without, |tool| &tool.definition().policy);
+        // A tool that is not offered or not granted is not executed, so its call has no effects.
+        let reached = self
+            .offered
+            .tools
+            .get(&*call.name)
+            .map(|tool| tool.definition())
+            .filter(|definition| agreed || is_granted(definition, &self.scopes));
+        let policy = reached.map(|definition| &definition.policy);
         // A call that waited for a person continues, so its start is recorded already.
-        let begins =
-            (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), Some(policy), given));
+        let begins = (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), policy, given));
         let began = begins.map(|begins| {
             let now = self.moment();
             self.record_at(now, path.clone(), begins);

@@ -268,7 +268,7 @@ async fn undo(
         ToolStatus::Success | ToolStatus::OutputTooLarge => Ok(()),
         _ => Err(ended.output.as_str().into()),
     };
-    record.end_stopped(&cx, &call, &definition.policy, &RecordedOutcome::new(Arc::new(ended)));
+    record.end_stopped(&cx, &call, &RecordedOutcome::new(Arc::new(ended)));
     shared.log.commit().await?;
     Ok(undone)
 }

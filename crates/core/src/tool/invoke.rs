@@ -84,7 +84,7 @@ pub(super) async fn invoke(
 
 /// Calls a tool for a node or for a branch of it.
 ///
-/// The call is recorded below the node if it has events of its own. A `#[tool]` function records
+/// The call is recorded below the node if it needs its own events. A `#[tool]` function records
 /// itself, so it is excluded.
 ///
 /// # Errors
@@ -98,7 +98,7 @@ pub(crate) async fn invoke_in_node(
     site: CallSite,
 ) -> Result<ToolResult> {
     let definition = tool.definition();
-    // A call that an earlier release left waiting for an answer has its record at the node.
+    // An earlier release recorded a call that still waits for an answer at the node.
     let is_recorded =
         call_has_events(cx.host(), definition) && pending_questions(cx.run(), cx.path()).is_none();
     if tool.function_definition().is_some() || !is_recorded {

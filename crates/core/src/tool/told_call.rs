@@ -107,8 +107,7 @@ pub(crate) fn report_unknown_tool<'a>(
     let result = ToolResult::new(call, problem.status(), problem.message());
     // The name comes from the caller and may contain any text, so it is not used as a path segment.
     if let Some(mut told) = DetachedToolCall::at(cx, "unknown".into(), head(&call.name, LONGEST)) {
-        // The call reaches no tool, so it has no effects.
-        told.begin(call, Some(&ToolPolicy::default().effects(Effects::None)), None);
+        told.begin(call, None, None);
         told.end(&result, None);
     }
     result

@@ -152,7 +152,7 @@ fn tool_of(cx: &Context) -> Option<(Arc<str>, bool)> {
     })?
 }
 
-/// Returns `true` if a node records a call with events of its own at this path. A model that calls
+/// Returns `true` if a node makes the call and records it at this path. A model that calls
 /// the tool has an agent that was started after the node.
 fn is_made_by_node(run: &RunShared, call: &StepPath) -> bool {
     let Some(caller) = call.parent() else { return false };

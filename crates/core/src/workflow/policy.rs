@@ -99,17 +99,12 @@ impl RetryPolicy {
     }
 
     fn is_worth_another(&self, failure: &Failure) -> bool {
-        if !failure.may_pass() {
-            return false;
+        if self.retry_on.is_empty() {
+            return failure.is_worth_retry();
         }
         let class = failure.kind.class();
-        if self.retry_on.is_empty() {
-            return !matches!(
-                class,
-                FailureClass::Validation | FailureClass::Permission | FailureClass::Cancelled
-            );
-        }
-        self.retry_on.iter().any(|wanted| *wanted == class || *wanted == FailureClass::Any)
+        let is_wanted = |wanted: &FailureClass| *wanted == class || *wanted == FailureClass::Any;
+        failure.may_pass() && self.retry_on.iter().any(is_wanted)
     }
 }
 

@@ -6,7 +6,7 @@ use super::super::call_record::{Outcome, ReturnedError};
 use super::super::history::RecordedOutcome;
 #[cfg(feature = "dynamic")]
 use super::super::invoke::fitting;
-use super::super::invoke::refusal;
+use super::super::invoke::{is_granted, refusal};
 use super::super::step_place::CurrentStep;
 use super::super::tool_body_place::ToolBodyScope;
 use super::super::{ReplacedError, StandIn, Tool, ToolAnswer, ToolError, ToolOutput};
@@ -19,6 +19,11 @@ use crate::message::ToolCall;
 pub(crate) trait ToolBody {
     /// The value that the caller receives.
     type Value;
+
+    /// Returns `false` if the call is refused and cannot have an effect.
+    fn reaches_tool(&self) -> bool {
+        true
+    }
 
     /// Checks the call before the first attempt. `changed` is `true` if a person or middleware
     /// replaced the arguments of the caller.
@@ -95,6 +100,10 @@ impl<'t> JsonBody<'t> {
 impl ToolBody for JsonBody<'_> {
     type Value = ();
 
+    fn reaches_tool(&self) -> bool {
+        is_granted(self.tool.definition(), self.granted)
+    }
+
     fn accept(
         &mut self,
         execution: &ToolExecution<'_>,
@@ -148,6 +157,10 @@ pub(crate) struct RefusedCall(pub(crate) ToolError);
 
 impl ToolBody for RefusedCall {
     type Value = ();
+
+    fn reaches_tool(&self) -> bool {
+        false
+    }
 
     fn accept(&mut self, _: &ToolExecution<'_>, _: &ToolCall, _: bool) -> Result<(), ToolError> {
         Err(self.0.clone())

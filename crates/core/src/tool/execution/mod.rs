@@ -40,7 +40,7 @@ pub(crate) use self::limits::{
 };
 use self::limits::{caught_within_limit, cut_message, within_size};
 pub(crate) use self::record::CallRecord;
-use self::retry::{is_worth_another, pause_after};
+use self::retry::pause_after;
 pub(crate) use self::site::CallSite;
 pub(crate) use self::time_limit::TimeLimit;
 pub(super) use self::typed_body::TypedBody;
@@ -56,7 +56,7 @@ use crate::middleware::{HookedCall, HookedResult, ToolHooks, ToolStep};
 use crate::run::unless_failed_as_cancelled;
 use crate::telemetry;
 
-/// One tool call, described by the parts in which callers differ.
+/// A tool call, described by the parts in which callers differ.
 pub(crate) struct ToolExecution<'c> {
     /// The run, path and resources of the call.
     pub(crate) cx: &'c Context,
@@ -105,7 +105,7 @@ impl<V> Attempted<V> {
         // A time-out or a panic may be transient, so it is always worth another attempt.
         self.ends_step.is_some()
             || status == ToolStatus::OutputTooLarge
-            || self.is_own && !is_worth_another(failure)
+            || self.is_own && !failure.is_worth_retry()
     }
 }
 
@@ -139,7 +139,7 @@ impl<'c> ToolExecution<'c> {
     /// The error of a hook before the call, or of the store. The tool was not called.
     ///
     /// # Cancel safety
-    /// Dropping the future cancels the tool. The record then has an end that says so.
+    /// Dropping the future cancels the tool, and records the call as cancelled.
     pub(crate) async fn execute<B: ToolBody>(
         &self,
         call: Arc<ToolCall>,
@@ -160,7 +160,9 @@ impl<'c> ToolExecution<'c> {
         let given = by_person.or(given);
         let answered = hooked.as_mut().and_then(|hooked| hooked.answer.take());
         let is_changed = given.is_some();
-        record.begin(self.cx, &call, self.policy(), given, answered.is_some());
+        // A call that reaches no tool has no effects.
+        let reaches_tool = answered.is_none() && body.reaches_tool();
+        record.begin(self.cx, &call, reaches_tool.then(|| self.policy()), given);
         record.store(self).await?;
         let executed = self.run(&call, is_changed, body, hooked.as_ref(), answered).await;
         record.end(&executed.outcome);
@@ -193,7 +195,7 @@ impl<'c> ToolExecution<'c> {
         match hooked {
             Some(hooked) => after_hooks(call, &body, hooked, answer, made).await,
             None => Executed {
-                value: Err(lost("a call was answered by nobody")),
+                value: Err(lost("a call has no answer")),
                 outcome: RecordedOutcome::new(answer.result),
                 hook_error: None,
             },
@@ -303,7 +305,7 @@ impl<'c> ToolExecution<'c> {
             None if is_retried => Some(self.cx.clone().with_attempt(attempt, attempt)),
             own => own,
         };
-        // A program that calls a tool in a step uses the path of the step, which goes on.
+        // A program that calls a tool in a step uses the path of the step. The step continues.
         let is_at_step = self.site == CallSite::Program && self.cx.is_in_run();
         if let Some(own) = own.as_ref().filter(|_| !is_at_step) {
             own.begin_attempt();

@@ -40,17 +40,15 @@ impl CallRecord {
         matches!(self, Self::Journal { .. })
     }
 
-    /// Records the start. `given` is the caller's input if it was changed. `is_answered` is `true`
-    /// if middleware answers the call, which then has no effects.
+    /// Records the start. `given` is the caller's input if it was changed. `policy` is `None` if the
+    /// call reaches no tool.
     pub(super) fn begin(
         &mut self,
         cx: &Context,
         call: &Arc<ToolCall>,
-        policy: &ToolPolicy,
+        policy: Option<&ToolPolicy>,
         given: Option<Arc<str>>,
-        is_answered: bool,
     ) {
-        let policy = (!is_answered).then_some(policy);
         match self {
             Self::None => {}
             Self::Detached(detached) => detached.begin(call, policy, given),
@@ -81,18 +79,17 @@ impl CallRecord {
     }
 
     /// Records the end of a call that may have been stopped at any point of its execution. A record
-    /// that has an end already is unchanged.
+    /// that is ended already is unchanged.
     pub(crate) fn end_stopped(
         &mut self,
         cx: &Context,
         call: &Arc<ToolCall>,
-        policy: &ToolPolicy,
         outcome: &RecordedOutcome,
     ) {
         match self {
             Self::Journal { is_ended: true, .. } => return,
             // A hook refused the call before its start was recorded.
-            Self::Journal { open: None, .. } => self.begin(cx, call, policy, None, true),
+            Self::Journal { open: None, .. } => self.begin(cx, call, None, None),
             _ => {}
         }
         self.end(outcome);

@@ -1,20 +1,14 @@
-//! Rules for retrying a failed tool call. They are the same for all callers.
+//! The pause before a failed tool call is retried.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::context::Context;
 use crate::event::EventKind;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::Failure;
 
 /// First and longest pause before a retry. The pause doubles with each attempt.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
-
-/// Returns `true` if another attempt may succeed. Nodes that consist of a call use the same rule.
-pub(super) fn is_worth_another(failure: &Failure) -> bool {
-    let never = [FailureClass::Validation, FailureClass::Permission, FailureClass::Cancelled];
-    failure.may_pass() && !never.contains(&failure.kind.class())
-}
 
 /// Records the retry and waits before the next attempt. `recorded` is `true` if the call has
 /// records at the context's path.

@@ -28,10 +28,10 @@ impl WorkflowRun {
         let (path, began) = (self.path(unit), self.segment.shared.now());
         // A call that waits for a person has not executed anything since, so its effect is not in
         // doubt.
-        let repeatable = node.policy.repeatable.unwrap_or(true)
-            || attempt > 1 && pending_questions(&self.segment.shared, &path).is_some();
+        let waits = attempt > 1 && pending_questions(&self.segment.shared, &path).is_some();
+        let repeatable = node.policy.repeatable.unwrap_or(true) || waits;
         let since = if self.executor.is_some() { self.segment.shared.log.position() } else { 0 };
-        let tool = self.unrecorded_tool(node).map(|tool| Arc::clone(&tool.name));
+        let tool = self.unrecorded_tool(node, waits).map(|tool| Arc::clone(&tool.name));
         self.record_at(
             unit,
             path.clone(),
@@ -86,9 +86,14 @@ impl WorkflowRun {
     }
 
     /// Returns the tool whose call the node consists of, if the call itself does not record events.
-    fn unrecorded_tool<'n>(&self, node: &'n PlanNode) -> Option<&'n Arc<ToolDefinition>> {
+    /// A call that `waits` at the node's path since an earlier process is continued there.
+    fn unrecorded_tool<'n>(
+        &self,
+        node: &'n PlanNode,
+        waits: bool,
+    ) -> Option<&'n Arc<ToolDefinition>> {
         let tool = node.called.as_ref()?;
-        (!call_has_events(&self.segment.shared.host, tool)).then_some(tool)
+        (waits || !call_has_events(&self.segment.shared.host, tool)).then_some(tool)
     }
 }
 
