@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::access::{AccessAction, ActingCaller};
 use crate::agent::Agent;
 use crate::artifact::{Artifact, ArtifactRef};
 #[cfg(doc)]
@@ -61,11 +62,36 @@ use crate::workflow::{Inputs, Workflow};
 pub struct RunRef<'a> {
     pub(super) runtime: &'a Runtime,
     pub(super) run: &'a RunId,
+    acting: Option<&'a ActingCaller>,
 }
 
 impl<'a> RunRef<'a> {
     pub(crate) fn new(runtime: &'a Runtime, run: &'a RunId) -> Self {
-        Self { runtime, run }
+        Self { runtime, run, acting: None }
+    }
+
+    /// Creates the access of a caller, for which access control is asked.
+    pub(crate) fn of_caller(self, acting: Option<&'a ActingCaller>) -> Self {
+        Self { acting, ..self }
+    }
+
+    /// Asks the access control.
+    ///
+    /// # Errors
+    /// If the caller may not do this. The error is that of a missing run if the caller may not read
+    /// the run.
+    pub(super) async fn check_access(self, action: AccessAction) -> Result<()> {
+        let Some(acting) = self.acting else { return Ok(()) };
+        let record = self.runtime.require_store()?.record(self.run).await?;
+        acting.check(action, &record.ok_or_else(|| StoreError::not_found(self.run))?).await
+    }
+
+    /// Returns the name of the operator: the acting caller, if there is one, and not the given name.
+    fn operator<'n>(self, by: &'n str) -> &'n str
+    where
+        'a: 'n,
+    {
+        self.acting.map_or(by, |acting| acting.caller().name())
     }
 
     /// `true` if this process executes a run.
@@ -101,7 +127,9 @@ impl<'a> RunRef<'a> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn attach(self) -> Result<RunHandle<Encoded>> {
-        Ok(RunHandle::from_task(attach(self.runtime.host(), self.run).await?, Ended::encoded))
+        self.check_access(AccessAction::Read).await?;
+        let life = attach(self.runtime.host(), self.run).await?;
+        Ok(RunHandle::from_task(life, Ended::encoded).of_caller(self.acting))
     }
 
     /// Returns the events of a run after the first `after` ones, followed by new events as they
@@ -144,6 +172,7 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// If the run does not exist or its journal cannot be read.
     pub async fn journal_after(self, seq: u64) -> Result<Vec<Event>> {
+        self.check_access(AccessAction::Read).await?;
         Ok(read_events(&self.runtime.require_store()?, self.run, seq).await?)
     }
 
@@ -200,12 +229,12 @@ impl<'a> RunRef<'a> {
     /// If the run does not exist.
     #[doc(alias = "run_record")]
     pub async fn record(self) -> Result<RunRecord> {
-        Ok(self
-            .runtime
-            .require_store()?
-            .record(self.run)
-            .await?
-            .ok_or_else(|| StoreError::not_found(self.run))?)
+        let record = self.runtime.require_store()?.record(self.run).await?;
+        let record = record.ok_or_else(|| StoreError::not_found(self.run))?;
+        if let Some(acting) = self.acting {
+            acting.check(AccessAction::Read, &record).await?;
+        }
+        Ok(record)
     }
 
     /// Pauses a run: no new steps are started, and running steps continue to their end. An agent
@@ -267,7 +296,8 @@ impl<'a> RunRef<'a> {
     /// [`Error::Control`] if the node does not exist or has not failed. An agent that failed for a
     /// reason other than a model call, such as a limit, cannot be retried.
     pub async fn retry(self, node: &str, by: &str) -> Result<()> {
-        self.control(ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
+        let by = self.operator(by).to_owned();
+        self.control(ControlRequest::Retry { node: node.to_owned(), by }).await
     }
 
     /// Answers the approval question of a gate or of a node that needs approval.
@@ -308,7 +338,7 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// As for [`answer`](Self::answer).
     pub async fn answer_encoded(self, node: &str, answer: Encoded, by: &str) -> Result<()> {
-        self.control(ControlRequest::answer(node, answer, by)).await
+        self.control(ControlRequest::answer(node, answer, self.operator(by))).await
     }
 
     /// Answers a question, and resumes the run in this process if no process executes it. Returns
@@ -363,11 +393,19 @@ impl<'a> RunRef<'a> {
 
     fn control_call(self, request: Result<ControlRequest>) -> ControlCall<'a> {
         ControlCall::new(request, move |request, by| {
-            Box::pin(control_by_id(self.runtime.host(), self.run, request, by))
+            Box::pin(async move {
+                self.check_access(request.action()).await?;
+                let by = match self.acting {
+                    Some(acting) => Some(acting.caller().name().into()),
+                    None => by,
+                };
+                control_by_id(self.runtime.host(), self.run, request, by).await
+            })
         })
     }
 
     async fn control(self, request: ControlRequest) -> Result<()> {
+        self.check_access(request.action()).await?;
         control_by_id(self.runtime.host(), self.run, request, None).await
     }
 
@@ -377,6 +415,7 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// If the run does not exist or its journal cannot be read.
     pub async fn questions(self) -> Result<Vec<OpenQuestion>> {
+        self.check_access(AccessAction::Read).await?;
         let events = read_events(&self.runtime.require_store()?, self.run, 0).await?;
         let record = match RunRecord::from_events(&events) {
             Some(record) => record,
@@ -397,7 +436,8 @@ impl<'a> RunRef<'a> {
         self,
         agent: &Agent<O>,
     ) -> Result<RunHandle<RunResult<O>>> {
-        Ok(agent.attached(attach(self.runtime.host(), self.run).await?))
+        self.check_access(AccessAction::Read).await?;
+        Ok(agent.attached(attach(self.runtime.host(), self.run).await?).of_caller(self.acting))
     }
 
     /// Resumes an unfinished run whose process ended. Recorded work is not repeated.
@@ -413,7 +453,8 @@ impl<'a> RunRef<'a> {
     /// [drained](crate::Runtime::drain), or the definition differs from the one with which the run
     /// started and the runtime does not accept the difference ([`Changes`]).
     pub async fn resume(self) -> Result<RunHandle<Encoded>> {
-        self.resume_and(|_| ()).await
+        self.check_access(AccessAction::Resume).await?;
+        Ok(self.resume_and(|_| ()).await?.of_caller(self.acting))
     }
 
     /// Resumes a run like [`resume`](Self::resume). Calls `begins` before the run executes its next
@@ -426,7 +467,8 @@ impl<'a> RunRef<'a> {
         let record =
             store.record(self.run).await?.ok_or_else(|| StoreError::not_found(self.run))?;
         let Some(reservation) = reserve_unless_executed(self.runtime, self.run).await? else {
-            return self.attach().await;
+            // Access was checked for the action that resumes the run.
+            return RunRef::new(self.runtime, self.run).attach().await;
         };
         match resume_record(self.runtime, reservation, &store, &record, begins).await {
             Ok(handle) => Ok(handle),
@@ -444,6 +486,7 @@ impl<'a> RunRef<'a> {
         self,
         workflow: &Workflow<In, Out>,
     ) -> Result<RunHandle<Out>> {
+        self.check_access(AccessAction::Resume).await?;
         let live = self.runtime.host().live.as_ref().and_then(|live| live.get(self.run));
         if live
             .and_then(|live| live.log.definition())
@@ -452,8 +495,11 @@ impl<'a> RunRef<'a> {
             return Ok(RunHandle::from_task(
                 attach(self.runtime.host(), self.run).await?,
                 decoder::<In, Out>(workflow),
-            ));
+            )
+            .of_caller(self.acting));
         }
-        resume_spec(self.runtime, self.run, workflow.spec(), decoder::<In, Out>(workflow)).await
+        let resumed =
+            resume_spec(self.runtime, self.run, workflow.spec(), decoder::<In, Out>(workflow));
+        Ok(resumed.await?.of_caller(self.acting))
     }
 }
