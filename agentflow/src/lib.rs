@@ -20,10 +20,13 @@ pub use agentflow_core::document;
 pub use agentflow_core::pipeline;
 #[doc(inline)]
 pub use agentflow_core::{
-    agent, artifact, definition, diagnostic, dry_run, error, event, executor, expression, mailbox,
+    access, agent, artifact, definition, diagnostic, dry_run, error, event, executor, expression, mailbox,
     message, middleware, path, resource, run, schema, session, state, telemetry, template, time,
     tool, value, workflow,
 };
+#[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
+#[doc(inline)]
+pub use agentflow_front as front;
 #[cfg(feature = "mcp")]
 #[doc(inline)]
 pub use agentflow_mcp::mcp;
@@ -134,7 +137,7 @@ pub use serde;
 pub use serde_json;
 
 pub use agentflow_core::{
-    Agent, Approval, Context, Error, Event, Hooks, Inject, Message, Model, Registry, Result,
+    Agent, Approval, Caller, CallerClaims, Context, Error, Event, Hooks, Inject, Message, Model, Registry, Result,
     RunHandle, RunId, Runtime, Tool, Workflow, ask_user, exit_loop, forget, recall, remember,
 };
 

@@ -10,9 +10,9 @@ use super::a2a_args::A2aServeArgs;
 use super::print::{Stop, line, note};
 use super::workflows::store_argument;
 use super::{a2a_listener, ctrl_c, runs, validate};
-use agentflow_a2a::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
-use agentflow_core::__private::sha256;
+use agentflow_a2a::a2a_server::{A2aServer, A2aServerError};
 use agentflow_core::runtime::Runtime;
+use agentflow_front::{BearerToken, ConnectionLimits};
 use agentflow_tools::{AddressGuard, HttpRequest};
 
 /// Caller name of all clients that send the token.
@@ -83,7 +83,12 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
         runs::note_waiting(&recovered, &named_store);
         let router = server.router().await?;
         line(format_args!("http://{}", listener.local_addr().map_err(cannot)?))?;
-        a2a_listener::listen(listener, router, args.max_connections.max(1), head).await;
+        a2a_listener::listen(
+            listener,
+            router,
+            ConnectionLimits { connections: args.max_connections, head },
+        )
+        .await;
         Ok(())
     };
     ctrl_c::or_stop(serving).await
@@ -107,18 +112,7 @@ fn guard(allowed: &[String]) -> Result<AddressGuard, Stop> {
 
 /// Requires a token from all clients. All of them are the same caller.
 fn with_token(server: A2aServer, token: &str) -> A2aServer {
-    // Comparing hashes makes the time independent of the token.
-    let expected = sha256(token.as_bytes());
-    let server = server.auth(move |headers| {
-        let sent = headers.get("authorization").and_then(|value| value.to_str().ok());
-        let sent = sent
-            .and_then(|value| value.split_once(' '))
-            .filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
-        match sent.is_some_and(|(_, token)| sha256(token.trim().as_bytes()) == expected) {
-            true => Ok(A2aCaller::new(HOLDER)),
-            false => Err(A2aRefusal::bearer()),
-        }
-    });
+    let server = server.authenticate(BearerToken::new(token, HOLDER));
     // All clients are one caller, so limits per caller would apply to all of them together.
     let server = server.max_requests_of_caller(usize::MAX).max_streams_of_caller(usize::MAX);
     let scheme = serde_json::json!({"httpAuthSecurityScheme": {"scheme": "Bearer"}});

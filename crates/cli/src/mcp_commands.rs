@@ -1,7 +1,5 @@
 //! `agentwf mcp`: serves this program over the Model Context Protocol, and calls other servers.
 
-use std::sync::Arc;
-
 use agentflow_schema::text::OneLine;
 
 use super::ctrl_c;
@@ -12,10 +10,11 @@ use super::workflows::store_argument;
 use super::{mcp_reads, runs, validate};
 use agentflow_core::message::ToolCall;
 use agentflow_core::runtime::{EntryKind, Origin, Runtime};
+use agentflow_front::BearerToken;
 use agentflow_mcp::mcp::{
     McpAuthorization, McpClient, McpClientBuilder, McpError, McpLoginFolder, check_login_address,
 };
-use agentflow_mcp::mcp_server::{McpCaller, McpRefusal, McpServer, McpServerError};
+use agentflow_mcp::mcp_server::{McpServer, McpServerError};
 
 /// Name of the remote server in this program.
 const SERVER: &str = "server";
@@ -106,25 +105,9 @@ fn with_key(server: McpServer, variable: &str) -> Result<McpServer, Stop> {
             ),
         )
     })?;
-    let expected: Arc<str> = format!("Bearer {key}").into();
     // All clients are one caller, so limits for a caller would apply to all of them.
     let server = server.max_sessions_of_caller(usize::MAX).max_calls_of_caller(usize::MAX);
-    Ok(server.authenticate(move |headers| {
-        let expected = Arc::clone(&expected);
-        async move {
-            let sent = headers.get("authorization").map_or(&b""[..], |value| value.as_bytes());
-            match is_same(sent, expected.as_bytes()) {
-                true => Ok(McpCaller::new("key")),
-                false => Err(McpRefusal::unknown("send the key of this server as a bearer token")),
-            }
-        }
-    }))
-}
-
-/// Compares two byte strings in constant time, apart from their length.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len()
-        && one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other)) == 0
+    Ok(server.authenticate(BearerToken::new(&key, "key")))
 }
 
 async fn login(args: McpLoginArgs) -> Result<(), Stop> {

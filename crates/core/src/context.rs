@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::caller::Caller;
 use crate::error::{Error, Result};
 use crate::event::{EventKind, RunId};
 use crate::failure::Failure;
@@ -301,9 +302,9 @@ impl Context {
 
     /// The caller on whose behalf the run was started, set with
     /// [`StartRun::caller`](crate::runtime::StartRun::caller) or
-    /// [`RunRequest::caller`](crate::agent::RunRequest::caller). It is a name and not a proof of
-    /// identity: the permissions of a run are its grants.
-    pub fn caller(&self) -> Option<&str> {
+    /// [`RunRequest::caller`](crate::agent::RunRequest::caller). The permissions of a run are its
+    /// grants, which include the scopes of the caller.
+    pub fn caller(&self) -> Option<&Caller> {
         self.run.own().and_then(|own| own.began.caller())
     }
 

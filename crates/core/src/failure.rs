@@ -298,7 +298,7 @@ kinds! {
     Error "error" ToolError May,
     /// The arguments do not fit the tool.
     InvalidArguments "invalid_arguments" Validation Never,
-    /// The run was not granted a scope that the tool requires.
+    /// The run was not granted a scope that the tool requires, or its caller may not run the node.
     Unauthorized "unauthorized" Permission Never,
     /// The model requested more tool calls in a turn than the limit allows.
     TooManyCalls "too_many_calls" ToolError May,

@@ -8,8 +8,11 @@
 //! persists. After a crash, the runtime reads the journal and resumes the run.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+pub mod access;
+mod access_action;
 pub mod agent;
 pub mod artifact;
+mod caller;
 mod context;
 pub mod definition;
 pub mod diagnostic;
@@ -74,6 +77,7 @@ pub use serde_json;
 
 pub use crate::__private::{ask_user, exit_loop, forget, recall, remember};
 pub use crate::agent::{Agent, Hooks};
+pub use crate::caller::{Caller, CallerClaims};
 pub use crate::context::Context;
 pub use crate::error::{Error, Result};
 pub use crate::event::{Event, RunId};

@@ -10,12 +10,8 @@
 //! crates of agentflow and have no stability promise.
 
 mod address_guard;
-#[cfg(feature = "server")]
-mod caller_slots;
 mod client;
 mod client_error;
-#[cfg(feature = "server")]
-mod host_header;
 mod secret_header;
 pub mod sse;
 mod trusted_roots;
@@ -23,12 +19,8 @@ mod url_parts;
 mod wait_times;
 
 pub use self::address_guard::AddressGuard;
-#[cfg(feature = "server")]
-pub use self::caller_slots::{CallerPermit, CallerPermits, CallerSlot, CallerSlots};
 pub use self::client::{client, is_this_machine, pinned_client};
 pub use self::client_error::{ClientError, could_not_connect, innermost_cause};
-#[cfg(feature = "server")]
-pub use self::host_header::{named_host, without_port};
 pub use self::secret_header::secret_header;
 pub use self::trusted_roots::TrustedRoots;
 pub use self::url_parts::percent_decoded;

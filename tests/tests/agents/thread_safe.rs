@@ -6,11 +6,12 @@ use agentflow::model::openai_chat::OpenAiChat;
 use agentflow::model::openai_responses::OpenAiResponses;
 use agentflow::prelude::*;
 use agentflow::{
-    a2a::*, a2a_server::*, agent::*, artifact::*, definition::*, document::*, dry_run::*, error::*,
-    event::*, executor::*, expression::*, mailbox::*, mcp::*, mcp_server::*, memory::*, message::*,
-    middleware::*, model::*, path::*, pipeline::*, resource::*, run::*, runtime::*, schema::*,
-    session::*, state::*, store::*, telemetry::*, template::*, time::*, tool::*, tools::*,
-    value::*, views::*, workflow::*,
+    Caller, CallerClaims, a2a::*, a2a_server::*, access::*, agent::*, artifact::*, definition::*,
+    document::*, dry_run::*, error::*, event::*, executor::*, expression::*, front::Refusal,
+    front::*, mailbox::*, mcp::*, mcp_server::*, memory::*, message::*, middleware::*, model::*,
+    path::*, pipeline::*, resource::*, run::*, runtime::*, schema::*, session::*, state::*,
+    store::*, telemetry::*, template::*, time::*, tool::*, tools::*, value::*, views::*,
+    workflow::*,
 };
 use agentflow_testing::*;
 use axum::routing::get;
@@ -28,11 +29,12 @@ macro_rules! all_send_and_sync {
 #[test]
 fn public_types_are_send_and_sync() {
     all_send_and_sync![
+        AccessAction, AccessRequest<'static>, BearerToken, Caller, CallerClaims, Refusal, RequestHead,
         A2aAnswer, A2aArtifact, A2aArtifactUpdate, A2aCapabilities, A2aCard, A2aClient, A2aClientBuilder,
         A2aContent, A2aError, A2aErrorCode, A2aExtension, A2aInterface, A2aMessage, A2aPart, A2aProvider,
         A2aPushAuthentication, A2aPushConfig, A2aPushConfigs, A2aRelay, A2aRole, A2aSkill, A2aStatusUpdate,
         A2aStream, A2aTask, A2aTaskQuery, A2aTaskState, A2aTaskStatus, A2aTasks, A2aUpdate,
-        A2aCaller, A2aRefusal, A2aServer, A2aServerError,
+        A2aServer, A2aServerError,
         Agent<String>, AgentDefinition, AgentOutline, AgentSettings, AgentTool<String>, ErasedAgent, Hooks, LargeOutputs, Limits, RunRequest,
         Team<String>, ToolOutline,
         Artifact, ArtifactRef,
@@ -53,7 +55,7 @@ fn public_types_are_send_and_sync() {
         Mail<String>, Mailbox<String>,
         McpAuthorization, McpClient, McpClientBuilder, McpConfig, McpContent, McpError, McpHealth,
         McpLoginFolder, McpPrompt, McpPromptArgument, McpResource, McpResourceTemplate,
-        ClientFolder, ClientFolders, ClientReply, McpCaller, McpHttpBody, McpHttpService, McpRefusal, McpServer,
+        ClientFolder, ClientFolders, ClientReply, McpHttpBody, McpHttpService, McpServer,
         McpServerError, PromptArguments, ResourceRead, ServedContent, ServedPrompt, ServedResource,
         InProcessMemory, MemoryEntry, MemoryNote, MemoryQuery, SqliteMemory, UserMemory,
         Conversation, Media, Message, Part, Reasoning, ResourceLink, Role, ToolCall, ToolContent, ToolPart,
@@ -69,7 +71,7 @@ fn public_types_are_send_and_sync() {
         Choice, Pipeline, PipelineError, Until,
         Inject<String>, ResourceKey, Resources,
         Approval, ControlCall<'static>, Events, Redact, Redactor, RunHandle<RunResult>, RunResult<String>, RunStream<String>,
-        AttemptReport, BootError, BootPhase, CallReport, Catalogue, CatalogueEntry, CompensationReport,
+        AttemptReport, BootError, BootPhase, CallReport, CallerRuns<'static>, CallerRuntime, Catalogue, CatalogueEntry, CompensationReport, ControlReport,
         A2aAgentSettings, AlertSettings, ApiToolSettings, ConfigError, ConfigProblem, HttpRequestSettings,
         McpServerSettings, ProviderSettings, StorageSettings, ToolSettings, Deleted, DocumentWatch, Drained, EntryKind, Health, NodeReport, NodeStatus, OpenQuestion,
         CatalogueReader<'static>, Documents<'static>, Memories<'static>, PersistentState<'static>,

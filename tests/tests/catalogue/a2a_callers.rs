@@ -1,7 +1,9 @@
 //! Limits per caller of an A2A server: requests, streams and tasks. Each caller has separate
 //! limits.
 
-use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
+use agentflow::Caller;
+use agentflow::a2a_server::A2aServer;
+use agentflow::front::{Refusal, RequestHead};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow_testing::within;
@@ -20,10 +22,11 @@ async fn caller_asks(text: String) -> Result<String> {
 
 async fn served(set: impl FnOnce(A2aServer) -> A2aServer) -> (Runtime, String) {
     let runtime = runtime();
-    let server = A2aServer::from_runtime(&runtime).workflows(["caller_asks"]).auth(|headers| {
-        let who = headers.get("x-who").and_then(|who| who.to_str().ok());
-        who.map(A2aCaller::new).ok_or_else(A2aRefusal::bearer)
-    });
+    let server = A2aServer::from_runtime(&runtime).workflows(["caller_asks"]).authenticate(
+        |request: RequestHead| async move {
+            request.header("x-who").map(Caller::new).ok_or_else(|| Refusal::unauthenticated("who?"))
+        },
+    );
     let url = serve(set(server)).await;
     (runtime, url)
 }

@@ -3,10 +3,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use agentflow::Caller;
 use agentflow::a2a::{
     A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aRole, A2aTaskQuery,
 };
-use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
+use agentflow::a2a_server::A2aServer;
+use agentflow::front::{Refusal, RequestHead};
 use agentflow::message::Part;
 use agentflow::middleware::{AgentStep, Flow, Middleware};
 use agentflow::prelude::*;
@@ -277,12 +279,13 @@ async fn a_client_that_is_known_sees_more_skills() {
     let runtime = runtime();
     let server =
         A2aServer::from_runtime(&runtime).workflows(["announce", "double"]).extended(["double"]);
-    assert!(server.check().await.unwrap_err().to_string().contains("`auth`"));
-    let server =
-        server.auth(|headers| match headers.get("x-who").and_then(|who| who.to_str().ok()) {
-            Some(who) => Ok(A2aCaller::new(who)),
-            None => Err(A2aRefusal::bearer()),
-        });
+    assert!(server.check().await.unwrap_err().to_string().contains("`authenticate`"));
+    let server = server.authenticate(|request: RequestHead| async move {
+        match request.header("x-who") {
+            Some(who) => Ok(Caller::new(who)),
+            None => Err(Refusal::unauthenticated("who are you?")),
+        }
+    });
     let problem = server.clone().extended(["halve"]).check().await.unwrap_err();
     assert!(problem.to_string().contains("`halve`"), "{problem}");
     let url = serve(server).await;

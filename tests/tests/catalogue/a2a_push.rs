@@ -4,9 +4,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use agentflow::Caller;
 use agentflow::RunId;
 use agentflow::a2a::{A2aClient, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTaskState, A2aUpdate};
-use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
+use agentflow::a2a_server::A2aServer;
+use agentflow::front::{Refusal, RequestHead};
 use agentflow::prelude::*;
 use agentflow::runtime::Purge;
 use agentflow::serde_json::{self, Value, json};
@@ -301,10 +303,11 @@ async fn a_thousand_configurations_end_at_their_limit() {
 #[tokio::test]
 async fn a_configuration_of_another_caller_is_not_found() {
     let runtime = runtime();
-    let server = server(&runtime).push_notifications(here()).auth(|headers| {
-        let who = headers.get("x-who").and_then(|who| who.to_str().ok());
-        who.map(A2aCaller::new).ok_or_else(A2aRefusal::bearer)
-    });
+    let server = server(&runtime).push_notifications(here()).authenticate(
+        |request: RequestHead| async move {
+            request.header("x-who").map(Caller::new).ok_or_else(|| Refusal::unauthenticated("who?"))
+        },
+    );
     let url = serve(server).await;
     let [ada, bob] =
         ["ada", "bob"].map(|who| A2aClient::at("far", &url).header("x-who", who).build().unwrap());

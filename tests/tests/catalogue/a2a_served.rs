@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
+use agentflow::Caller;
 use agentflow::a2a::{
     A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aTaskQuery, A2aTaskState, A2aUpdate,
 };
-use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer, A2aServerError};
+use agentflow::a2a_server::{A2aServer, A2aServerError};
 use agentflow::document::Document;
+use agentflow::front::{Refusal, RequestHead};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter};
@@ -261,13 +263,15 @@ async fn an_approval_is_kept_from_clients_unless_the_host_lets_them_answer() {
 #[tokio::test]
 async fn a_task_of_another_caller_is_not_found() {
     let runtime = runtime();
-    let server = A2aServer::from_runtime(&runtime).workflows(["announce"]).auth(|headers| {
-        match headers.get("x-who").and_then(|who| who.to_str().ok()) {
-            Some("mallory") => Err(A2aRefusal::Forbidden),
-            Some(who) => Ok(A2aCaller::new(who).approves()),
-            None => Err(A2aRefusal::bearer()),
-        }
-    });
+    let server = A2aServer::from_runtime(&runtime).workflows(["announce"]).authenticate(
+        |request: RequestHead| async move {
+            match request.header("x-who") {
+                Some("mallory") => Err(Refusal::forbidden("not you")),
+                Some(who) => Ok(Caller::new(who).approves()),
+                None => Err(Refusal::unauthenticated("who are you?")),
+            }
+        },
+    );
     let url = serve(server).await;
     let (ada, bob) = (as_ada(&url, "ada"), as_ada(&url, "bob"));
     let asked = ada.ask(&A2aMessage::user_text("rain")).await.unwrap();

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use agentflow::Caller;
 use agentflow::a2a::{A2aClient, A2aMessage, A2aPart, A2aPushConfig, A2aTaskQuery};
-use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
+use agentflow::a2a_server::A2aServer;
+use agentflow::front::{Refusal, RequestHead};
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::tools::{AddressGuard, HttpRequest};
@@ -27,9 +29,8 @@ async fn a2a_repeat(word: String, times: u32) -> Result<String> {
 }
 
 fn with_callers(server: A2aServer) -> A2aServer {
-    server.auth(|headers| {
-        let who = headers.get("x-who").and_then(|who| who.to_str().ok());
-        who.map(A2aCaller::new).ok_or_else(A2aRefusal::bearer)
+    server.authenticate(|request: RequestHead| async move {
+        request.header("x-who").map(Caller::new).ok_or_else(|| Refusal::unauthenticated("who?"))
     })
 }
 

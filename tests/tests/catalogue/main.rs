@@ -20,6 +20,7 @@ mod added_tools;
 mod api_tools;
 mod as_tools;
 mod behind_a_function;
+mod callers;
 mod data_tools;
 mod graphql_tools;
 mod http_over_tls;

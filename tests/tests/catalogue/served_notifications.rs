@@ -1,7 +1,9 @@
 //! Notifications of an MCP server: log messages at the level that the client has set, and changed
 //! resources. Over streams, in sessions, and for clients without a handshake.
 
-use agentflow::mcp_server::{McpCaller, McpServer, ServedResource};
+use agentflow::Caller;
+use agentflow::front::RequestHead;
+use agentflow::mcp_server::{McpServer, ServedResource};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::MemoryStore;
@@ -299,9 +301,9 @@ async fn a_client_subscribes_to_so_many_addresses() {
 
 #[tokio::test]
 async fn a_client_is_notified_on_the_stream_of_its_session() {
-    let server = with_notes().authenticate(|headers| async move {
-        let is_owner = headers.contains_key("x-owner");
-        Ok(if is_owner { McpCaller::new("ann").grant(["owner"]) } else { McpCaller::new("eve") })
+    let server = with_notes().authenticate(|request: RequestHead| async move {
+        let is_owner = request.header("x-owner").is_some();
+        Ok(if is_owner { Caller::new("ann").with_scopes(["owner"]) } else { Caller::new("eve") })
     });
     let address = served(server.clone()).await;
     let (ann, eve) =

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use agentflow::Caller;
+use agentflow::front::{Refusal, RequestHead};
 use agentflow::mcp::McpClient;
-use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer};
+use agentflow::mcp_server::McpServer;
 use agentflow::message::{ToolCall, ToolStatus};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
@@ -122,12 +124,12 @@ async fn tools_are_called_at_an_address() {
 async fn a_caller_has_its_scopes_and_nobody_else_has_them() {
     let runtime = Runtime::builder().store(MemoryStore::new()).build();
     let server = McpServer::from_runtime(&runtime).workflows(["served_open"]).authenticate(
-        |headers| async move {
-            match headers.get("authorization").map(|key| key.as_bytes()) {
-                Some(b"Bearer owner") => Ok(McpCaller::new("ann").grant(["safe"])),
-                Some(b"Bearer guest") => Ok(McpCaller::new("guest")),
-                Some(_) => Err(McpRefusal::forbidden("not you")),
-                None => Err(McpRefusal::unknown("who are you?")),
+        |request: RequestHead| async move {
+            match request.header("authorization") {
+                Some("Bearer owner") => Ok(Caller::new("ann").with_scopes(["safe"])),
+                Some("Bearer guest") => Ok(Caller::new("guest")),
+                Some(_) => Err(Refusal::forbidden("not you")),
+                None => Err(Refusal::unauthenticated("who are you?")),
             }
         },
     );

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer, ServedResource};
+use agentflow::Caller;
+use agentflow::front::{Refusal, RequestHead};
+use agentflow::mcp_server::{McpServer, ServedResource};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus, SqliteStore};
@@ -19,10 +21,10 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Configures a server that identifies callers by a header.
 fn with_callers(server: McpServer) -> McpServer {
-    server.authenticate(|headers| async move {
-        match headers.get("x-who").and_then(|who| who.to_str().ok()) {
-            Some(who) => Ok(McpCaller::new(who)),
-            None => Err(McpRefusal::unknown("who are you?")),
+    server.authenticate(|request: RequestHead| async move {
+        match request.header("x-who") {
+            Some(who) => Ok(Caller::new(who)),
+            None => Err(Refusal::unauthenticated("who are you?")),
         }
     })
 }

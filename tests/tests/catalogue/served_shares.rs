@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer};
+use agentflow::Caller;
+use agentflow::front::{Refusal, RequestHead};
+use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,9 +29,9 @@ async fn a_caller_waits_for_its_own_calls_and_others_do_not() {
     let held = Held::new();
     let runtime = Runtime::builder().tools(held.tool()).build();
     let server = McpServer::from_runtime(&runtime).max_calls(8).max_waiting(4).authenticate(
-        |headers| async move {
-            let who = headers.get("x-who").and_then(|who| who.to_str().ok());
-            who.map(McpCaller::new).ok_or_else(|| McpRefusal::unknown("who are you?"))
+        |request: RequestHead| async move {
+            let who = request.header("x-who");
+            who.map(Caller::new).ok_or_else(|| Refusal::unauthenticated("who are you?"))
         },
     );
     let address = served(server).await;
@@ -97,10 +99,10 @@ async fn asked(mut stream: TcpStream, request: &str) -> String {
 #[tokio::test]
 async fn half_sent_heads_of_one_address_leave_room_for_others() {
     let server = McpServer::from_runtime(&Runtime::builder().build()).max_connections(64);
-    let server = server.authenticate(|headers| async move {
-        match headers.get("x-who").is_some() {
-            true => Ok(McpCaller::new("ada")),
-            false => Err(McpRefusal::unknown("who are you?")),
+    let server = server.authenticate(|request: RequestHead| async move {
+        match request.header("x-who").is_some() {
+            true => Ok(Caller::new("ada")),
+            false => Err(Refusal::unauthenticated("who are you?")),
         }
     });
     let address = served(server).await;

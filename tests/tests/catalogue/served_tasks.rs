@@ -4,7 +4,9 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer};
+use agentflow::Caller;
+use agentflow::front::{Refusal, RequestHead};
+use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus};
@@ -257,11 +259,11 @@ pub(crate) async fn ask_at(
 #[tokio::test]
 async fn a_task_belongs_to_its_caller_and_its_server() {
     let store = MemoryStore::new();
-    let server = server(&store).authenticate(|headers| async move {
-        match headers.get("authorization").map(|key| key.as_bytes()) {
-            Some(b"Bearer ann") => Ok(McpCaller::new("ann")),
-            Some(b"Bearer bob") => Ok(McpCaller::new("bob")),
-            _ => Err(McpRefusal::unknown("who are you?")),
+    let server = server(&store).authenticate(|request: RequestHead| async move {
+        match request.header("authorization") {
+            Some("Bearer ann") => Ok(Caller::new("ann")),
+            Some("Bearer bob") => Ok(Caller::new("bob")),
+            _ => Err(Refusal::unauthenticated("who are you?")),
         }
     });
     let address = served(server.clone()).await;

@@ -95,9 +95,7 @@ const BROKEN: &[(&str, &[&str])] = &[
     (
         "workflow_id: w\npermissions: {acl_scope: [x], allowed_roles: [admin]}\nnodes:\n  - node_id: a\n    kind: mcp\n    permissions: {require_approval: maybe, allowed_users: [ada]}\n    dependencies: [{dependency_id: d, dependency_type: mcp_tool, fixed_ref: {server_id: s, tool_name: t}}]\nedges: []\n",
         &[
-            "2:47: `allowed_roles` is not read: permissions are the scopes that a run is granted when it starts; leave the list empty",
             "6:37: `require_approval` is `true` or `false`, and this is the text \"maybe\"",
-            "6:60: `allowed_users` is not read: permissions are the scopes that a run is granted when it starts; leave the list empty",
             "7:89: the server `s` is not among the servers that may be bound, by `acl_server_ids` or `acl_scope`",
         ],
     ),

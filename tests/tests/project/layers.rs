@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// Crates with rooms, and the rooms of each from the bottom to the top layer.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("crates/schema/src", SCHEMA),
     ("crates/http/src", HTTP),
     ("crates/core/src", CORE),
+    ("crates/front/src", FRONT),
     ("crates/models/src", MODELS),
     ("crates/sqlite/src", SQLITE),
     ("crates/postgres/src", POSTGRES),
@@ -44,8 +45,6 @@ const SCHEMA: &[&str] = &[
 
 /// Rooms of `agentflow-http`.
 const HTTP: &[&str] = &[
-    "caller_slots",
-    "host_header",
     "url_parts",
     "wait_times",
     "secret_header",
@@ -54,6 +53,19 @@ const HTTP: &[&str] = &[
     "client_error",
     "trusted_roots",
     "client",
+    "lib",
+];
+
+/// Rooms of `agentflow-front`.
+const FRONT: &[&str] = &[
+    "caller_slots",
+    "host_header",
+    "allowed_origins",
+    "peer_address",
+    "authenticate",
+    "bearer_token",
+    "http_front",
+    "listener",
     "lib",
 ];
 
@@ -73,6 +85,8 @@ const CORE: &[&str] = &[
     "path",
     "mailbox",
     "resource",
+    "caller",
+    "access_action",
     "failure",
     "future",
     "message",
@@ -88,6 +102,7 @@ const CORE: &[&str] = &[
     "error",
     "memory",
     "session",
+    "access",
     // Runs, independent of their content.
     "run",
     "executor",

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// Source folders of the crates that programs link, each after the crates that it depends on.
-pub(crate) const LIBRARIES: [&str; 14] = [
+pub(crate) const LIBRARIES: [&str; 15] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/core/src",
+    "crates/front/src",
     "crates/models/src",
     "crates/sqlite/src",
     "crates/postgres/src",
@@ -21,10 +22,11 @@ pub(crate) const LIBRARIES: [&str; 14] = [
 ];
 
 /// Source folders of all published code, and of the examples.
-pub(crate) const SOURCES: [&str; 17] = [
+pub(crate) const SOURCES: [&str; 18] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/core/src",
+    "crates/front/src",
     "crates/models/src",
     "crates/sqlite/src",
     "crates/postgres/src",
@@ -49,7 +51,11 @@ const HTTP_API: [&str; 1] = ["address_guard.rs"];
 
 /// Files of the crates above the core whose public items serve only other crates: they are hidden, or
 /// in the hidden module `__private` of `agentflow-tools`.
-const HIDDEN_FILES: [&str; 6] = [
+const HIDDEN_FILES: [&str; 10] = [
+    "crates/front/src/caller_slots.rs",
+    "crates/front/src/http_front.rs",
+    "crates/front/src/listener.rs",
+    "crates/front/src/peer_address.rs",
     "crates/mcp/src/mcp/authorization/auth_requests.rs",
     "crates/tools/src/http/guarded_request.rs",
     "crates/tools/src/http/http_address.rs",

@@ -124,10 +124,14 @@ async fn elsewhere_terms(cx: &Context) -> Result<Vec<String>> {
 
 async fn terms_of(cx: &Context) -> Result<Vec<String>> {
     let tags = cx.tags().iter().map(|(key, value)| format!("{key}={value}"));
-    Ok([cx.caller().unwrap_or("nobody").to_owned(), cx.idempotency_key(), cx.path().to_string()]
-        .into_iter()
-        .chain(tags)
-        .collect())
+    Ok([
+        cx.caller().map_or("nobody", agentflow::Caller::name).to_owned(),
+        cx.idempotency_key(),
+        cx.path().to_string(),
+    ]
+    .into_iter()
+    .chain(tags)
+    .collect())
 }
 
 #[tokio::test]

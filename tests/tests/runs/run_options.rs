@@ -25,7 +25,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn who(cx: &Context) -> String {
     format!(
         "{} {:?}{}",
-        cx.caller().unwrap_or("nobody"),
+        cx.caller().map_or("nobody", agentflow::Caller::name),
         cx.tags(),
         cx.trace_id().unwrap_or_default()
     )
@@ -454,7 +454,10 @@ async fn a_factory_makes_what_was_not_given() {
         .resource(Stock("of the runtime"))
         .run_resource(move |began| {
             counted.fetch_add(1, Ordering::SeqCst);
-            match (began.caller(), began.tags().get("tenant").map(String::as_str)) {
+            match (
+                began.caller().map(agentflow::Caller::name),
+                began.tags().get("tenant").map(String::as_str),
+            ) {
                 (Some("ada"), Some("acme")) => Ok(Stock("of the factory")),
                 other => Err(format!("{} {} has {other:?}", began.name(), began.run_id())),
             }
@@ -527,9 +530,11 @@ async fn a_resumed_run_has_its_resource_from_the_factory_or_is_left() {
         let porter = Agent::new(locating()).name("porter").tools(tools![warehouse]);
         let second = builder(store.process(2)).agent(&porter);
         let second = match made {
-            true => second.run_resource(|began| match (began.caller(), began.trace_id()) {
-                (Some("ada"), Some("t1")) => Ok(Stock("of the factory")),
-                _ => Err("nobody asks"),
+            true => second.run_resource(|began| {
+                match (began.caller().map(agentflow::Caller::name), began.trace_id()) {
+                    (Some("ada"), Some("t1")) => Ok(Stock("of the factory")),
+                    _ => Err("nobody asks"),
+                }
             }),
             false => second,
         };

@@ -300,7 +300,10 @@ async fn a_session_of_another_caller_gets_no_resource_of_its_owner() {
     let runtime = test_runtime()
         .store(MemoryStore::new())
         .session_resource(Duration::ZERO, move |began| {
-            makes.say(format!("make for {}", began.caller().unwrap_or("nobody")));
+            makes.say(format!(
+                "make for {}",
+                began.caller().map_or("nobody", agentflow::Caller::name)
+            ));
             Ok::<_, String>(makes.line())
         })
         .build();

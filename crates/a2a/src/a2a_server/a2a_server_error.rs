@@ -22,7 +22,7 @@ pub enum A2aServerError {
     NoState,
     /// The server has an extended card but no authentication, so no client could request it.
     #[error(
-        "the A2A server has an extended card, and no client could read it; authenticate clients with `auth`"
+        "the A2A server has an extended card, and no client could read it; authenticate clients with `authenticate`"
     )]
     NobodyKnown,
     /// No agent and no workflow is offered.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
 use super::shown_task::{
@@ -14,6 +13,7 @@ use super::skill_offer::{SkillInput, SkillOffer, contents, whole_numbers};
 use crate::a2a::{A2aErrorCode, A2aMessage, approval_from_text};
 use agentflow_core::__private::extension::asks_approval;
 use agentflow_core::__private::sha256;
+use agentflow_core::Caller;
 use agentflow_core::agent::RunRequest;
 use agentflow_core::error::Error;
 use agentflow_core::event::RunId;
@@ -29,7 +29,7 @@ const QUESTION: &str = "question";
 /// Starts or continues a task. Returns the id of its run.
 pub(super) async fn receive(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     message: &A2aMessage,
 ) -> Result<RunId, Fault> {
@@ -47,16 +47,20 @@ fn said<'m>(message: &'m A2aMessage, key: &str) -> Result<Option<&'m str>, Fault
     }
 }
 
-/// Returns the skill that a message addresses.
+/// Returns the skill that a message addresses. An anonymous caller has no skills of the extended
+/// card.
 fn chosen<'s>(
     shared: &'s Shared,
+    caller: &Caller,
     skill: Option<&str>,
     message: &A2aMessage,
 ) -> Result<&'s Arc<SkillOffer>, Fault> {
     let named = said(message, SKILL)?;
-    let offers = &shared.offers;
+    let offers: Vec<&Arc<SkillOffer>> =
+        shared.offers.iter().filter(|offer| shared.is_shown(offer, caller)).collect();
+    let shown = |name: &str| offers.iter().copied().find(|offer| *offer.name == *name);
     if let Some(skill) = skill {
-        let offer = shared.offer(skill).ok_or_else(Fault::no_task)?;
+        let offer = shown(skill).ok_or_else(Fault::no_task)?;
         return match named.is_none_or(|named| offer.has_skill(named)) {
             true => Ok(offer),
             false => Err(Fault::params(format!(
@@ -68,14 +72,13 @@ fn chosen<'s>(
         || offers.iter().map(|offer| format!("`{}`", offer.name)).collect::<Vec<_>>().join(", ");
     match (named, offers.as_slice(), &shared.settings.default_skill) {
         (Some(named), _, _) => {
-            let exact =
-                shared.offer(named).or_else(|| offers.iter().find(|offer| offer.has_skill(named)));
-            exact.ok_or_else(|| {
+            let its = || offers.iter().copied().find(|offer| offer.has_skill(named));
+            shown(named).or_else(its).ok_or_else(|| {
                 Fault::params(format!("message.metadata.skill: it is one of {}", known()))
             })
         }
         (None, [only], _) => Ok(only),
-        (None, _, Some(default)) => shared.offer(default).ok_or_else(Fault::no_task),
+        (None, _, Some(default)) => shown(default).ok_or_else(Fault::no_task),
         (None, _, None) => {
             let problem = format!(
                 "message.metadata.skill: name one of {}, or send the message to its address",
@@ -88,18 +91,18 @@ fn chosen<'s>(
 
 async fn begin(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     message: &A2aMessage,
 ) -> Result<RunId, Fault> {
-    let offer = chosen(shared, skill, message)?;
+    let offer = chosen(shared, caller, skill, message)?;
     let SkillInput { arguments, conversation } = offer.input_of(message)?;
-    let (runtime, settings) = (&shared.runtime, &shared.settings);
+    let (runtime, settings) = (shared.runtime.for_caller(caller), &shared.settings);
     // The run id is derived from the message, so that a message that is sent again finds its run,
     // also in another process. Messages with the same id but different contents are different
     // messages.
     let sent = (&message.message_id, &message.context_id, &message.parts);
-    let key = serde_json::json!([settings.name, caller.name, offer.name, sent]).to_string();
+    let key = serde_json::json!([settings.name, caller.name(), offer.name, sent]).to_string();
     let hash = sha256(key.as_bytes());
     let id = RunId::new(format!("a2a-{}", &hash[..32]));
     if let Ok(known) = record_of(shared, caller, skill, id.as_str()).await {
@@ -109,8 +112,7 @@ async fn begin(
         Some(context) => {
             // A context id is accepted only if the server assigned it to an earlier task of this
             // caller, so that no caller can join a session of another caller.
-            let its =
-                RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &settings.name);
+            let its = RunFilter::new().caller(caller.name()).tag(SERVER_TAG, &settings.name);
             let its = its.tag(CONTEXT_TAG, context).limit(1);
             if runtime.runs().list(its).await.map_err(|error| Fault::internal(&error))?.is_empty() {
                 return Err(Fault::params(
@@ -122,13 +124,12 @@ async fn begin(
         None => id.to_string(),
     };
     check_open(shared, caller).await?;
-    let grants = settings.grants.iter().chain(&caller.scopes).cloned();
+    // The scopes of the caller are granted to its run.
+    let grants = settings.grants.iter().cloned();
     let begun = match offer.kind {
         EntryKind::Agent => {
-            let request = RunRequest::new(conversation)
-                .run_id(id.clone())
-                .caller(Arc::clone(&caller.name))
-                .grant(grants);
+            let request =
+                RunRequest::new(conversation).run_id(id.clone()).caller(caller).grant(grants);
             let request = request.tag(SERVER_TAG, &settings.name).tag(CONTEXT_TAG, &context);
             let request = request.tag(MESSAGE_TAG, &message.message_id);
             let request = request.session(Session::new(context.as_str()));
@@ -137,10 +138,7 @@ async fn begin(
         _ => {
             let input =
                 Encoded::from_json(arguments).map_err(|error| Fault::params(error.to_string()))?;
-            let run = runtime
-                .start_named(&offer.name, input)
-                .run_id(id.clone())
-                .caller(Arc::clone(&caller.name));
+            let run = runtime.start_named(&offer.name, input).run_id(id.clone()).caller(caller);
             let run = run.grant(grants).tag(SERVER_TAG, &settings.name).tag(CONTEXT_TAG, &context);
             run.tag(MESSAGE_TAG, &message.message_id).await
         }
@@ -162,11 +160,9 @@ async fn begin(
 }
 
 /// Fails if the caller has too many unfinished tasks.
-async fn check_open(shared: &Shared, caller: &A2aCaller) -> Result<(), Fault> {
+async fn check_open(shared: &Shared, caller: &Caller) -> Result<(), Fault> {
     let most = shared.settings.max_open_tasks;
-    let open = RunFilter::unfinished()
-        .caller(Arc::clone(&caller.name))
-        .tag(SERVER_TAG, &shared.settings.name);
+    let open = RunFilter::unfinished().caller(caller.name()).tag(SERVER_TAG, &shared.settings.name);
     let open = shared
         .runtime
         .runs()
@@ -187,7 +183,7 @@ async fn check_open(shared: &Shared, caller: &A2aCaller) -> Result<(), Fault> {
 /// Answers a question of a task.
 async fn answer(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     task: &str,
     message: &A2aMessage,
@@ -221,7 +217,11 @@ async fn answer(
     let value = read_answer(question, message)?;
     let value = Encoded::from_json(whole_numbers(&value))
         .map_err(|error| Fault::params(error.to_string()))?;
-    match runtime.run(&record.run_id).answer_here(&question.id, value, &caller.name).await.map(drop)
+    match runtime
+        .run(&record.run_id)
+        .answer_here(&question.id, value, caller.name())
+        .await
+        .map(drop)
     {
         Ok(()) => Ok(record.run_id),
         Err(Error::Control(error)) => Err(Fault::params(format!("the answer is refused: {error}"))),

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::task_updates::TaskUpdates;
-use agentflow_http::CallerSlot;
+use agentflow_front::StreamSlot;
 
 /// Time without an event after which a comment is sent.
 const QUIET: Duration = Duration::from_secs(15);
@@ -20,7 +19,7 @@ struct Sent {
     id: Option<Value>,
     until: Instant,
     is_over: bool,
-    _permits: (OwnedSemaphorePermit, Option<CallerSlot>),
+    _slot: StreamSlot,
 }
 
 /// Creates the body. With `id`, each event is a JSON-RPC response. The body ends with the updates,
@@ -29,10 +28,9 @@ pub(super) fn event_body(
     updates: TaskUpdates,
     id: Option<Value>,
     longest: Duration,
-    permits: (OwnedSemaphorePermit, Option<CallerSlot>),
+    slot: StreamSlot,
 ) -> Body {
-    let sent =
-        Sent { updates, id, until: Instant::now() + longest, is_over: false, _permits: permits };
+    let sent = Sent { updates, id, until: Instant::now() + longest, is_over: false, _slot: slot };
     Body::from_stream(futures_util::stream::unfold(sent, |mut sent| async move {
         let piece = sent.piece().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), sent))

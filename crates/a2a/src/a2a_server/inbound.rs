@@ -11,10 +11,8 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 
-use super::a2a_caller::{A2aCaller, A2aRefusal};
 use super::asked_operation::{Asked, PushMethod, task};
 use super::event_body::event_body;
 use super::fault::Fault;
@@ -23,7 +21,8 @@ use super::served_card::{FOLDER, card};
 use super::served_settings::Shared;
 use super::task_updates::TaskUpdates;
 use crate::a2a::{A2A_VERSION, A2aErrorCode, VERSION_HEADER};
-use agentflow_http::{named_host, without_port};
+use agentflow_core::Caller;
+use agentflow_front::{PeerAddress, Rejection, rejection};
 
 /// Path of the card.
 const CARD: &str = "/.well-known/agent-card.json";
@@ -44,9 +43,7 @@ pub(super) struct Served {
 /// Context of a request: the caller, the skill if its URL was requested, and the base URL of the
 /// server.
 struct At<'a> {
-    caller: A2aCaller,
-    /// Key under which requests and streams of this caller are counted.
-    share: Option<Arc<str>>,
+    caller: Caller,
     skill: Option<&'a str>,
     base: String,
 }
@@ -56,25 +53,25 @@ type Early = Box<Response>;
 
 pub(super) async fn entry(State(served): State<Served>, request: Request) -> Response {
     let shared = served.shared;
-    // The permit is released when the response begins; streams have a separate limit.
-    let Ok(permit) = Arc::clone(&shared.requests).try_acquire_owned() else {
-        return *busy(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many requests at once; try again later",
-        );
+    // The slot is released when the response begins; streams have a separate limit.
+    let _slot = match shared.front.request_slot() {
+        Ok(slot) => slot,
+        Err(rejection) => return rejection.map(Body::from),
     };
-    let response = answer(&shared, request).await.unwrap_or_else(|early| *early);
-    drop(permit);
-    response
+    answer(&shared, request).await.unwrap_or_else(|early| *early)
 }
 
 async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Early> {
-    let (parts, body) = request.into_parts();
-    let host = checked_host(shared, &parts)?;
-    checked_origin(shared, &parts.headers)?;
+    let (mut parts, body) = request.into_parts();
+    if let Some(ConnectInfo(peer)) = parts.extensions.get::<ConnectInfo<SocketAddr>>() {
+        let peer = PeerAddress(*peer);
+        parts.extensions.insert(peer);
+    }
+    let host = shared.front.check_address(&parts).map_err(response)?;
     let path = decoded(parts.uri.path())
         .ok_or_else(|| early(StatusCode::BAD_REQUEST, "the path is not one"))?;
     let path = path.trim_end_matches('/');
+    let mut known = None;
     let (only, path) = match path
         .strip_prefix('/')
         .and_then(|path| path.strip_prefix(FOLDER)?.strip_prefix('/'))
@@ -82,15 +79,14 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
         None => (None, path),
         Some(rest) => {
             let end = rest.find('/').unwrap_or(rest.len());
+            let Some(offer) = shared.offer(&rest[..end]) else { return Err(no_agent(&parts)) };
             // Skills of the extended card do not exist for clients that are not authenticated.
-            let is_shown = |name: &Arc<str>| {
-                !shared.settings.extended.contains(name)
-                    || caller_of(shared, &parts.headers).is_ok()
-            };
-            let Some(offer) = shared.offer(&rest[..end]).filter(|offer| is_shown(&offer.name))
-            else {
-                return Err(no_agent(&parts));
-            };
+            if shared.settings.extended.contains(&offer.name) {
+                match caller_of(shared, &parts).await {
+                    Ok(caller) if shared.is_shown(offer, &caller) => known = Some(caller),
+                    _ => return Err(no_agent(&parts)),
+                }
+            }
             (Some(Arc::clone(offer)), &rest[end..])
         }
     };
@@ -103,20 +99,12 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
         }
         return Ok(card_response(&parts, &json!(card(shared, &base, only.as_deref(), false))));
     }
-    let caller = caller_of(shared, &parts.headers)?;
-    // The limit applies after authentication, so that one caller cannot use the requests of
-    // another.
-    let share = limit_key(shared, &caller, &parts);
-    let _slot = match &share {
-        Some(share) => Some(shared.requests_of.take(share).ok_or_else(|| {
-            busy(
-                StatusCode::TOO_MANY_REQUESTS,
-                "too many requests of this caller at once; try again later",
-            )
-        })?),
-        None => None,
+    let caller = match known {
+        Some(caller) => caller,
+        None => caller_of(shared, &parts).await?,
     };
-    let at = At { caller, share, skill: only.as_ref().map(|offer| &*offer.name), base };
+    let _slot = shared.front.caller_slot(&parts, Some(&caller)).map_err(response)?;
+    let at = At { caller, skill: only.as_ref().map(|offer| &*offer.name), base };
     if path.is_empty() {
         if parts.method != Method::POST {
             return Err(wrong_method("POST"));
@@ -124,6 +112,13 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Result<Response, Earl
         return rpc(shared, &at, &parts, body).await;
     }
     rest(shared, &at, path, &parts, body).await
+}
+
+/// Returns the caller of a request: `anonymous` if the server does not authenticate callers.
+async fn caller_of(shared: &Shared, parts: &Parts) -> Result<Caller, Early> {
+    let caller = shared.front.caller(parts).await.map_err(response)?;
+    let caller = caller.unwrap_or_else(Caller::anonymous);
+    Ok(if shared.settings.clients_approve { caller.approves() } else { caller })
 }
 
 /// Handles a JSON-RPC request.
@@ -157,7 +152,7 @@ async fn rpc(
             let response = json!({"jsonrpc": "2.0", "id": id, "result": result});
             Ok(json_response(StatusCode::OK, RPC_TYPE, &response))
         }
-        Ok(Done::Stream(updates)) => stream(shared, at, updates, Some(id)),
+        Ok(Done::Stream(updates)) => stream(shared, at, parts, updates, Some(id)),
         Err(fault) => answered(&id, fault),
     }
 }
@@ -276,7 +271,7 @@ async fn rest(
     };
     match done {
         Ok(Done::Value(value)) => Ok(json_response(StatusCode::OK, REST_TYPE, &value)),
-        Ok(Done::Stream(updates)) => stream(shared, at, updates, None),
+        Ok(Done::Stream(updates)) => stream(shared, at, parts, updates, None),
         Err(problem) => Ok(fault(problem)),
     }
 }
@@ -297,96 +292,16 @@ fn with_task_id(params: Value, task: &str) -> Result<Value, Fault> {
 fn stream(
     shared: &Shared,
     at: &At<'_>,
+    parts: &Parts,
     updates: TaskUpdates,
     id: Option<Value>,
 ) -> Result<Response, Early> {
-    let slot = match &at.share {
-        Some(share) => Some(shared.streams_of.take(share).ok_or_else(|| {
-            busy(
-                StatusCode::TOO_MANY_REQUESTS,
-                "too many streams of this caller at once; get the task instead",
-            )
-        })?),
-        None => None,
-    };
-    let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        return Err(busy(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too many streams at once; get the task instead",
-        ));
-    };
-    let body = event_body(updates, id, shared.settings.max_stream, (permit, slot));
+    let remedy = "get the task instead";
+    let slot = shared.front.stream_slot(parts, Some(&at.caller), remedy).map_err(response)?;
+    let body = event_body(updates, id, shared.settings.max_stream, slot);
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
-}
-
-/// Returns the host that a request names, if it is a host of this server. This prevents DNS
-/// rebinding: a web page cannot reach the server under its own host name.
-fn checked_host(shared: &Shared, parts: &Parts) -> Result<String, Early> {
-    let named = named_host(parts).ok_or_else(|| {
-        early(StatusCode::FORBIDDEN, "the request does not name one host, which `Host` does")
-    })?;
-    let name = without_port(&named);
-    let settings = &shared.settings;
-    let is_public = settings.public_url.as_ref().is_some_and(|url| {
-        url.split('/').nth(2).is_some_and(|host| {
-            host.eq_ignore_ascii_case(&named) || host.eq_ignore_ascii_case(name)
-        })
-    });
-    let is_known = matches!(name, "localhost" | "127.0.0.1" | "[::1]")
-        || settings.hosts.contains(name)
-        || settings.hosts.contains(&named)
-        || is_public;
-    match is_known {
-        true => Ok(named),
-        false => {
-            Err(early(StatusCode::FORBIDDEN, "the header `Host` names none of this server's hosts"))
-        }
-    }
-}
-
-fn checked_origin(shared: &Shared, headers: &HeaderMap) -> Result<(), Early> {
-    match headers.get(header::ORIGIN) {
-        Some(origin)
-            if !origin.to_str().is_ok_and(|origin| shared.settings.origins.contains(origin)) =>
-        {
-            Err(early(StatusCode::FORBIDDEN, "pages of this origin may not send requests here"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn caller_of(shared: &Shared, headers: &HeaderMap) -> Result<A2aCaller, Early> {
-    let caller = match &shared.settings.auth {
-        Some(auth) => auth.caller(headers),
-        None => Ok(Shared::anonymous_caller()),
-    };
-    let allowed = |caller: A2aCaller| {
-        if shared.settings.clients_approve { caller.approves() } else { caller }
-    };
-    caller.map(allowed).map_err(|refusal| match refusal {
-        A2aRefusal::Forbidden => early(StatusCode::FORBIDDEN, "this caller may not use the agent"),
-        A2aRefusal::Unknown { challenge } => {
-            let mut response = early(StatusCode::UNAUTHORIZED, "the request is not authenticated");
-            if let Ok(challenge) = HeaderValue::from_str(&challenge) {
-                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-            }
-            response
-        }
-    })
-}
-
-/// Returns the key under which requests and streams are counted: the name of the caller, or,
-/// without authentication, the address of the peer. Returns `None` if neither is known.
-fn limit_key(shared: &Shared, caller: &A2aCaller, parts: &Parts) -> Option<Arc<str>> {
-    match &shared.settings.auth {
-        Some(_) => Some(Arc::clone(&caller.name)),
-        None => {
-            let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
-            Some(peer.ip().to_canonical().to_string().into())
-        }
-    }
 }
 
 /// Checks the protocol version of a request, given by its header or its query. The patch number is
@@ -430,34 +345,8 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Reads the whole body, within the limits of size and time.
-async fn read_body(shared: &Shared, parts: &Parts, body: Body) -> Result<Vec<u8>, Early> {
-    let most = shared.settings.max_body;
-    let too_large =
-        || early(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has {most} bytes at most"));
-    // A declared length that is too large is refused early. The loop below counts the actual bytes.
-    let said = parts
-        .headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if said.is_some_and(|length| length > most as u64) {
-        return Err(too_large());
-    }
-    let read = async {
-        let (mut bytes, mut pieces) = (Vec::new(), body.into_data_stream());
-        while let Some(piece) = pieces.next().await {
-            let piece: Bytes =
-                piece.map_err(|_| early(StatusCode::BAD_REQUEST, "the body broke off"))?;
-            if bytes.len() + piece.len() > most {
-                return Err(too_large());
-            }
-            bytes.extend_from_slice(&piece);
-        }
-        Ok(bytes)
-    };
-    match tokio::time::timeout(shared.settings.body_timeout, read).await {
-        Ok(read) => read,
-        Err(_) => Err(early(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
-    }
+async fn read_body(shared: &Shared, parts: &Parts, body: Body) -> Result<Bytes, Early> {
+    shared.front.body(parts, body).await.map_err(response)
 }
 
 /// Parses a body as JSON. Duplicate keys are an error.
@@ -563,18 +452,10 @@ fn no_agent(parts: &Parts) -> Early {
     }
 }
 
-fn plain(status: StatusCode, problem: &str) -> Response {
-    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], problem.to_owned())
-        .into_response()
-}
-
-/// Responds to a request that may succeed later.
-fn busy(status: StatusCode, problem: &str) -> Early {
-    let mut response = early(status, problem);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    response
-}
-
 fn early(status: StatusCode, problem: &str) -> Early {
-    Box::new(plain(status, problem))
+    response(rejection(status, problem.to_owned()))
+}
+
+fn response(rejection: Rejection) -> Early {
+    Box::new(rejection.map(Body::from))
 }

@@ -11,7 +11,6 @@
 //   only the store and the events of the run, so the server itself is stateless.
 // - `push/` sends push notifications.
 
-mod a2a_caller;
 mod a2a_server_error;
 mod asked_operation;
 mod begun_task;
@@ -34,16 +33,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::HeaderMap;
 use axum::routing::any;
 use serde_json::Value;
 
-use self::a2a_caller::AuthHook;
-pub use self::a2a_caller::{A2aCaller, A2aRefusal};
 pub use self::a2a_server_error::A2aServerError;
 use self::served_settings::{Settings, Shared};
 use crate::a2a::{A2aCard, A2aProvider};
 use agentflow_core::runtime::Runtime;
+use agentflow_front::Authenticate;
 
 /// A server for the Agent2Agent protocol. It offers the named agents and workflows of a runtime as
 /// skills. A task is a run, a context is a session.
@@ -126,26 +123,27 @@ impl A2aServer {
         self.set(|settings| settings.origins.extend(origins.into_iter().map(Into::into)))
     }
 
-    /// Sets the function that authenticates requests by their headers. It is called for each
-    /// request, except requests for cards, on the task that serves the request, so it must not
-    /// block. Default: every client is the caller `anonymous`. Clients then see each other's tasks
-    /// and share sessions and memories, and [`router`](Self::router) logs a warning.
-    pub fn auth(
-        self,
-        hook: impl Fn(&HeaderMap) -> Result<A2aCaller, A2aRefusal> + Send + Sync + 'static,
-    ) -> Self {
-        self.set(|settings| settings.auth = Some(AuthHook::new(hook)))
+    /// Sets the hook that determines the caller of each request, except requests for cards, before
+    /// the body is read: a [`BearerToken`](agentflow_front::BearerToken), a closure, or another
+    /// implementation of [`Authenticate`]. A task belongs to the caller that started it; for other
+    /// callers the task does not exist. Its run has the scopes of the caller. If the hook takes
+    /// longer than [`body_timeout`](Self::body_timeout), the request is refused with status 503.
+    ///
+    /// Default: every client is the caller `anonymous`. Clients then see each other's tasks and
+    /// share sessions and memories, and [`router`](Self::router) logs a warning.
+    pub fn authenticate(self, authenticate: impl Authenticate) -> Self {
+        self.set(|settings| settings.authenticate = Some(Arc::new(authenticate)))
     }
 
     /// Describes on the card how clients authenticate: the schemes by name, and the required
     /// schemes, in the JSON form of the protocol. This is information for clients;
-    /// [`auth`](Self::auth) checks requests. Default: none.
+    /// [`authenticate`](Self::authenticate) checks requests. Default: none.
     pub fn security(self, schemes: BTreeMap<String, Value>, requirements: Vec<Value>) -> Self {
         self.set(|settings| settings.security = Some((schemes, requirements)))
     }
 
     /// Shows these agents and workflows only on the extended card, which only clients that are
-    /// authenticated by [`auth`](Self::auth) can request. Name them with [`agents`](Self::agents)
+    /// authenticated by [`authenticate`](Self::authenticate) can request. Name them with [`agents`](Self::agents)
     /// or [`workflows`](Self::workflows), too. Default: none, and no extended card.
     pub fn extended<S: Into<Arc<str>>>(self, names: impl IntoIterator<Item = S>) -> Self {
         self.set(|settings| settings.extended.extend(names.into_iter().map(Into::into)))
@@ -205,7 +203,7 @@ impl A2aServer {
     }
 
     /// Allows every client to answer approvals in its tasks: at gates, and before tool
-    /// calls. [`A2aCaller::approves`] allows it for single callers. Default: not allowed, because a
+    /// calls. [`Caller::approves`](agentflow_core::Caller::approves) allows it for single callers. Default: not allowed, because a
     /// client would approve its own request.
     ///
     /// If it is not allowed, the client neither sees these questions nor can answer them. Its task
@@ -247,14 +245,14 @@ impl A2aServer {
     /// Limits the concurrent requests of one caller. Open streams do not count. Further requests
     /// are refused with 429. Default: 64.
     ///
-    /// Without [`auth`](Self::auth), the limit applies to each peer address, if the HTTP server
+    /// Without [`authenticate`](Self::authenticate), the limit applies to each peer address, if the HTTP server
     /// provides it (see [`router`](Self::router)).
     pub fn max_requests_of_caller(self, requests: usize) -> Self {
         self.set(|settings| settings.max_requests_of_caller = requests)
     }
 
     /// Limits the concurrent streams of one caller. Further streams are refused with 429; their
-    /// tasks continue. Default: 64. Without [`auth`](Self::auth), the limit applies to each peer
+    /// tasks continue. Default: 64. Without [`authenticate`](Self::authenticate), the limit applies to each peer
     /// address, as for [`max_requests_of_caller`](Self::max_requests_of_caller).
     pub fn max_streams_of_caller(self, streams: usize) -> Self {
         self.set(|settings| settings.max_streams_of_caller = streams)
@@ -264,7 +262,7 @@ impl A2aServer {
     /// unanswered. A message that would start a further task is refused. Default: 1000, minimum: 1.
     ///
     /// Concurrent messages can exceed the limit by the number of concurrent requests of the caller.
-    /// Without [`auth`](Self::auth), all clients are one caller.
+    /// Without [`authenticate`](Self::authenticate), all clients are one caller.
     pub fn max_open_tasks(self, tasks: usize) -> Self {
         self.set(|settings| settings.max_open_tasks = tasks.max(1))
     }
@@ -319,7 +317,7 @@ impl A2aServer {
     /// `/a2a/NAME`. A trailing slash is accepted. Merge the router into another one, or pass it to
     /// `nest_service` and set [`public_url`](Self::public_url) to the nested path.
     ///
-    /// Without [`auth`](Self::auth), serve it with
+    /// Without [`authenticate`](Self::authenticate), serve it with
     /// `into_make_service_with_connect_info::<SocketAddr>()`, so that the limits of requests and
     /// streams apply to each address. Behind a proxy, all clients have the address of the proxy.
     ///
@@ -330,11 +328,11 @@ impl A2aServer {
     /// If the server sends push notifications and this is called outside of a tokio runtime.
     pub async fn router(&self) -> Result<Router, A2aServerError> {
         let shared = Arc::new(self.shared().await?);
-        if shared.settings.auth.is_none() {
+        if shared.settings.authenticate.is_none() {
             let server = &shared.settings.name;
             tracing::warn!(
                 server,
-                "all clients are one caller, with the same tasks and memories; tell them apart with `auth`"
+                "all clients are one caller, with the same tasks and memories; tell them apart with `authenticate`"
             );
         }
         let served = inbound::Served {
@@ -355,7 +353,7 @@ impl A2aServer {
             }
             Some(_) => {}
         }
-        if !self.settings.extended.is_empty() && self.settings.auth.is_none() {
+        if !self.settings.extended.is_empty() && self.settings.authenticate.is_none() {
             return Err(A2aServerError::NobodyKnown);
         }
         let mut settings = self.settings.clone();

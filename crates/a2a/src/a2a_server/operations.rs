@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::a2a_caller::A2aCaller;
 use super::asked_operation::{Asked, Configuration, ListParams, MOST_ID, PushMethod, SendParams};
 use super::begun_task;
 use super::fault::Fault;
@@ -16,6 +15,7 @@ use super::shown_task::{CONTEXT_TAG, SERVER_TAG, build_task, record_of, state_of
 use super::task_history::{MOST_HISTORY_BYTES, load_history};
 use super::task_updates::TaskUpdates;
 use crate::a2a::{A2aAnswer, A2aErrorCode, A2aTask, A2aTaskState, A2aTasks};
+use agentflow_core::Caller;
 use agentflow_core::error::Error;
 use agentflow_core::event::RunId;
 use agentflow_core::store::{RunFilter, RunRecord, RunStatus};
@@ -41,7 +41,7 @@ pub(super) enum Done {
 /// the URL of the server.
 pub(super) async fn execute(
     shared: &Arc<Shared>,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     base: &str,
     asked: Asked,
@@ -72,10 +72,12 @@ pub(super) async fn execute(
         Asked::Push(method, params) => {
             push(shared, caller, skill, method, params).await.map(Done::Value)
         }
-        Asked::ExtendedCard if shared.settings.extended.is_empty() => Err(Fault::new(
-            A2aErrorCode::ExtendedAgentCardNotConfigured,
-            "this server has one card for everybody, at `/.well-known/agent-card.json`",
-        )),
+        Asked::ExtendedCard if shared.settings.extended.is_empty() || caller.is_anonymous() => {
+            Err(Fault::new(
+                A2aErrorCode::ExtendedAgentCardNotConfigured,
+                "this server has one card for everybody, at `/.well-known/agent-card.json`",
+            ))
+        }
         Asked::ExtendedCard => {
             let only = skill.and_then(|skill| shared.offer(skill)).map(|offer| &**offer);
             Ok(Done::Value(json!(card(shared, base, only, true))))
@@ -86,7 +88,7 @@ pub(super) async fn execute(
 #[cfg(feature = "push")]
 async fn push(
     shared: &Arc<Shared>,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     method: PushMethod,
     params: Value,
@@ -99,7 +101,7 @@ async fn push(
 #[expect(clippy::unused_async, reason = "as with notifications")]
 async fn push(
     _: &Arc<Shared>,
-    _: &A2aCaller,
+    _: &Caller,
     _: Option<&str>,
     _: PushMethod,
     _: Value,
@@ -144,7 +146,7 @@ fn without_config(settings: &Configuration) -> Result<(), Fault> {
 
 async fn send(
     shared: &Arc<Shared>,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     params: &SendParams,
     streams: bool,
@@ -176,8 +178,13 @@ async fn send(
             waited?;
         }
     }
-    let record =
-        shared.runtime.run(&run).record().await.map_err(|error| Fault::internal(&error))?;
+    let record = shared
+        .runtime
+        .for_caller(caller)
+        .run(&run)
+        .record()
+        .await
+        .map_err(|error| Fault::internal(&error))?;
     let mut task = build_task(shared, caller, &record, true).await?;
     let mut room = MOST_HISTORY_BYTES;
     task.history =
@@ -185,21 +192,25 @@ async fn send(
     Ok(Done::Value(json!(A2aAnswer::Task(Box::new(task)))))
 }
 
-async fn task_now(shared: &Shared, caller: &A2aCaller, run: &RunId) -> Result<A2aTask, Fault> {
-    let record = shared.runtime.run(run).record().await.map_err(|error| Fault::internal(&error))?;
+async fn task_now(shared: &Shared, caller: &Caller, run: &RunId) -> Result<A2aTask, Fault> {
+    let record = shared
+        .runtime
+        .for_caller(caller)
+        .run(run)
+        .record()
+        .await
+        .map_err(|error| Fault::internal(&error))?;
     build_task(shared, caller, &record, true).await
 }
 
-async fn cancel(shared: &Shared, caller: &A2aCaller, record: RunRecord) -> Result<A2aTask, Fault> {
+async fn cancel(shared: &Shared, caller: &Caller, record: RunRecord) -> Result<A2aTask, Fault> {
     let ended = || Fault::new(A2aErrorCode::TaskNotCancelable, "the task has ended");
     if record.status.has_ended() {
         return Err(ended());
     }
-    let cancelled = shared
-        .runtime
-        .run(&record.run_id)
-        .cancel("its client cancelled the task")
-        .by(Arc::clone(&caller.name));
+    let runtime = shared.runtime.for_caller(caller);
+    let cancelled =
+        runtime.run(&record.run_id).cancel("its client cancelled the task").by(caller.name());
     match tokio::time::timeout(CANCEL_WAIT, cancelled).await {
         // After the time limit, the compensation of the run continues and the client receives the
         // current state.
@@ -207,6 +218,7 @@ async fn cancel(shared: &Shared, caller: &A2aCaller, record: RunRecord) -> Resul
         Ok(Err(Error::Control(error))) => {
             let now = shared
                 .runtime
+                .for_caller(caller)
                 .run(&record.run_id)
                 .record()
                 .await
@@ -225,14 +237,13 @@ async fn cancel(shared: &Shared, caller: &A2aCaller, record: RunRecord) -> Resul
 
 async fn list(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     params: &ListParams,
 ) -> Result<A2aTasks, Fault> {
     // At most as many lists wait as the caller may have concurrent requests.
-    let _turn = shared.lists_of.take(&caller.name, usize::MAX).await;
-    let mut filter =
-        RunFilter::new().caller(Arc::clone(&caller.name)).tag(SERVER_TAG, &shared.settings.name);
+    let _turn = shared.lists_of.take(caller.name(), usize::MAX).await;
+    let mut filter = RunFilter::new().caller(caller.name()).tag(SERVER_TAG, &shared.settings.name);
     if let Some(context) = &params.context_id {
         filter = filter.tag(CONTEXT_TAG, context);
     }
@@ -258,8 +269,13 @@ async fn list(
     while !no_such_state && looked_at < MOST_COUNTED {
         let next =
             last.iter().fold(filter.clone().limit(AT_ONCE), |filter, last| filter.after(last));
-        let runs =
-            shared.runtime.runs().list(next).await.map_err(|error| Fault::internal(&error))?;
+        let runs = shared
+            .runtime
+            .for_caller(caller)
+            .runs()
+            .list(next)
+            .await
+            .map_err(|error| Fault::internal(&error))?;
         let Some(newest_last) = runs.last().cloned() else { break };
         looked_at += runs.len();
         for record in runs {

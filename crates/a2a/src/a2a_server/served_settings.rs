@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
-use super::a2a_caller::{A2aCaller, ANYBODY, AuthHook};
 use super::skill_offer::SkillOffer;
 use crate::a2a::A2aProvider;
+use agentflow_core::Caller;
 use agentflow_core::runtime::Runtime;
-use agentflow_http::{CallerPermits, CallerSlots};
+use agentflow_front::{Authenticate, CallerPermits, FrontSettings, HttpFront};
 
 /// Maximum number of concurrent task lists of one caller; further ones wait.
 const MOST_LISTS_OF_CALLER: usize = 4;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Settings {
     pub(super) name: String,
     pub(super) version: String,
@@ -29,7 +28,7 @@ pub(super) struct Settings {
     pub(super) default_skill: Option<String>,
     pub(super) security: Option<(BTreeMap<String, Value>, Vec<Value>)>,
     pub(super) grants: Vec<Arc<str>>,
-    pub(super) auth: Option<AuthHook>,
+    pub(super) authenticate: Option<Arc<dyn Authenticate>>,
     pub(super) clients_approve: bool,
     pub(super) public_url: Option<String>,
     pub(super) hosts: BTreeSet<String>,
@@ -43,9 +42,9 @@ pub(super) struct Settings {
     pub(super) max_open_tasks: usize,
     pub(super) max_wait: Duration,
     pub(super) max_stream: Duration,
+    /// HTTP client for push notifications, if they are supported.
     #[cfg(feature = "push")]
     pub(super) push: Option<agentflow_tools::HttpRequest>,
-    /// HTTP client for push notifications, if they are supported.
     /// Skills that are shown only on the extended card.
     pub(super) extended: BTreeSet<Arc<str>>,
     /// Media types of files that agents accept.
@@ -68,7 +67,7 @@ impl Default for Settings {
             default_skill: None,
             security: None,
             grants: Vec::new(),
-            auth: None,
+            authenticate: None,
             clients_approve: false,
             public_url: None,
             hosts: BTreeSet::new(),
@@ -97,11 +96,7 @@ pub(super) struct Shared {
     pub(super) runtime: Runtime,
     pub(super) settings: Settings,
     pub(super) offers: Vec<Arc<SkillOffer>>,
-    pub(super) requests: Arc<Semaphore>,
-    pub(super) streams: Arc<Semaphore>,
-    /// Limits of concurrent requests and streams per caller.
-    pub(super) requests_of: Arc<CallerSlots>,
-    pub(super) streams_of: Arc<CallerSlots>,
+    pub(super) front: HttpFront,
     /// Limits concurrent task lists. Each list reads many runs.
     pub(super) lists_of: Arc<CallerPermits>,
     #[cfg(feature = "push")]
@@ -110,23 +105,36 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings, offers: Vec<Arc<SkillOffer>>) -> Self {
-        let permits = |most: usize| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-        let (requests, streams) = (permits(settings.max_requests), permits(settings.max_streams));
-        let requests_of = CallerSlots::new(settings.max_requests_of_caller);
-        let streams_of = CallerSlots::new(settings.max_streams_of_caller);
+        // The host of the public URL is a host of the server, too.
+        let public = settings.public_url.as_ref().and_then(|url| url.split('/').nth(2));
+        let front = HttpFront::new(FrontSettings {
+            hosts: settings
+                .hosts
+                .iter()
+                .map(String::as_str)
+                .chain(public)
+                .map(str::to_owned)
+                .collect(),
+            origins: settings.origins.iter().cloned().collect(),
+            authenticate: settings.authenticate.clone(),
+            authenticate_timeout: settings.body_timeout,
+            max_body: settings.max_body,
+            body_timeout: settings.body_timeout,
+            max_requests: settings.max_requests,
+            max_requests_of_caller: settings.max_requests_of_caller,
+            max_streams: settings.max_streams,
+            max_streams_of_caller: settings.max_streams_of_caller,
+        });
         let lists_of = CallerPermits::new(MOST_LISTS_OF_CALLER);
         #[cfg(feature = "push")]
         let push = settings.push.clone().zip(runtime.store()).map(|(request, store)| {
-            super::push::Push::new(request, store, &settings.name, settings.auth.is_some())
+            super::push::Push::new(request, store, &settings.name, settings.authenticate.is_some())
         });
         Self {
             runtime,
             settings,
             offers,
-            requests,
-            streams,
-            requests_of,
-            streams_of,
+            front,
             lists_of,
             #[cfg(feature = "push")]
             push,
@@ -142,13 +150,14 @@ impl Shared {
         notifies
     }
 
+    /// Returns `true` if a skill exists for a caller: the skills of the extended card exist only for
+    /// callers that are authenticated.
+    pub(super) fn is_shown(&self, offer: &SkillOffer, caller: &Caller) -> bool {
+        !caller.is_anonymous() || !self.settings.extended.contains(&offer.name)
+    }
+
     /// Returns the skill with this name, as it occurs in a URL.
     pub(super) fn offer(&self, name: &str) -> Option<&Arc<SkillOffer>> {
         self.offers.iter().find(|offer| *offer.name == *name)
-    }
-
-    /// Returns the caller of a request to a server without authentication.
-    pub(super) fn anonymous_caller() -> A2aCaller {
-        A2aCaller::new(ANYBODY)
     }
 }

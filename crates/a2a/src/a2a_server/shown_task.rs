@@ -6,13 +6,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
-use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
 use crate::a2a::{
     A2aArtifact, A2aContent, A2aMessage, A2aPart, A2aRole, A2aTask, A2aTaskState, A2aTaskStatus,
 };
 use agentflow_core::__private::extension::asks_approval;
+use agentflow_core::Caller;
 use agentflow_core::artifact::ArtifactRef;
 use agentflow_core::error::Error;
 use agentflow_core::event::{PauseReason, RunId};
@@ -37,11 +37,11 @@ const OMITTED: &str = "omittedFiles";
 /// `TaskNotFound`, also if the task belongs to another caller, skill or server.
 pub(super) async fn record_of(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     id: &str,
 ) -> Result<RunRecord, Fault> {
-    let record = match shared.runtime.run(&RunId::new(id)).record().await {
+    let record = match shared.runtime.for_caller(caller).run(&RunId::new(id)).record().await {
         Ok(record) => record,
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {
             return Err(Fault::no_task());
@@ -49,7 +49,7 @@ pub(super) async fn record_of(
         Err(error) => return Err(Fault::internal(&error)),
     };
     // A task of another caller gives the same error as a missing task, so ids cannot be probed.
-    let is_its = record.caller.as_ref() == Some(&caller.name)
+    let is_its = record.caller.as_deref() == Some(caller.name())
         && record.tags.get(SERVER_TAG) == Some(&shared.settings.name)
         && skill.is_none_or(|skill| *record.name == *skill);
     if is_its { Ok(record) } else { Err(Fault::no_task()) }
@@ -58,16 +58,17 @@ pub(super) async fn record_of(
 /// Returns the open questions of a run that its caller may answer, oldest first.
 pub(super) async fn questions_for(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     record: &RunRecord,
 ) -> Result<Vec<OpenQuestion>, Fault> {
     let mut questions = shared
         .runtime
+        .for_caller(caller)
         .run(&record.run_id)
         .questions()
         .await
         .map_err(|error| Fault::internal(&error))?;
-    questions.retain(|question| caller.approves || !asks_approval(&question.answer));
+    questions.retain(|question| caller.may_approve() || !asks_approval(&question.answer));
     Ok(questions)
 }
 
@@ -79,7 +80,7 @@ fn asks(record: &RunRecord) -> bool {
 /// Returns the state of a task, as its caller sees it.
 pub(super) async fn state_of(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     record: &RunRecord,
 ) -> Result<A2aTaskState, Fault> {
     let is_asked = asks(record) && !questions_for(shared, caller, record).await?.is_empty();
@@ -111,7 +112,7 @@ pub(super) fn context_of(record: &RunRecord) -> String {
 /// Builds the task for a run in its current state.
 pub(super) async fn build_task(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     record: &RunRecord,
     with_results: bool,
 ) -> Result<A2aTask, Fault> {
@@ -132,7 +133,7 @@ pub(super) async fn build_task(
 /// Builds the status with its message.
 pub(super) async fn status_of(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     record: &RunRecord,
 ) -> Result<A2aTaskStatus, Fault> {
     let questions =

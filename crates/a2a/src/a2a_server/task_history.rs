@@ -4,12 +4,12 @@
 
 use serde_json::{Value, json};
 
-use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
 use super::shown_task::{MESSAGE_TAG, context_of};
 use crate::a2a::{A2aContent, A2aMessage, A2aPart, A2aRole};
 use agentflow_core::__private::extension::asks_approval;
+use agentflow_core::Caller;
 use agentflow_core::event::{ApprovalRequest, Event, EventKind, RunBody};
 use agentflow_core::message::{Media, Part, Role};
 use agentflow_core::path::StepPath;
@@ -25,7 +25,7 @@ pub(super) const MOST_HISTORY_BYTES: usize = 4 << 20;
 /// not request any. `room` is the number of bytes left for messages in the response.
 pub(super) async fn load_history(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     record: &RunRecord,
     most: Option<u32>,
     room: &mut usize,
@@ -36,6 +36,7 @@ pub(super) async fn load_history(
     }
     let events = shared
         .runtime
+        .for_caller(caller)
         .run(&record.run_id)
         .journal()
         .await
@@ -57,12 +58,7 @@ pub(super) async fn load_history(
     Ok(history)
 }
 
-fn said(
-    shared: &Shared,
-    caller: &A2aCaller,
-    record: &RunRecord,
-    events: &[Event],
-) -> Vec<A2aMessage> {
+fn said(shared: &Shared, caller: &Caller, record: &RunRecord, events: &[Event]) -> Vec<A2aMessage> {
     let message = |role: A2aRole, event: &Event, parts: Vec<A2aPart>| {
         let message = A2aMessage::new(role, parts).id(format!("{}-{}", record.run_id, event.seq));
         message.task(record.run_id.as_str()).context(context_of(record))
@@ -105,7 +101,7 @@ fn said(
                 });
             }
             EventKind::ApprovalRequested(question)
-                if caller.approves || !asks_approval(&question.answer) =>
+                if caller.may_approve() || !asks_approval(&question.answer) =>
             {
                 asked.push(&event.path);
                 said.push(message(A2aRole::Agent, event, question_parts(event, question)));
@@ -113,7 +109,7 @@ fn said(
             EventKind::ApprovalResolved { answer, by } if asked.contains(&&event.path) => {
                 asked.retain(|path| **path != event.path);
                 // Answers of the host are not shown to the client.
-                if *by == caller.name {
+                if **by == *caller.name() {
                     said.push(message(A2aRole::User, event, vec![value_part(answer)]));
                 }
             }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 
-use super::a2a_caller::A2aCaller;
 use super::fault::Fault;
 use super::served_settings::Shared;
 use super::shown_task::{build_task, context_of, is_settled, results_of, status_of};
 use crate::a2a::{A2aArtifactUpdate, A2aStatusUpdate, A2aTaskState, A2aUpdate};
+use agentflow_core::Caller;
 use agentflow_core::event::{EventKind, RunId};
 use agentflow_core::run::Events;
 use agentflow_core::store::RunRecord;
@@ -17,7 +17,7 @@ use agentflow_core::store::RunRecord;
 /// A stream of the updates of one task.
 pub(super) struct TaskUpdates {
     shared: Arc<Shared>,
-    caller: A2aCaller,
+    caller: Caller,
     run: RunId,
     events: Events,
     waiting: VecDeque<A2aUpdate>,
@@ -34,16 +34,22 @@ impl TaskUpdates {
     /// Starts the stream. The first update is the current task.
     pub(super) async fn start(
         shared: &Arc<Shared>,
-        caller: &A2aCaller,
+        caller: &Caller,
         run: &RunId,
         stops_when_settled: bool,
     ) -> Result<Self, Fault> {
-        let record =
-            shared.runtime.run(run).record().await.map_err(|error| Fault::internal(&error))?;
+        let record = shared
+            .runtime
+            .for_caller(caller)
+            .run(run)
+            .record()
+            .await
+            .map_err(|error| Fault::internal(&error))?;
         // Events are read from the position of the record, so no change between the two reads is
         // lost.
         let events = shared
             .runtime
+            .for_caller(caller)
             .run(run)
             .events(record.events)
             .await
@@ -99,6 +105,7 @@ impl TaskUpdates {
         let record = self
             .shared
             .runtime
+            .for_caller(&self.caller)
             .run(&self.run)
             .record()
             .await

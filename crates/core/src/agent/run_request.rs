@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Hooks;
+use crate::caller::Caller;
 use crate::event::RunId;
 use crate::message::Conversation;
 use crate::middleware::Middleware;
@@ -167,12 +168,12 @@ impl RunRequest {
         self
     }
 
-    /// Sets the caller on whose behalf the run is started. It is recorded, used by
-    /// [`RunFilter::caller`](crate::store::RunFilter::caller), and returned by
-    /// [`Context::caller`](crate::Context::caller). An agent in a step has the caller of the
-    /// enclosing run instead.
+    /// Sets the caller on whose behalf the run is started: a [`Caller`], or the name of one. It is
+    /// recorded, used by [`RunFilter::caller`](crate::store::RunFilter::caller), and returned by
+    /// [`Context::caller`](crate::Context::caller). Its scopes are granted to the run. An agent in a
+    /// step has the caller of the enclosing run instead.
     #[must_use]
-    pub fn caller(mut self, caller: impl Into<Arc<str>>) -> Self {
+    pub fn caller(mut self, caller: impl Into<Caller>) -> Self {
         self.options.caller = Some(caller.into());
         self
     }

@@ -14,6 +14,7 @@ use super::plan::Plan;
 use super::run_request::RunRequest;
 use super::session_history::{HistoryReader, PastRunWithPredecessor, past_run_from_events};
 use super::session_summary::check_summary;
+use crate::caller::Caller;
 use crate::error::{Error, Result};
 use crate::event::{
     Event, EventKind, RunId, RunStarted, SessionPlace, SessionSummarized, SessionWindow, Summary,
@@ -268,7 +269,7 @@ impl Run {
         let shared = self.shared();
         let sessions = store.require_sessions()?;
         let known = sessions.session(id).await?;
-        let caller = shared.own().and_then(|own| own.began.caller());
+        let caller = shared.own().and_then(|own| own.began.caller()).map(Caller::name);
         let place = session.place(id, &shared.id, caller, known.as_ref())?;
         // `Session::after` may name a run of another session, or a run that did not complete.
         if let (Some(after), true) = (&place.after, session.after.is_some()) {

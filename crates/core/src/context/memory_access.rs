@@ -26,6 +26,6 @@ impl Context {
             problem("the run has no caller, whose memories it would be; begin the run with `caller(..)`")
         })?;
         let ids = MemoryIds::Step(self.run_id().clone(), self.idempotency_key());
-        Ok(UserMemory::new(memory, user.into(), Arc::clone(&self.host().clock), ids))
+        Ok(UserMemory::new(memory, user.name().into(), Arc::clone(&self.host().clock), ids))
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::Context;
+use crate::caller::Caller;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::future::BoxFuture;
@@ -261,7 +262,7 @@ impl Context {
     fn place_of(&self, owner: StateOwner, key: &str) -> Result<(Arc<dyn Store>, Option<&str>)> {
         let problem =
             |problem: &str| Error::State { key: key.to_owned(), problem: problem.to_owned() };
-        let user = match (owner, self.caller()) {
+        let user = match (owner, self.caller().map(Caller::name)) {
             (StateOwner::User, None) => {
                 return Err(problem(
                     "the run has no caller whose value it is; begin the run with `caller(..)`",

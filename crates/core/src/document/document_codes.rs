@@ -202,9 +202,6 @@ codes! {
             => "name the order of its parts, as in `sequence: [..]`";
     PART_NOT_AN_OBJECT = "document.part-not-an-object",
         "a part is an object such as `tool: count_words` or `sequence: [..]`, and this is {found}";
-    PERMISSION_IN_DOCUMENT = "document.permission-in-document",
-        "{field} is not read: permissions are the scopes that a run is granted when it starts"
-            => "leave the list empty";
     POOL_AND_DEPENDENCY = "document.pool-and-dependency",
         "{node} has a pool and another dependency"
             => "keep one of both";

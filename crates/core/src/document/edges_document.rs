@@ -8,7 +8,7 @@ use agentflow_schema::text::nearest;
 use agentflow_schema::text_tree::Tree;
 
 use super::document_codes;
-use super::edges_node::{EdgesNode, INPUT, SharedNodeSettings, people};
+use super::edges_node::{EdgesNode, INPUT, Permissions, SharedNodeSettings};
 use super::edges_pool::PoolWorkflow;
 use super::edges_wiring::Wiring;
 use super::object_fields::{Fields, Problems};
@@ -37,8 +37,9 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let items = fields.list("nodes", problems);
     let lines = fields.list("edges", problems);
     fields.end(problems);
-    let (approves, servers) =
-        permissions.map_or((false, Vec::new()), |tree| workflow_permissions(tree, problems));
+    let permissions =
+        permissions.map(|tree| Permissions::read(tree, "acl_scope", problems)).unwrap_or_default();
+    let servers = permissions.servers.clone();
     let common = SharedNodeSettings { workflow: name.unwrap_or_default(), model, servers };
     if items.is_empty() {
         problems.note(&tree.at, Diagnostic::new(document_codes::NO_NODES_OF_EDGES));
@@ -64,7 +65,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     graph.concurrency = concurrency;
     graph.decider = decider;
     graph.limits = limits;
-    wiring.into_graph(&mut graph, approves);
+    wiring.into_graph(&mut graph, &permissions);
     let mut parts: Parts =
         nodes.iter().map(|node| (node.id.to_owned(), node.tree.at.clone())).collect();
     let agents: Vec<_> = nodes.iter().flat_map(|node| node.agents.clone()).collect();
@@ -97,20 +98,6 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     }
     let inner = nodes.iter().filter_map(|node| node.inner.clone()).collect();
     Some(DraftedDocument { agents, inner, ..DraftedDocument::new(graph, parts) })
-}
-
-/// Returns `true` if a person must approve the start of the run, and the servers that nodes may be
-/// bound to.
-fn workflow_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&'t str>) {
-    let Some(fields) = Fields::from_tree(tree, "`permissions`", problems) else {
-        return (false, Vec::new());
-    };
-    let mut fields = fields.or_camel();
-    let approves = fields.flag("require_approval", false, problems);
-    let servers = fields.texts("acl_scope", problems).into_iter().map(|(id, _)| id).collect();
-    people(&mut fields, problems);
-    fields.end(problems);
-    (approves, servers)
 }
 
 /// The ids of all nodes, including nodes with mistakes, with their kinds.

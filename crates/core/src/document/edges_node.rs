@@ -150,9 +150,11 @@ impl<'t> EdgesNode<'t> {
             }
         }
         fields.end(problems);
-        let (approves, servers) =
-            permissions.map_or((false, Vec::new()), |tree| node_permissions(tree, problems));
-        let bound = Bound::read(dependencies, &[servers, common.servers.clone()], problems);
+        let permissions = permissions
+            .map(|tree| Permissions::read(tree, "acl_server_ids", problems))
+            .unwrap_or_default();
+        let allowed = [permissions.servers.clone(), common.servers.clone()];
+        let bound = Bound::read(dependencies, &allowed, problems);
         let id = id?;
         let (mut agents, mut inner) = (Vec::new(), None);
         let mut policy = NodePolicy::default();
@@ -199,7 +201,8 @@ impl<'t> EdgesNode<'t> {
             ("join", _) => Does::Join,
             _ => Does::Terminal,
         };
-        if approves {
+        policy = permissions.restrict(policy);
+        if permissions.approves {
             policy = policy.approve(approval_of(id));
         }
         if let Failed::Skips = on_error {
@@ -286,28 +289,40 @@ fn on_error<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Failed<'t> 
     }
 }
 
-/// Returns `true` if a person must approve the node, and the servers that the node may be bound to.
-fn node_permissions<'t>(tree: &'t Tree, problems: &mut Problems) -> (bool, Vec<&'t str>) {
-    let Some(fields) = Fields::from_tree(tree, "`permissions`", problems) else {
-        return (false, Vec::new());
-    };
-    let mut fields = fields.or_camel();
-    let approves = fields.flag("require_approval", false, problems);
-    let servers = fields.texts("acl_server_ids", problems).into_iter().map(|(id, _)| id).collect();
-    people(&mut fields, problems);
-    fields.end(problems);
-    (approves, servers)
+/// The permissions of a node or of the workflow.
+#[derive(Default)]
+pub(super) struct Permissions<'t> {
+    /// `true` if a person must approve the start.
+    pub(super) approves: bool,
+    /// Servers that the node, or all nodes, may be bound to. Empty for all.
+    pub(super) servers: Vec<&'t str>,
+    roles: Vec<&'t str>,
+    users: Vec<&'t str>,
 }
 
-/// Reports lists of users and roles. Permissions are set where a run is started, not in documents.
-pub(super) fn people(fields: &mut Fields<'_>, problems: &mut Problems) {
-    for name in ["allowed_roles", "allowed_users"] {
-        if let Some((_, at)) = fields.texts(name, problems).first() {
-            problems.note(
-                &at.at,
-                Diagnostic::new(document_codes::PERMISSION_IN_DOCUMENT).name("field", name),
-            );
-        }
+impl<'t> Permissions<'t> {
+    /// Reads the permissions. `servers` is the name of the field with the servers.
+    pub(super) fn read(tree: &'t Tree, servers: &'static str, problems: &mut Problems) -> Self {
+        let Some(fields) = Fields::from_tree(tree, "`permissions`", problems) else {
+            return Self::default();
+        };
+        let mut fields = fields.or_camel();
+        let approves = fields.flag("require_approval", false, problems);
+        let mut names = |field, problems: &mut Problems| {
+            fields.texts(field, problems).into_iter().map(|(name, _)| name).collect()
+        };
+        let (servers, roles, users) = (
+            names(servers, problems),
+            names("allowed_roles", problems),
+            names("allowed_users", problems),
+        );
+        fields.end(problems);
+        Self { approves, servers, roles, users }
+    }
+
+    /// Adds the callers that may run the node to its policy.
+    pub(super) fn restrict(&self, policy: NodePolicy) -> NodePolicy {
+        policy.allowed_roles(self.roles.iter().copied()).allowed_users(self.users.iter().copied())
     }
 }
 

@@ -47,10 +47,6 @@ fn map_of_texts(about: &str) -> Value {
     json!({"type": ["object", "null"], "additionalProperties": {"type": "string"}, "description": about})
 }
 
-fn nobody(about: &str) -> Value {
-    json!({"type": ["array", "null"], "maxItems": 0, "description": about})
-}
-
 fn node() -> Value {
     let reference = either(
         "what it is bound to",
@@ -103,8 +99,8 @@ fn node() -> Value {
         json!({
             "require_approval": flag("whether a person must agree before it begins"),
             "acl_server_ids": texts("the servers that it may be bound to; empty for all"),
-            "allowed_roles": nobody("not read"),
-            "allowed_users": nobody("not read"),
+            "allowed_roles": texts("the roles of which the caller must have one, unless it is one of the users"),
+            "allowed_users": texts("the callers that may; with no roles and no users, every caller may"),
         }),
     );
     either(
@@ -149,8 +145,8 @@ pub(super) fn edges() -> Value {
         json!({
             "require_approval": flag("whether a person must agree before the run begins"),
             "acl_scope": texts("the servers that nodes may be bound to; empty for all"),
-            "allowed_roles": nobody("not read"),
-            "allowed_users": nobody("not read"),
+            "allowed_roles": texts("the roles of which the caller must have one, unless it is one of the users"),
+            "allowed_users": texts("the callers that may; with no roles and no users, every caller may"),
         }),
     );
     either(

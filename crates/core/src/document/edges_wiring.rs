@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::document_codes;
 use super::edges_document::{ERROR, Edge, Known};
-use super::edges_node::{Does, EdgesNode, Failed, INPUT, approval_of, asked};
+use super::edges_node::{Does, EdgesNode, Failed, INPUT, Permissions, approval_of, asked};
 use super::object_fields::Problems;
 use crate::workflow::{
     Begins, Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodePolicy, Route, Routes,
@@ -263,14 +263,16 @@ impl<'n, 't> Wiring<'n, 't> {
 
     /// Adds the nodes to the graph. The first node saves the input in the state, and the last node
     /// returns the state.
-    pub(super) fn into_graph(mut self, graph: &mut Graph, approves: bool) {
+    pub(super) fn into_graph(mut self, graph: &mut Graph, permissions: &Permissions<'_>) {
         let (begin, result) = (free_in(graph, &self, "begin"), free_in(graph, &self, "result"));
         graph.nodes.push(GraphNode::input(INPUT, json!({"type": "object"})));
         let mut first =
             GraphNode::new(&begin, GraphBody::Value(Mapping::from(INPUT))).save("*", "");
-        if approves {
-            first = first.policy(NodePolicy::default().approve(approval_of(&graph.name)));
+        let mut policy = permissions.restrict(NodePolicy::default());
+        if permissions.approves {
+            policy = policy.approve(approval_of(&graph.name));
         }
+        first = first.policy(policy);
         graph.nodes.push(first);
         let arms = self.arms();
         self.add_skipped(graph);

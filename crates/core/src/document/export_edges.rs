@@ -9,8 +9,8 @@ use super::document_export::{node_problem, of_node};
 use super::edges_node::INPUT;
 use super::export_codes as codes;
 use crate::workflow::{
-    Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeKind, OnError, Reference,
-    ReferenceKind,
+    Condition, Graph, GraphBody, GraphEdge, GraphNode, Mapping, NodeKind, NodePolicy, OnError,
+    Reference, ReferenceKind,
 };
 
 /// An edge of the document, with the router and the arm that it belongs to, and its target node.
@@ -37,8 +37,8 @@ pub(super) fn written(graph: &Graph) -> Result<Value, Diagnostic> {
         fields.insert("concurrency_limit".to_owned(), json!(graph.concurrency));
     }
     let begin = begin_of(graph)?;
-    if begin.policy.approve.is_some() {
-        fields.insert("permissions".to_owned(), json!({"require_approval": true}));
+    if let Some(permissions) = permissions(&begin.policy) {
+        fields.insert("permissions".to_owned(), permissions);
     }
     let (mut nodes, mut lines) = (Vec::new(), Vec::new());
     let mut failures: Vec<(&str, &str)> = Vec::new();
@@ -207,10 +207,27 @@ fn node_written(
     if node.policy.on_error == OnError::Skip {
         say("on_error", json!("skip_node"));
     }
-    if node.policy.approve.is_some() {
-        say("permissions", json!({"require_approval": true}));
+    if let Some(permissions) = permissions(&node.policy) {
+        say("permissions", permissions);
     }
     Ok(Value::Object(fields))
+}
+
+/// Returns the field `permissions`, if a person must approve the start or some callers may not run
+/// the node.
+fn permissions(policy: &NodePolicy) -> Option<Value> {
+    let mut fields = Map::new();
+    if policy.approve.is_some() {
+        fields.insert("require_approval".to_owned(), json!(true));
+    }
+    for (name, allowed) in
+        [("allowed_roles", &policy.allowed_roles), ("allowed_users", &policy.allowed_users)]
+    {
+        if !allowed.is_empty() {
+            fields.insert(name.to_owned(), json!(allowed));
+        }
+    }
+    (!fields.is_empty()).then_some(Value::Object(fields))
 }
 
 /// Returns the field for an agent: `endpoint` for an address, otherwise `agent_id`.

@@ -25,6 +25,7 @@ pub use self::last_error::{last_error, watch_errors};
 pub(crate) use self::last_error::{note, noted};
 pub use self::registry_error::RegistryError;
 use self::sentences::{ACCEPT_ALL, listed, names, no_workflow, repeats, run_again};
+use crate::access_action::AccessAction;
 use crate::definition::Difference;
 use crate::event::{NotUndone, RunId};
 pub use crate::failure::{Failure, FailureClass, FailureKind};
@@ -439,6 +440,18 @@ pub enum Error {
         "the runtime is being drained, so nothing was started; start the run in another process"
     )]
     Draining,
+    /// The access control of the runtime denied the action
+    /// ([`AccessControl`](crate::access::AccessControl)).
+    #[error("the caller `{caller}` may not {action} `{name}`")]
+    #[non_exhaustive]
+    AccessDenied {
+        /// Name of the caller.
+        caller: Arc<str>,
+        /// The denied action.
+        action: AccessAction,
+        /// Name of the agent or workflow.
+        name: Arc<str>,
+    },
     /// The control request for a run was refused.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -512,6 +525,7 @@ impl Error {
             | Self::Memory { .. } => FailureKind::Value,
             Self::MissingResource { .. } | Self::RunResource { .. } => FailureKind::MissingResource,
             Self::Draining => FailureKind::Draining,
+            Self::AccessDenied { .. } => FailureKind::Unauthorized,
             Self::Control(error) => error.kind().as_str().into(),
             Self::Store(error) => error.kind().as_str().into(),
             Self::Recorded(failure) | Self::Node { failure, .. } => failure.kind.clone(),

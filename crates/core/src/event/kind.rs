@@ -471,6 +471,9 @@ impl EventKind {
         })
     }
 
+    /// Author of a [`NodeReset`](Self::NodeReset) that no person requested.
+    pub(crate) const FURTHER_ATTEMPT: &'static str = "a further attempt";
+
     /// Creates the event that starts the compensation of a cancelled run.
     pub(crate) fn compensating_cancelled(reason: Arc<str>) -> Self {
         let message = format!("{RUN_CANCELLED}: {reason}");

@@ -1,6 +1,7 @@
 //! Payloads of the events that start a run: of an agent or a workflow.
 
 use super::session_place::{SessionArtifact, SessionPlace, SessionWindow, Summary};
+use crate::caller::{Caller, CallerClaims};
 use crate::message::{Conversation, Message, Role};
 use crate::state::StateValues;
 use crate::value::Encoded;
@@ -17,9 +18,13 @@ pub struct RunStarted {
     pub version: u32,
     /// The agent or workflow, and its input.
     pub body: RunBody,
-    /// The caller on whose behalf the run was started, as set by the program.
+    /// Name of the caller on whose behalf the run was started, as set by the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<Arc<str>>,
+    /// Roles, groups and scopes of the caller. [`started_by`](Self::started_by) returns them with the
+    /// name.
+    #[serde(default, skip_serializing_if = "CallerClaims::is_empty")]
+    pub caller_claims: CallerClaims,
     /// Id of the host program's trace to which the run belongs, as set by the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<Arc<str>>,
@@ -63,6 +68,7 @@ impl RunStarted {
             version: Self::VERSION,
             body,
             caller: None,
+            caller_claims: CallerClaims::default(),
             trace_id: None,
             tags: BTreeMap::new(),
             parts: None,
@@ -78,6 +84,12 @@ impl RunStarted {
             RunBody::Agent(agent) => &agent.name,
             RunBody::Workflow(workflow) => &workflow.name,
         }
+    }
+
+    /// Returns the caller on whose behalf the run was started. A journal of an earlier release has
+    /// only its name.
+    pub fn started_by(&self) -> Option<Caller> {
+        Caller::recorded(self.caller.as_ref(), &self.caller_claims)
     }
 
     /// Returns the grants and limits of the run.
@@ -333,6 +345,7 @@ mod tests {
         let old = r#"{"version":1,"body":{"workflow":{"name":"w","definition":"d","input":{},"grants":["refunds"]}}}"#;
         let started: RunStarted = serde_json::from_str(old).unwrap();
         assert_eq!((&started.caller, started.tags.len()), (&None, 0));
+        assert_eq!((started.started_by(), started.caller_claims.is_empty()), (None, true));
         assert_eq!(
             *started.terms(),
             RunTerms { scopes: vec!["refunds".into()], ..RunTerms::default() }
@@ -366,8 +379,10 @@ mod tests {
         };
         let mut started = RunStarted::new(RunBody::Workflow(workflow));
         started.caller = Some("ada".into());
+        started.caller_claims.roles.insert("editor".into());
         started.tags.insert("tenant".to_owned(), "acme".to_owned());
         let json = serde_json::to_string(&started).unwrap();
         assert_eq!(serde_json::from_str::<RunStarted>(&json).unwrap(), started, "{json}");
+        assert!(json.contains(r#""caller_claims":{"roles":["editor"]}"#), "{json}");
     }
 }

@@ -75,6 +75,7 @@ impl RemoteRun {
         started.terms.compensate = call.compensate;
         let mut started = RunStarted::new(RunBody::Workflow(started));
         started.caller.clone_from(&call.caller);
+        started.caller_claims.clone_from(&call.caller_claims);
         started.trace_id.clone_from(&call.trace_id);
         started.tags.clone_from(&call.tags);
         // Resources come from the factories of this runtime, as on a resume.

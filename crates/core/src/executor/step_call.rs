@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ExecutorError;
+use crate::caller::CallerClaims;
 use crate::error::Failure;
 use crate::event::{Event, RunId, Spending};
 use crate::path::StepPath;
@@ -61,9 +62,12 @@ pub struct StepCall {
     /// Scopes granted to the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Arc<str>>,
-    /// The caller on whose behalf the run was started.
+    /// Name of the caller on whose behalf the run was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<Arc<str>>,
+    /// Roles, groups and scopes of the caller.
+    #[serde(default, skip_serializing_if = "CallerClaims::is_empty")]
+    pub caller_claims: CallerClaims,
     /// Id of the host program's trace to which the run belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<Arc<str>>,

@@ -150,7 +150,7 @@ impl TokenBudget {
         let runs = match self.scope {
             Scope::Run | Scope::Invocation => return None,
             Scope::Session => RunFilter::new().session(run.own()?.began.session()?),
-            Scope::Caller => RunFilter::new().caller(run.own()?.began.caller()?),
+            Scope::Caller => RunFilter::new().caller(run.own()?.began.caller()?.name()),
             Scope::App => RunFilter::new(),
         };
         Some(match self.window {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Place;
+use crate::caller::Caller;
 use crate::context::Context;
 use crate::event::{RunId, Spending};
 use crate::failure::Failure;
@@ -33,6 +34,11 @@ impl RunInfo {
     /// Name of the agent or workflow.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Caller on whose behalf the run was started.
+    pub fn caller(&self) -> Option<&Caller> {
+        self.shared.own().and_then(|own| own.began.caller())
     }
 
     /// Returns the tokens that the run has spent on models so far, also before a restart: one row

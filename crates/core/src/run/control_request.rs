@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::done_calls::is_of_undo;
 use super::redaction::Redactor;
+use crate::access::AccessAction;
 use crate::error::ControlError;
 use crate::event::{Event, EventKind, split_question_id};
 use crate::message::Message;
@@ -89,6 +90,30 @@ impl ControlRequest {
                 }
             }
             _ => self.clone(),
+        }
+    }
+
+    /// Returns the action that access control decides on.
+    pub(crate) fn action(&self) -> AccessAction {
+        match self {
+            Self::Pause | Self::Drain => AccessAction::Pause,
+            Self::Unpause => AccessAction::Unpause,
+            Self::Cancel { .. } => AccessAction::Cancel,
+            Self::Retry { .. } => AccessAction::Retry,
+            Self::Answer { .. } => AccessAction::Answer,
+            Self::Message { .. } => AccessAction::Message,
+            Self::Close => AccessAction::Close,
+        }
+    }
+
+    /// Returns this request with another operator, if it contains one.
+    pub(super) fn sent_by(self, operator: &str) -> Self {
+        match self {
+            Self::Retry { node, .. } => Self::Retry { node, by: operator.to_owned() },
+            Self::Answer { node, question, answer, .. } => {
+                Self::Answer { node, question, answer, by: operator.to_owned() }
+            }
+            other => other,
         }
     }
 

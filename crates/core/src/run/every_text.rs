@@ -14,7 +14,14 @@ const SECRET: &str = "swordfish";
 const LEFT: &[(&str, &[&str])] = &[
     (
         "what the host calls its callers, sessions and traces",
-        &["run.started/caller", "run.started/session/session", "run.started/trace_id"],
+        &[
+            "run.started/caller",
+            "run.started/caller_claims/groups/*",
+            "run.started/caller_claims/roles/*",
+            "run.started/caller_claims/scopes/*",
+            "run.started/session/session",
+            "run.started/trace_id",
+        ],
     ),
     (
         "the id of a run",

@@ -20,9 +20,11 @@ use super::events::Events;
 use super::result::{RunEnd, RunResult};
 use super::shared::{RunShared, status_of};
 use super::spending::Ledger;
+use crate::access::ActingCaller;
 use crate::error::{ControlError, Error, Result, noted};
 use crate::event::{Event, RunId, Spending};
 use crate::model::Usage;
+use crate::store::{RunRecord, StoreError};
 use crate::value::{Encoded, NodeValue};
 
 /// A handle of a run with a result of type `T`. Clones refer to the same run.
@@ -38,6 +40,8 @@ use crate::value::{Encoded, NodeValue};
 pub struct RunHandle<T = RunResult> {
     run: Arc<Followed>,
     decode: Arc<dyn Fn(Ended) -> Result<T> + Send + Sync>,
+    /// The caller that controls the run, if access control is asked for it.
+    acting: Option<ActingCaller>,
 }
 
 /// A run and its current execution. Retrying a failed run creates a new execution.
@@ -143,7 +147,15 @@ impl<T> RunHandle<T> {
         decode: impl Fn(Ended) -> Result<T> + Send + Sync + 'static,
     ) -> Self {
         let id = life.shared.id.clone();
-        Self { run: Arc::new(Followed { id, life: Mutex::new(life) }), decode: Arc::new(decode) }
+        let run = Arc::new(Followed { id, life: Mutex::new(life) });
+        Self { run, decode: Arc::new(decode), acting: None }
+    }
+
+    /// Makes this the handle of a caller: its control requests are checked and have the caller's
+    /// name.
+    pub(crate) fn of_caller(mut self, acting: Option<&ActingCaller>) -> Self {
+        self.acting = acting.cloned();
+        self
     }
 
     pub(super) fn life(&self) -> MutexGuard<'_, Life> {
@@ -179,7 +191,11 @@ impl<T> RunHandle<T> {
     /// Returns a handle of the same run with its output as JSON. The answer of an agent without an
     /// output type is a JSON string.
     pub fn untyped(&self) -> RunHandle<Encoded> {
-        RunHandle { run: Arc::clone(&self.run), decode: Arc::new(Ended::encoded) }
+        RunHandle {
+            run: Arc::clone(&self.run),
+            decode: Arc::new(Ended::encoded),
+            acting: self.acting.clone(),
+        }
     }
 
     /// Returns a handle of the same run with its output as a value of type `O`. If the output does
@@ -194,7 +210,11 @@ impl<T> RunHandle<T> {
                 Error::Output { run: run.clone(), problem }
             })
         };
-        RunHandle { run: Arc::clone(&self.run), decode: Arc::new(decode) }
+        RunHandle {
+            run: Arc::clone(&self.run),
+            decode: Arc::new(decode),
+            acting: self.acting.clone(),
+        }
     }
 
     /// Cancels the run and waits until its end is stored. Closes the connection to the model, and
@@ -296,11 +316,29 @@ impl<T> RunHandle<T> {
         self.ask(ControlRequest::answer(node, answer, by), None).await
     }
 
+    /// Returns the record of the run: from the store, or made of the events of a run in memory.
+    async fn record(&self) -> Result<RunRecord> {
+        let shared = self.shared();
+        let record = match &shared.host.store {
+            Some(store) => store.record(&shared.id).await?,
+            None => RunRecord::from_events(&self.recorded()),
+        };
+        Ok(record.ok_or_else(|| StoreError::not_found(&shared.id))?)
+    }
+
     pub(super) fn control(&self, request: Result<ControlRequest>) -> ControlCall<'_> {
         ControlCall::new(request, |request, by| Box::pin(self.ask(request, by)))
     }
 
     async fn ask(&self, request: ControlRequest, by: Option<Arc<str>>) -> Result<()> {
+        let (request, by) = match &self.acting {
+            None => (request, by),
+            Some(acting) => {
+                let name = acting.caller().name();
+                acting.check(request.action(), &self.record().await?).await?;
+                (request.sent_by(name), Some(Arc::from(name)))
+            }
+        };
         let (shared, is_executed) = {
             let life = self.life();
             (Arc::clone(&life.shared), life.task.is_some())
@@ -392,7 +430,11 @@ impl Drop for Followed {
 
 impl<T> Clone for RunHandle<T> {
     fn clone(&self) -> Self {
-        Self { run: Arc::clone(&self.run), decode: Arc::clone(&self.decode) }
+        Self {
+            run: Arc::clone(&self.run),
+            decode: Arc::clone(&self.decode),
+            acting: self.acting.clone(),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn restore(kind: &mut EventKind, was: &EventKind) {
         (EventKind::RunStarted(kind), EventKind::RunStarted(was)) => {
             let kind = Arc::make_mut(kind);
             kind.caller.clone_from(&was.caller);
+            kind.caller_claims.clone_from(&was.caller_claims);
             kind.trace_id.clone_from(&was.trace_id);
             kind.parts.clone_from(&was.parts);
             kind.session.clone_from(&was.session);

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use super::closings::Closings;
 use super::options::RunBeginning;
 use super::session_resources::{SessionLease, SessionResources};
+use crate::caller::Caller;
 use crate::error::{Error, Result};
 use crate::future::BoxFuture;
 use crate::resource::{ResourceKey, Resources};
@@ -90,8 +91,12 @@ impl ResourceFactories {
             (began.session(), shared.iter().filter_map(|factory| factory.keep).max())
         {
             let make = || self.made(began, &shared, &Resources::default());
-            let leased =
-                SessionResources::lease(&self.sessions, (session, began.caller()), keep, make)?;
+            let leased = SessionResources::lease(
+                &self.sessions,
+                (session, began.caller().map(Caller::name)),
+                keep,
+                make,
+            )?;
             all.extend(leased.resources());
             lease = Some(leased);
         }

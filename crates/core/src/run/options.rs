@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::made_resources::{OwnResources, ResourceFactories};
+use crate::caller::Caller;
 use crate::error::{Error, Result};
 use crate::event::{LiveTerms, RunId, RunStarted, RunTerms};
 use crate::memory::Memory;
@@ -19,7 +20,7 @@ use crate::value::Encoded;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunOptions {
     pub(crate) run_id: Option<RunId>,
-    pub(crate) caller: Option<Arc<str>>,
+    pub(crate) caller: Option<Caller>,
     pub(crate) trace_id: Option<Arc<str>>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) grants: Vec<Arc<str>>,
@@ -92,6 +93,17 @@ impl RunOptions {
         }
     }
 
+    /// Returns the granted scopes: those of the options, and those of the caller.
+    fn scopes(&self) -> Vec<Arc<str>> {
+        let mut scopes = self.grants.clone();
+        for scope in self.caller.iter().flat_map(Caller::granted_scopes) {
+            if !scopes.contains(scope) {
+                scopes.push(Arc::clone(scope));
+            }
+        }
+        scopes
+    }
+
     /// Returns the recorded form of the grants and limits.
     pub(crate) fn terms(&self) -> RunTerms {
         RunTerms {
@@ -100,7 +112,7 @@ impl RunOptions {
                 .timeout
                 .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
             max_llm_calls: self.max_llm_calls,
-            scopes: self.grants.clone(),
+            scopes: self.scopes(),
             compensate: self.compensate,
             live: self.live,
             stream: self.stream,
@@ -152,7 +164,7 @@ impl RunOptions {
 pub struct RunBeginning {
     run_id: RunId,
     name: Arc<str>,
-    caller: Option<Arc<str>>,
+    caller: Option<Caller>,
     trace_id: Option<Arc<str>>,
     tags: BTreeMap<String, String>,
     session: Option<Arc<str>>,
@@ -170,8 +182,8 @@ impl RunBeginning {
     }
 
     /// Returns the caller on whose behalf the run was started.
-    pub fn caller(&self) -> Option<&str> {
-        self.caller.as_deref()
+    pub fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
     }
 
     /// Returns the id of the trace that the run belongs to.
@@ -194,7 +206,7 @@ impl RunBeginning {
         Self {
             run_id: run.clone(),
             name: started.name().into(),
-            caller: started.caller.clone(),
+            caller: started.started_by(),
             trace_id: started.trace_id.clone(),
             tags: started.tags.clone(),
             session: started.session.as_ref().map(|place| Arc::clone(&place.session)),

@@ -214,7 +214,10 @@ impl RunShared {
     pub(super) fn started(&self, body: RunBody) -> RunStarted {
         let mut started = RunStarted::new(body);
         if let Some(RunData { began, state, .. }) = self.own() {
-            started.caller = began.caller().map(Arc::from);
+            if let Some(caller) = began.caller() {
+                started.caller = Some(Arc::clone(caller.shared_name()));
+                started.caller_claims.clone_from(caller.claims());
+            }
             started.trace_id = began.trace_id().map(Arc::from);
             started.tags.clone_from(began.tags());
             started.state.clone_from(state);

@@ -16,6 +16,7 @@
 //! is shared by the process.
 
 mod builder;
+mod caller_runtime;
 mod catalogue;
 #[cfg(feature = "documents")]
 pub(crate) mod documents;
@@ -37,6 +38,7 @@ pub use self::builder::configuration::ConfigProblem;
 use self::builder::configuration::ConfigProblems;
 pub use self::builder::runtime_builder::RuntimeBuilder;
 use self::builder::runtime_builder::set_name_lookups;
+pub use self::caller_runtime::CallerRuntime;
 use self::catalogue::added_tools::add_tools;
 pub use self::catalogue::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 pub use self::catalogue::name_arguments::{AgentName, GivenAgent, WorkflowName};
@@ -59,13 +61,13 @@ pub use self::memories::Memories;
 pub use self::persistent_state::PersistentState;
 pub use self::runs::attempts::AttemptReport;
 pub use self::runs::compensation_report::{CompensationReport, UndoReport, UndoStatus};
-pub use self::runs::inspect::{CallReport, NodeReport, NodeStatus, RunReport};
+pub use self::runs::inspect::{CallReport, ControlReport, NodeReport, NodeStatus, RunReport};
 pub use self::runs::open_questions::OpenQuestion;
 #[doc(hidden)]
 pub use self::runs::retention::owner_of_notes;
 pub use self::runs::retention::{Deleted, Purge};
 pub use self::runs::run_graph::{ItemCounts, RunGraph, RunGraphNode};
-pub use self::runs::run_list::Runs;
+pub use self::runs::run_list::{CallerRuns, Runs};
 pub use self::runs::run_ref::RunRef;
 pub use self::sessions::Sessions;
 use crate::context::Context;
@@ -95,6 +97,7 @@ use crate::tool::IntoTools;
 /// | execute runs that other processes queued or left | [`worker`](Self::worker) |
 /// | follow a run by its id | [`run`](Self::run), then [`attach`](RunRef::attach), [`events`](RunRef::events), [`output`](RunRef::output) |
 /// | operate a run by its id | [`run`](Self::run), then [`pause`](RunRef::pause), [`cancel`](RunRef::cancel), [`retry`](RunRef::retry), [`approve`](RunRef::approve), [`answer`](RunRef::answer) |
+/// | act for a caller, under access control | [`for_caller`](Self::for_caller) |
 /// | inspect a run | [`run`](Self::run), then [`inspect`](RunRef::inspect), [`journal`](RunRef::journal) |
 /// | list runs, open questions and usage, and remove old runs | [`runs`](Self::runs) |
 /// | execute a step of another runtime's run | [`execute_step`](Self::execute_step) |

@@ -20,6 +20,7 @@ use tracing::field::Empty;
 
 #[cfg(feature = "metrics")]
 pub use self::metrics::MetricsSink;
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::event::AgentCompleted;
 use crate::message::{ToolCall, ToolResult};
@@ -46,6 +47,7 @@ pub(crate) fn agent_span(agent: &str, run: &RunShared, info: &ModelInfo) -> Span
         gen_ai.agent.name = agent,
         gen_ai.conversation.id = Empty,
         user.id = Empty,
+        user.roles = Empty,
         agentflow.run.id = Empty,
         agentflow.tags = Empty,
         gen_ai.response.finish_reasons = Empty,
@@ -71,10 +73,21 @@ fn record_run(span: &Span, run: &RunShared) {
     span.record("agentflow.run.id", run.id.as_str());
     let Some(began) = began else { return };
     if let Some(caller) = began.caller() {
-        span.record("user.id", caller);
+        span.record("user.id", caller.name());
+        if !caller.roles().is_empty() {
+            span.record("user.roles", roles_text(caller));
+        }
     }
     if !began.tags().is_empty() {
         span.record("agentflow.tags", run.host.redacted(content::json(began.tags())));
+    }
+}
+
+/// Returns the roles of a caller in the form of a list.
+fn roles_text(caller: &Caller) -> String {
+    match caller.roles().iter().collect::<Vec<_>>().as_slice() {
+        [role] => (***role).to_owned(),
+        roles => content::json(roles),
     }
 }
 
@@ -107,6 +120,7 @@ pub(crate) fn workflow_span(workflow: &str, run: &RunShared) -> Span {
         gen_ai.workflow.name = workflow,
         gen_ai.conversation.id = Empty,
         user.id = Empty,
+        user.roles = Empty,
         agentflow.run.id = Empty,
         agentflow.tags = Empty,
     );
@@ -129,6 +143,7 @@ pub(crate) fn step_span(step: &StepPath, run: &RunShared) -> Span {
         agentflow.step = %step,
         gen_ai.conversation.id = Empty,
         user.id = Empty,
+        user.roles = Empty,
         agentflow.run.id = Empty,
         agentflow.tags = Empty,
     );
@@ -164,6 +179,7 @@ pub(crate) fn chat_span(
         gen_ai.provider.name = telemetry_name(&info.provider),
         gen_ai.conversation.id = Empty,
         user.id = Empty,
+        user.roles = Empty,
         agentflow.run.id = Empty,
         agentflow.tags = Empty,
         gen_ai.output.type = if request.output.is_some() { "json" } else { "text" },
@@ -266,6 +282,7 @@ pub(crate) fn tool_span(
         agentflow.tool.output_size = Empty,
         gen_ai.conversation.id = Empty,
         user.id = Empty,
+        user.roles = Empty,
         agentflow.run.id = Empty,
         agentflow.tags = Empty,
     );

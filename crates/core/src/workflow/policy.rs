@@ -1,10 +1,13 @@
 //! `NodePolicy`: retries, time-out, approval and the effect of a failure of a node. The workflow
 //! machine applies it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::caller::Caller;
 use crate::error::{Failure, FailureClass};
 use crate::on_timeout::OnTimeout;
 use crate::tool::NodeQuestion;
@@ -189,6 +192,16 @@ pub struct NodePolicy {
     /// error. Default: `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub tap: bool,
+    /// Roles of which the caller of the run must have one for the node to start. If this and
+    /// `allowed_users` are empty (the default), every caller may run the node. Otherwise it
+    /// suffices to have a role or to be one of the users. The node fails with the kind
+    /// [`Unauthorized`](crate::error::FailureKind::Unauthorized) if the caller is not allowed, and in a run
+    /// without a caller.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub allowed_roles: BTreeSet<Arc<str>>,
+    /// Names of callers that may run the node; see `allowed_roles`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub allowed_users: BTreeSet<Arc<str>>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -264,6 +277,33 @@ impl NodePolicy {
     pub fn tap(mut self) -> Self {
         self.tap = true;
         self
+    }
+
+    /// Allows only callers with one of these roles to run the node, and the
+    /// [users](Self::allowed_users).
+    #[must_use]
+    pub fn allowed_roles<S: Into<Arc<str>>>(mut self, roles: impl IntoIterator<Item = S>) -> Self {
+        self.allowed_roles.extend(roles.into_iter().map(Into::into));
+        self
+    }
+
+    /// Allows only callers with one of these names to run the node, and callers with one of the
+    /// [roles](Self::allowed_roles).
+    #[must_use]
+    pub fn allowed_users<S: Into<Arc<str>>>(mut self, users: impl IntoIterator<Item = S>) -> Self {
+        self.allowed_users.extend(users.into_iter().map(Into::into));
+        self
+    }
+
+    /// Returns `true` if the caller of a run may run the node.
+    pub(super) fn allows(&self, caller: Option<&Caller>) -> bool {
+        if self.allowed_roles.is_empty() && self.allowed_users.is_empty() {
+            return true;
+        }
+        caller.is_some_and(|caller| {
+            self.allowed_users.contains(caller.name())
+                || self.allowed_roles.iter().any(|role| caller.has_role(role))
+        })
     }
 
     pub(super) fn timeout_duration(&self) -> Option<Duration> {

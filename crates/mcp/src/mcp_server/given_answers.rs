@@ -12,6 +12,7 @@ use super::served_call;
 use super::served_question::{self, Said, is_approval};
 use super::served_run::{SOMEBODY, may_approve, own, unreadable};
 use super::server_settings::Shared;
+use agentflow_core::Caller;
 use agentflow_core::error::Error;
 use agentflow_core::run::{Events, RunHandle};
 use agentflow_core::store::RunRecord;
@@ -94,8 +95,8 @@ pub(super) async fn give(
     context: &RequestContext<RoleServer>,
 ) -> Result<Given, ErrorData> {
     let internal = |error: Error| unreadable(shared, &error);
-    let (runtime, caller) = (&shared.runtime, served_call::caller(context));
-    let by = caller.as_deref().unwrap_or(SOMEBODY);
+    let runtime = served_call::runtime(shared, context);
+    let by = served_call::caller(context).map_or(SOMEBODY, Caller::name);
     let may_answer = |question: &_| match sent {
         Sent::Asked => !is_approval(question) || may_approve(shared, context),
         Sent::Beforehand => {
@@ -166,8 +167,7 @@ pub(super) async fn continued(
     // Subscribes before the answers are given, because these make the run continue.
     let before = shared.runtime.run(&record.run_id).events_here();
     let mut given = give(shared, &record, &mut responses, Sent::Asked, context).await?;
-    let run = shared
-        .runtime
+    let run = served_call::runtime(shared, context)
         .run(&record.run_id)
         .attach()
         .await

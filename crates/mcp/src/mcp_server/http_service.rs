@@ -11,19 +11,19 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
-use super::http_callers::McpCaller;
 use super::http_sessions::{HttpSessions, SessionProblem};
-use super::server_settings::{HttpSettings, Shared};
+use super::server_settings::Shared;
 use super::service::{ClientChannel, Service};
 use crate::mcp::Ending;
-use agentflow_http::named_host;
+use agentflow_core::Caller;
+use agentflow_front::{FrontSettings, HttpFront, Rejection, rejection};
 
 /// Header with the id of the session.
 const SESSION: &str = "mcp-session-id";
@@ -38,7 +38,7 @@ const WITHOUT_SESSIONS: &[u8] = b"2026-07-28";
 /// A header value that is not the id of any session.
 const NO_SESSION: HeaderValue = HeaderValue::from_static("none");
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An MCP server over streamable HTTP, as a `tower` service for any HTTP server. With axum:
 /// `Router::new().route_service("/mcp", service)`. Created by
@@ -52,6 +52,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone)]
 pub struct McpHttpService {
     shared: Arc<Shared>,
+    front: Arc<HttpFront>,
     /// Serves requests without a session.
     inner: StreamableHttpService<Service, NeverSessionManager>,
     sessions: Option<SessionService>,
@@ -77,12 +78,24 @@ impl Drop for EndSessionsGuard {
 impl McpHttpService {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let settings = &shared.settings;
-        let HttpSettings { hosts, origins, .. } = &settings.http;
-        let mut config = StreamableHttpServerConfig::default()
+        let front = Arc::new(HttpFront::new(FrontSettings {
+            hosts: settings.http.hosts.clone(),
+            origins: settings.http.origins.clone(),
+            authenticate: settings.http.authenticate.clone(),
+            authenticate_timeout: settings.handshake,
+            max_body: settings.max_message,
+            body_timeout: settings.handshake,
+            // Calls and sessions have limits of their own, in total and for each caller.
+            max_requests: usize::MAX,
+            max_requests_of_caller: usize::MAX,
+            max_streams: usize::MAX,
+            max_streams_of_caller: usize::MAX,
+        }));
+        // The front checks the host and the origin.
+        let config = StreamableHttpServerConfig::default()
             .with_max_request_body_bytes(settings.max_message)
-            .enforce_origin_validation()
-            .with_allowed_origins(origins.iter().cloned());
-        config.allowed_hosts.extend(hosts.iter().cloned());
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
         let make = |reach| {
             let of_call = Arc::clone(&shared);
             move || Ok(Service::new(Arc::clone(&of_call), Ending::default(), reach))
@@ -105,7 +118,23 @@ impl McpHttpService {
             Arc::new(NeverSessionManager::default()),
             config,
         );
-        Self { shared, inner, sessions }
+        Self { shared, front, inner, sessions }
+    }
+
+    /// Checks and authenticates a request, and reads its body.
+    async fn admit<B>(&self, head: &mut Parts, body: B) -> Result<Bytes, Rejection>
+    where
+        B: Body,
+        B::Error: Into<BoxError>,
+    {
+        self.front.check_address(head)?;
+        if let Some(caller) = self.front.caller(head).await? {
+            head.extensions.insert(caller);
+        } else if self.shared.runtime.controls_access() {
+            // A middleware may have authenticated the caller.
+            head.extensions.get_or_insert_with(Caller::anonymous);
+        }
+        self.front.body(head, body).await
     }
 
     /// Authenticates, limits and answers a request.
@@ -115,61 +144,16 @@ impl McpHttpService {
         B::Data: Send,
         B::Error: Into<BoxError>,
     {
-        let settings = &self.shared.settings;
         let (mut head, body) = request.into_parts();
-        // `rmcp` compares the host with the permitted hosts, but parses some invalid headers
-        // differently.
-        if named_host(&head).is_none() {
-            let text = "the request does not name one host";
-            return plain(StatusCode::BAD_REQUEST, HeaderMap::new(), text);
-        }
-        if let Some(authenticate) = &settings.http.authenticate {
-            let checked =
-                tokio::time::timeout(settings.handshake, authenticate.caller(head.headers.clone()))
-                    .await;
-            match checked {
-                Ok(Ok(caller)) => {
-                    head.extensions.insert(caller);
-                }
-                Ok(Err(refusal)) => {
-                    let (status, headers, text) = refusal.into_parts();
-                    return plain(status, headers, text);
-                }
-                Err(_) => {
-                    let text = "who calls could not be checked in time; try again later";
-                    return plain(StatusCode::SERVICE_UNAVAILABLE, HeaderMap::new(), text);
-                }
-            }
-        }
-        let most = settings.max_message;
-        let body = Limited::new(body, most).collect();
-        let body = match tokio::time::timeout(settings.handshake, body).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-                let text = format!("the body has more than {most} bytes");
-                return plain(StatusCode::PAYLOAD_TOO_LARGE, HeaderMap::new(), text);
-            }
-            Ok(Err(_)) => {
-                return plain(
-                    StatusCode::BAD_REQUEST,
-                    HeaderMap::new(),
-                    "the body could not be read",
-                );
-            }
-            Err(_) => {
-                let text = format!("the body did not arrive within {:?}", settings.handshake);
-                return plain(StatusCode::REQUEST_TIMEOUT, HeaderMap::new(), text);
-            }
+        let body = match self.admit(&mut head, body).await {
+            Ok(body) => body,
+            Err(rejection) => return rejection.map(McpHttpBody::new),
         };
         let in_session = self.sessions.as_ref().filter(|of| of.takes(&mut head, &body));
         let session = head.headers.get(SESSION).filter(|id| **id != NO_SESSION).cloned();
         // `rmcp` would accept this request without a check for the session.
         if in_session.is_some() && session.is_none() && head.method == Method::DELETE {
-            return plain(
-                StatusCode::NOT_FOUND,
-                HeaderMap::new(),
-                SessionProblem::Ended.to_string(),
-            );
+            return plain(StatusCode::NOT_FOUND, SessionProblem::Ended.to_string());
         }
         let is_delete = head.method == Method::DELETE;
         // `rmcp` compares the parameter headers with the schema that was listed last, so the tool
@@ -195,20 +179,14 @@ impl McpHttpService {
                 if response.status() == StatusCode::INTERNAL_SERVER_ERROR
                     && session.is_some_and(|id| of.has_ended(&id))
                 {
-                    return plain(
-                        StatusCode::NOT_FOUND,
-                        HeaderMap::new(),
-                        SessionProblem::Ended.to_string(),
-                    );
+                    return plain(StatusCode::NOT_FOUND, SessionProblem::Ended.to_string());
                 }
                 response
             }
             None => self.inner.handle(request).await,
         };
         match response.status() {
-            StatusCode::ACCEPTED if is_delete => {
-                plain(StatusCode::NO_CONTENT, HeaderMap::new(), "")
-            }
+            StatusCode::ACCEPTED if is_delete => plain(StatusCode::NO_CONTENT, ""),
             // `rmcp` uses this status also for a body that it cannot parse.
             StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => unread(&body),
             _ => response.map(McpHttpBody),
@@ -237,7 +215,7 @@ impl SessionService {
             Some(id) => {
                 let has = id
                     .to_str()
-                    .is_ok_and(|id| self.sessions.has(id, head.extensions.get::<McpCaller>()));
+                    .is_ok_and(|id| self.sessions.has(id, head.extensions.get::<Caller>()));
                 if !has {
                     // `rmcp` then answers that the session does not exist.
                     head.headers.insert(SESSION, NO_SESSION);
@@ -284,7 +262,7 @@ fn unread(body: &[u8]) -> Response<McpHttpBody> {
         ),
     };
     let error = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": problem}});
-    let mut response = plain(StatusCode::BAD_REQUEST, HeaderMap::new(), error.to_string());
+    let mut response = plain(StatusCode::BAD_REQUEST, error.to_string());
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -292,16 +270,8 @@ fn unread(body: &[u8]) -> Response<McpHttpBody> {
 }
 
 /// Creates a plain text response.
-pub(super) fn plain(
-    status: StatusCode,
-    headers: HeaderMap,
-    text: impl Into<Bytes>,
-) -> Response<McpHttpBody> {
-    let mut response = Response::new(McpHttpBody(Full::new(text.into()).boxed()));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    response
+pub(super) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<McpHttpBody> {
+    rejection(status, text).map(McpHttpBody::new)
 }
 
 impl<B> tower_service::Service<Request<B>> for McpHttpService
@@ -335,6 +305,12 @@ impl fmt::Debug for McpHttpService {
 /// The body of a response of [`McpHttpService`]. Dropping an unfinished body cancels the call that
 /// it answers, unless the call belongs to a session.
 pub struct McpHttpBody(BoxBody<Bytes, Infallible>);
+
+impl McpHttpBody {
+    fn new(text: Bytes) -> Self {
+        Self(Full::new(text).boxed())
+    }
+}
 
 impl Body for McpHttpBody {
     type Data = Bytes;

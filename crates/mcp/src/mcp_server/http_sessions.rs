@@ -25,11 +25,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::http_callers::McpCaller;
 use super::served_run;
 use super::server_settings::HttpSettings;
 use crate::mcp::{CLOSED, Ending};
-use agentflow_http::{CallerSlot, CallerSlots};
+use agentflow_core::Caller;
+use agentflow_front::{CallerSlot, CallerSlots};
 
 /// Minimum time between two checks of a session.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -181,7 +181,7 @@ impl HttpSessions {
 
     /// Reserves a slot for a session. Returns `None` if the server or the caller has too many
     /// sessions.
-    pub(super) fn room(&self, caller: Option<&McpCaller>) -> Option<SessionSlot> {
+    pub(super) fn room(&self, caller: Option<&Caller>) -> Option<SessionSlot> {
         let slot = match caller {
             Some(caller) => Some(self.0.of_callers.take(caller.name())?),
             None => None,
@@ -198,8 +198,8 @@ impl HttpSessions {
     }
 
     /// Returns `true` if the session exists and was opened by this caller.
-    pub(super) fn has(&self, id: &str, caller: Option<&McpCaller>) -> bool {
-        let caller = caller.map(McpCaller::name);
+    pub(super) fn has(&self, id: &str, caller: Option<&Caller>) -> bool {
+        let caller = caller.map(Caller::name);
         let session = self.0.open().get(id).cloned();
         session
             .is_some_and(|session| session.caller.get().is_some_and(|own| own.as_deref() == caller))
@@ -299,7 +299,7 @@ impl SessionManager for HttpSessions {
             }
             let _ = session
                 .caller
-                .set(head.extensions.get().map(|caller: &McpCaller| caller.name().to_owned()));
+                .set(head.extensions.get().map(|caller: &Caller| caller.name().to_owned()));
         }
         message.insert_extension(SessionEnding(session.ending.clone()));
         Ok(session.handle.initialize(message).await?)

@@ -16,10 +16,6 @@ mod client_answer;
 mod client_requests;
 mod given_answers;
 #[cfg(feature = "server-http")]
-mod http_callers;
-#[cfg(feature = "server-http")]
-mod http_listener;
-#[cfg(feature = "server-http")]
 mod http_service;
 #[cfg(feature = "server-http")]
 mod http_sessions;
@@ -55,11 +51,6 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::client_answer::{ClientFolder, ClientFolders, ClientReply};
-#[cfg(feature = "server-http")]
-pub use self::http_callers::{McpCaller, McpRefusal};
-#[cfg(feature = "server-http")]
-#[doc(hidden)]
-pub use self::http_listener::{AcceptedPeer, accept};
 #[cfg(feature = "server-http")]
 pub use self::http_service::{McpHttpBody, McpHttpService};
 pub use self::mcp_server_error::McpServerError;

@@ -4,14 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{Request, Response, StatusCode};
+use http_body::Body;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::McpServer;
-use super::http_callers::{Authenticate, McpCaller, McpRefusal};
-use super::http_listener;
-use super::http_service::McpHttpService;
+use super::http_service::{BoxError, McpHttpBody, McpHttpService, plain};
 use super::mcp_server_error::McpServerError;
+use agentflow_front::{Authenticate, ConnectionLimits, serve_connections};
+
+/// Path of the server.
+const PATH: &str = "/mcp";
+/// Maximum time for the head of a request.
+const LONGEST_HEAD: Duration = Duration::from_secs(10);
 
 /// Methods for streamable HTTP. They need the feature `mcp-server-http`. A client of a revision
 /// before 2026-07-28 that requests a session gets one. All other requests are served without a
@@ -24,38 +30,43 @@ impl McpServer {
         self.set(|settings| settings.http.hosts.extend(hosts.into_iter().map(Into::into)))
     }
 
-    /// Also accepts requests of web pages with these origins, such as
-    /// `https://app.example.com:443`, or `http://localhost:*` for every port. Default: none. A
-    /// request with another `Origin` is refused with status 403.
+    /// Also accepts requests of web pages with these origins, such as `https://app.example.com`, or
+    /// `http://localhost:*` for every port. Without a port, the origin has the default port of its
+    /// scheme. Default: none. A request with another `Origin` is refused with status 403.
     pub fn allow_origins<S: Into<String>>(self, origins: impl IntoIterator<Item = S>) -> Self {
         self.set(|settings| settings.http.origins.extend(origins.into_iter().map(Into::into)))
     }
 
-    /// Sets the hook that authenticates each request by its headers, before its body is read.
-    /// Default: all clients that can connect may call, with the scopes of the server. If the hook
-    /// takes longer than [`handshake_timeout`](Self::handshake_timeout), the request is refused
-    /// with status 503. The hook's future is dropped when the client disconnects.
+    /// Sets the hook that determines the caller of each request, before its body is read: a
+    /// [`BearerToken`](agentflow_front::BearerToken), a closure, or another implementation of
+    /// [`Authenticate`]. Runs that a caller starts record it
+    /// ([`StartRun::caller`](agentflow_core::runtime::StartRun::caller)); its calls have its scopes,
+    /// in addition to those of the server. Default: all clients that can connect may call, with the
+    /// scopes of the server. If the hook takes longer than
+    /// [`handshake_timeout`](Self::handshake_timeout), the request is refused with status 503.
+    ///
+    /// A middleware around [`McpHttpService`] that authenticates clients itself can insert a
+    /// [`Caller`](agentflow_core::Caller) into the extensions of the request instead. The hook
+    /// overrides it.
     ///
     /// ```
-    /// use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer};
+    /// use agentflow::Caller;
+    /// use agentflow::front::{Refusal, RequestHead};
+    /// use agentflow::mcp_server::McpServer;
     /// # use agentflow::prelude::*;
     ///
     /// # let runtime = Runtime::builder().build();
-    /// let server = McpServer::from_runtime(&runtime).authenticate(|headers| async move {
-    ///     match headers.get("x-team").and_then(|team| team.to_str().ok()) {
-    ///         Some("accounts") => Ok(McpCaller::new("accounts").grant(["invoices"])),
-    ///         Some(_) => Err(McpRefusal::forbidden("this team has no access; ask for it")),
-    ///         None => Err(McpRefusal::unknown("say who you are")),
+    /// let server = McpServer::from_runtime(&runtime).authenticate(|request: RequestHead| async move {
+    ///     match request.header("x-team") {
+    ///         Some("accounts") => Ok(Caller::new("accounts").with_scopes(["invoices"])),
+    ///         Some(_) => Err(Refusal::forbidden("this team has no access; ask for it")),
+    ///         None => Err(Refusal::unauthenticated("name your team")),
     ///     }
     /// });
     /// # drop(server);
     /// ```
-    pub fn authenticate<F, C>(self, check: F) -> Self
-    where
-        F: Fn(http::HeaderMap) -> C + Send + Sync + 'static,
-        C: Future<Output = Result<McpCaller, McpRefusal>> + Send + 'static,
-    {
-        self.set(|settings| settings.http.authenticate = Some(Authenticate::new(check)))
+    pub fn authenticate(self, authenticate: impl Authenticate) -> Self {
+        self.set(|settings| settings.http.authenticate = Some(Arc::new(authenticate)))
     }
 
     /// Sets the maximum number of concurrent connections of [`serve_http`](Self::serve_http), at
@@ -119,8 +130,24 @@ impl McpServer {
     /// Dropping the future closes the connections, cancels their calls and ends the sessions.
     pub async fn serve_http(&self, listener: TcpListener) -> Result<(), McpServerError> {
         let service = self.http_service().await?;
-        let head = self.settings.handshake.min(http_listener::LONGEST_HEAD);
-        http_listener::listen(listener, service, self.settings.http.max_connections, head).await;
+        let limits = ConnectionLimits {
+            connections: self.settings.http.max_connections,
+            head: self.settings.handshake.min(LONGEST_HEAD),
+        };
+        serve_connections(listener, limits, move |request| answer(service.clone(), request)).await;
         Ok(())
+    }
+}
+
+/// Answers a request to [`McpServer::serve_http`]. Only [`PATH`] is served.
+async fn answer<B>(service: McpHttpService, request: Request<B>) -> Response<McpHttpBody>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    match request.uri().path() {
+        PATH => service.answer(request).await,
+        _ => plain(StatusCode::NOT_FOUND, format!("the server is at {PATH}")),
     }
 }

@@ -10,14 +10,14 @@ use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 
 use super::call_progress::ProgressSender;
-#[cfg(feature = "server-http")]
-use super::http_callers::McpCaller;
 use super::offered::Offer;
 use super::served_answer;
 use super::server_settings::Shared;
 use agentflow_core::__private::extension::events_of;
+use agentflow_core::Caller;
 use agentflow_core::error::Result;
 use agentflow_core::message::ToolCall;
+use agentflow_core::runtime::CallerRuntime;
 
 /// Calls a tool. Dropping the future cancels the call.
 pub(super) async fn tool(
@@ -50,33 +50,31 @@ pub(super) async fn tool(
     Ok(served_answer::of_tool(offer, &result?))
 }
 
-#[cfg(feature = "server-http")]
 /// Returns the scopes of a call: the server's and the caller's.
 pub(super) fn grants(shared: &Shared, context: &RequestContext<RoleServer>) -> Vec<Arc<str>> {
-    let of_caller = http_caller(context).into_iter().flat_map(McpCaller::scopes);
+    let of_caller = caller(context).into_iter().flat_map(Caller::scopes);
     shared.settings.grants.iter().chain(of_caller).cloned().collect()
 }
 
-#[cfg(not(feature = "server-http"))]
-/// Returns the scopes of a call. Without HTTP, these are the server's, because streams do not
-/// authenticate the client.
-pub(super) fn grants(shared: &Shared, _: &RequestContext<RoleServer>) -> Vec<Arc<str>> {
-    shared.settings.grants.clone()
-}
-
+/// Returns the authenticated caller of the request. The transport keeps the head of the HTTP
+/// request in the extensions of the message.
 #[cfg(feature = "server-http")]
-pub(super) fn caller(context: &RequestContext<RoleServer>) -> Option<String> {
-    http_caller(context).map(|caller| caller.name().to_owned())
+pub(super) fn caller(context: &RequestContext<RoleServer>) -> Option<&Caller> {
+    context.extensions.get::<http::request::Parts>()?.extensions.get()
 }
 
+/// Returns `None`: streams do not authenticate the client.
 #[cfg(not(feature = "server-http"))]
-pub(super) fn caller(_: &RequestContext<RoleServer>) -> Option<String> {
+pub(super) fn caller(_: &RequestContext<RoleServer>) -> Option<&Caller> {
     None
 }
 
-#[cfg(feature = "server-http")]
-/// Returns the authenticated caller of the request. The transport keeps the head of the HTTP
-/// request in the extensions of the message.
-pub(super) fn http_caller(context: &RequestContext<RoleServer>) -> Option<&McpCaller> {
-    context.extensions.get::<http::request::Parts>()?.extensions.get()
+/// Returns the name of the authenticated caller.
+pub(super) fn caller_name(context: &RequestContext<RoleServer>) -> Option<String> {
+    caller(context).map(|caller| caller.name().to_owned())
+}
+
+/// Returns the runtime of the caller, or of the program for a client that is not authenticated.
+pub(super) fn runtime(shared: &Shared, context: &RequestContext<RoleServer>) -> CallerRuntime {
+    shared.runtime.for_optional_caller(caller(context))
 }

@@ -115,7 +115,7 @@ pub(super) async fn read(
     context: &RequestContext<RoleServer>,
 ) -> Result<ReadResourceResult, ErrorData> {
     let (resource, values) = readable(shared, &uri, context)?;
-    let of = ResourceRead::new(uri.clone(), values, served_call::caller(context));
+    let of = ResourceRead::new(uri.clone(), values, served_call::caller(context).cloned());
     let what = named(&uri);
     let ServedContent(content) =
         within_limits(async { resource.contents(of).await }, &what).await?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::uri_template::UriTemplate;
 use agentflow_core::__private::extension::BoxFuture;
+use agentflow_core::Caller;
 
 /// Function that creates the content. The client receives the error.
 type Read = dyn Fn(ResourceRead) -> BoxFuture<'static, Result<ServedContent, String>> + Send + Sync;
@@ -61,14 +62,14 @@ pub(super) enum Content {
 pub struct ResourceRead {
     uri: String,
     values: BTreeMap<String, String>,
-    caller: Option<String>,
+    caller: Option<Caller>,
 }
 
 impl ResourceRead {
     pub(super) fn new(
         uri: String,
         values: BTreeMap<String, String>,
-        caller: Option<String>,
+        caller: Option<Caller>,
     ) -> Self {
         Self { uri, values, caller }
     }
@@ -83,10 +84,10 @@ impl ResourceRead {
         self.values.get(name).map(String::as_str)
     }
 
-    /// Returns the name of the caller, if [`authenticate`](super::McpServer::authenticate) has
+    /// Returns the caller, if [`authenticate`](super::McpServer::authenticate) has
     /// determined it.
-    pub fn caller(&self) -> Option<&str> {
-        self.caller.as_deref()
+    pub fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
     }
 }
 

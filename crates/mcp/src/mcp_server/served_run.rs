@@ -25,6 +25,7 @@ use super::{request_kind, served_answer, served_call, served_question};
 use agentflow_core::__private::extension::{
     FirstEvents, announce_events, question_closed, redacted, value_error,
 };
+use agentflow_core::Caller;
 use agentflow_core::agent::RunRequest;
 use agentflow_core::error::Error;
 use agentflow_core::event::{EventKind, PauseReason, RunId};
@@ -50,7 +51,9 @@ pub(super) async fn start(
     context: &RequestContext<RoleServer>,
 ) -> Result<(RunHandle<Encoded>, Events), Error> {
     let first = FirstEvents::default();
-    let (runtime, grants) = (&shared.runtime, served_call::grants(shared, context));
+    let runtime = served_call::runtime(shared, context);
+    // The scopes of the caller are granted to its run.
+    let grants = shared.settings.grants.iter().cloned();
     let server = &*shared.settings.name;
     let token = token();
     let caller = served_call::caller(context);
@@ -111,12 +114,7 @@ impl Asks {
 
 /// Returns `true` if the client may answer approvals.
 pub(super) fn may_approve(shared: &Shared, context: &RequestContext<RoleServer>) -> bool {
-    #[cfg(feature = "server-http")]
-    if served_call::http_caller(context).is_some_and(super::http_callers::McpCaller::may_approve) {
-        return true;
-    }
-    let _ = context;
-    shared.settings.clients_approve
+    shared.settings.clients_approve || served_call::caller(context).is_some_and(Caller::may_approve)
 }
 
 /// Returns the state with which a client continues the call of a run, or refers to it as a task.
@@ -137,7 +135,7 @@ pub(super) async fn own(
     context: &RequestContext<RoleServer>,
 ) -> Result<Option<RunRecord>, ErrorData> {
     let Some((run, _)) = state.rsplit_once('.') else { return Ok(None) };
-    let record = match shared.runtime.run(&RunId::new(run)).record().await {
+    let record = match served_call::runtime(shared, context).run(&RunId::new(run)).record().await {
         Ok(record) => record,
         Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(shared, &error)),
@@ -145,7 +143,7 @@ pub(super) async fn own(
     // The id of a run is no secret. The server, the token and the caller must match, too.
     let is_its = record.tags.get(TAG) == Some(&shared.settings.name)
         && state_of(&record).is_some_and(|of_run| of_run == state)
-        && record.caller.as_deref() == served_call::caller(context).as_deref();
+        && record.caller.as_deref() == served_call::caller(context).map(Caller::name);
     Ok(is_its.then_some(record))
 }
 
@@ -180,10 +178,10 @@ pub(super) async fn check_open(
         return Ok(());
     }
     let most = shared.settings.max_open_runs;
-    let caller = served_call::caller(context);
+    let caller = served_call::caller_name(context);
     let open = RunFilter::unfinished().tag(TAG, &shared.settings.name).limit(most);
     let open = caller.into_iter().fold(open, RunFilter::caller);
-    match shared.runtime.runs().list(open).await {
+    match served_call::runtime(shared, context).runs().list(open).await {
         Ok(open) if open.len() < most => Ok(()),
         Ok(_) => {
             let problem = format!(
@@ -368,8 +366,7 @@ impl Followed<'_, '_> {
                         }
                         Some(Ok(Said::Declined)) | None => return Ok(self.left(&question).into()),
                     };
-                    let by = served_call::caller(self.context);
-                    let by = by.as_deref().unwrap_or(SOMEBODY);
+                    let by = served_call::caller(self.context).map_or(SOMEBODY, Caller::name);
                     // The answer is given before the permit is taken again, so it is not delayed by
                     // other calls.
                     let outcome = self.run.answer(&question.id, &answer, by).await;

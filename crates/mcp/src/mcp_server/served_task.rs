@@ -20,6 +20,7 @@ use super::served_question::{Said, is_approval};
 use super::served_run::{SOMEBODY, may_approve, unreadable};
 use super::server_settings::Shared;
 use super::{served_answer, served_call, served_question, served_run};
+use agentflow_core::Caller;
 use agentflow_core::error::{ControlErrorKind, Error};
 use agentflow_core::event::PauseReason;
 use agentflow_core::run::ControlCall;
@@ -79,9 +80,8 @@ pub(super) async fn update(
     context: &RequestContext<RoleServer>,
 ) -> Result<(), ErrorData> {
     let (_, record) = found(shared, &params.task_id, context).await?;
-    let runtime = &shared.runtime;
-    let caller = served_call::caller(context);
-    let by = caller.as_deref().unwrap_or(SOMEBODY);
+    let runtime = served_call::runtime(shared, context);
+    let by = served_call::caller(context).map_or(SOMEBODY, Caller::name);
     let mut problems = Vec::new();
     for question in questions(shared, &record, context).await? {
         let key = question.key();
@@ -127,8 +127,10 @@ pub(super) async fn cancel(
     if record.status.has_ended() || record.status == RunStatus::Compensating {
         return Ok(());
     }
-    let cancelling = shared.runtime.run(&record.run_id).cancel(CANCELLED);
-    let cancelling = served_call::caller(context).into_iter().fold(cancelling, ControlCall::by);
+    let runtime = served_call::runtime(shared, context);
+    let cancelling = runtime.run(&record.run_id).cancel(CANCELLED);
+    let cancelling =
+        served_call::caller_name(context).into_iter().fold(cancelling, ControlCall::by);
     match tokio::time::timeout(CANCELLING, cancelling).await {
         // The run has ended in the meantime, or the cancellation takes longer than this request
         // waits.

@@ -2,6 +2,8 @@
 //! concurrent calls.
 
 use std::collections::BTreeSet;
+#[cfg(feature = "server-http")]
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,8 +12,6 @@ use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-#[cfg(feature = "server-http")]
-use super::http_callers::Authenticate;
 use super::offered::Offer;
 use super::served_prompt::ServedPrompt;
 use super::served_reads::ParsedResource;
@@ -19,7 +19,7 @@ use super::served_resource::ServedResource;
 use super::served_subscriptions::Subscriptions;
 use agentflow_core::runtime::Runtime;
 #[cfg(feature = "server-http")]
-use agentflow_http::{CallerPermit, CallerPermits};
+use agentflow_front::{Authenticate, CallerPermit, CallerPermits};
 
 /// JSON-RPC error code for a call that exceeds a limit on concurrent calls.
 pub(super) const BUSY: ErrorCode = ErrorCode(-32000);
@@ -52,17 +52,27 @@ pub(super) struct Settings {
 
 #[cfg(feature = "server-http")]
 /// Settings for HTTP.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct HttpSettings {
     /// Permitted hosts in addition to `localhost` and the loopback addresses.
     pub(super) hosts: Vec<String>,
     pub(super) origins: Vec<String>,
-    pub(super) authenticate: Option<Authenticate>,
+    pub(super) authenticate: Option<Arc<dyn Authenticate>>,
     pub(super) max_connections: usize,
     pub(super) max_sessions: usize,
     pub(super) max_sessions_of_caller: usize,
     pub(super) session_idle: Duration,
     pub(super) session_age: Duration,
+}
+
+#[cfg(feature = "server-http")]
+impl fmt::Debug for HttpSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSettings")
+            .field("hosts", &self.hosts)
+            .field("authenticates", &self.authenticate.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 #[cfg(feature = "server-http")]
@@ -136,6 +146,7 @@ impl Drop for Waiting<'_> {
 /// The permit to execute a call. Dropping it releases the permit.
 pub(super) struct Turn<'s> {
     shared: &'s Shared,
+    #[cfg(feature = "server-http")]
     caller: Option<String>,
     held: Mutex<Option<Held<'s>>>,
 }
@@ -229,7 +240,14 @@ impl Shared {
             #[cfg(feature = "server-http")]
             own,
         };
-        Ok(Turn { shared: self, caller, held: Mutex::new(Some(held)) })
+        #[cfg(not(feature = "server-http"))]
+        drop(caller);
+        Ok(Turn {
+            shared: self,
+            #[cfg(feature = "server-http")]
+            caller,
+            held: Mutex::new(Some(held)),
+        })
     }
 
     async fn permit(&self) -> Result<SemaphorePermit<'_>, ErrorData> {

@@ -150,7 +150,7 @@ impl Service {
         let turn = tokio::select! {
             biased;
             () = context.ct.cancelled() => return Ok(stopped),
-            turn = shared.turn(served_call::caller(context)) => turn?,
+            turn = shared.turn(served_call::caller_name(context)) => turn?,
         };
         let Some(offer) = shared.offer(&request.name).await else {
             return Err(self.unknown(&request.name).await);
@@ -229,7 +229,7 @@ impl Service {
                 // A disconnect is not a cancellation: a run with a store continues.
                 if !self.has_ended(context) {
                     let cancelling = run.cancel(CANCELLED);
-                    let _ = served_call::caller(context).into_iter().fold(cancelling, ControlCall::by).await;
+                    let _ = served_call::caller_name(context).into_iter().fold(cancelling, ControlCall::by).await;
                 }
                 Ok(stopped)
             }
@@ -247,7 +247,7 @@ impl Service {
             biased;
             () = context.ct.cancelled() => Err(ErrorData::internal_error(CANCELLED, None)),
             made = async {
-                let _turn = self.shared.turn(served_call::caller(context)).await?;
+                let _turn = self.shared.turn(served_call::caller_name(context)).await?;
                 made.await
             } => made,
         }

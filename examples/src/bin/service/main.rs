@@ -16,15 +16,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use agentflow::a2a_server::{A2aCaller, A2aRefusal, A2aServer};
+use agentflow::a2a_server::A2aServer;
+use agentflow::front::BearerToken;
 use agentflow::mcp::McpClient;
-use agentflow::mcp_server::{McpCaller, McpRefusal, McpServer};
+use agentflow::mcp_server::McpServer;
 use agentflow::pipeline::Pipeline;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::store::SqliteStore;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::routing::get;
 use axum::{Json, Router};
 use schemars::JsonSchema;
@@ -103,15 +104,6 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
     Ok(if only_tools { Arguments::Tools(serving) } else { Arguments::Serve(serving) })
 }
 
-/// Returns `true` if a request has the token. The comparison takes constant time.
-fn has_token(headers: &HeaderMap, token: &str) -> bool {
-    let sent = headers.get("authorization").map_or(&b""[..], |value| value.as_bytes());
-    let expected = format!("Bearer {token}");
-    let differ =
-        sent.iter().zip(expected.as_bytes()).fold(0, |differ, (one, other)| differ | (one ^ other));
-    sent.len() == expected.len() && differ == 0
-}
-
 /// The number of words of a text, and its longest word.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Digest {
@@ -183,12 +175,10 @@ async fn serve(serving: ServeOptions) -> Result<(), Box<dyn std::error::Error>> 
         eprintln!("not resumed: {run}: {problem}");
     }
     let agents = A2aServer::from_runtime(&runtime).workflows(offered).hosts(serving.hosts);
-    let agents = serving.token.into_iter().fold(agents, |agents, token| {
-        agents.auth(move |headers| match has_token(headers, &token) {
-            true => Ok(A2aCaller::new("token")),
-            false => Err(A2aRefusal::bearer()),
-        })
-    });
+    let agents = serving
+        .token
+        .into_iter()
+        .fold(agents, |agents, token| agents.authenticate(BearerToken::new(&token, "token")));
     let agents = agents.router().await?;
     let (draining, is_draining) = watch::channel(false);
     let health = Router::new().route("/healthz", get(healthz)).with_state(is_draining.clone());
@@ -220,17 +210,10 @@ async fn serve_tools(serving: ServeOptions) -> Result<(), Box<dyn std::error::Er
     let server = McpServer::from_runtime(&runtime)
         .tools(["count_words", "longest_word"])
         .allow_hosts(serving.hosts);
-    let server = serving.token.into_iter().fold(server, |server, token| {
-        server.authenticate(move |headers| {
-            let caller = match has_token(&headers, &token) {
-                true => Ok(McpCaller::new("token")),
-                false => {
-                    Err(McpRefusal::unknown("send the token of the service as a bearer token"))
-                }
-            };
-            async move { caller }
-        })
-    });
+    let server = serving
+        .token
+        .into_iter()
+        .fold(server, |server, token| server.authenticate(BearerToken::new(&token, "token")));
     let listener = TcpListener::bind(serving.listen).await?;
     println!("http://{}/mcp", listener.local_addr()?);
     std::io::stdout().flush()?;

@@ -12,17 +12,17 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::super::a2a_caller::A2aCaller;
 use super::super::fault::Fault;
 use super::super::served_settings::Shared;
 use super::super::task_updates::TaskUpdates;
 use super::kept_configs::{PushConfigStore, StoredPushConfig};
 use super::push_requests::notification_headers;
 use crate::a2a::{A2A_VERSION, A2aErrorCode, A2aUpdate, VERSION_HEADER};
+use agentflow_core::Caller;
 use agentflow_core::error::Error;
 use agentflow_core::event::RunId;
 use agentflow_core::store::{Store, StoreError, StoreErrorKind};
-use agentflow_http::CallerPermits;
+use agentflow_front::CallerPermits;
 use agentflow_tools::HttpRequest;
 
 /// Maximum number of configurations per task, and maximum number of configurations that this
@@ -198,8 +198,8 @@ async fn followed(shared: &Arc<Shared>, push: &Push, place: &Place) -> Result<()
         }
         Err(error) => return Err(Fault::internal(&error)),
     };
-    let mut caller = A2aCaller::new(record.caller.unwrap_or_default());
-    caller.approves = config.approves;
+    let caller = Caller::new(record.caller.unwrap_or_default());
+    let caller = if config.approves { caller.approves() } else { caller };
     let mut updates = TaskUpdates::start(shared, &caller, &place.0, false).await?;
     let mut last = None;
     while let Some(update) = updates.next().await {
@@ -246,7 +246,7 @@ async fn send(
     place: &Place,
     config: &StoredPushConfig,
     update: &A2aUpdate,
-    caller: &A2aCaller,
+    caller: &Caller,
 ) {
     let Ok(own) = notification_headers(&config.config) else { return };
     let body = json!(update).to_string();
@@ -269,7 +269,7 @@ async fn send(
             }
         }
         // At most as many notifications wait as the caller has configurations.
-        let _turn = push.sending.take(&caller.name, usize::MAX).await;
+        let _turn = push.sending.take(caller.name(), usize::MAX).await;
         let post = push.request.post(&config.config.url, &headers, has_key, &body);
         match tokio::time::timeout(LONGEST_ATTEMPT, post).await {
             Err(_) => problem = format!("it did not answer within {LONGEST_ATTEMPT:?}"),

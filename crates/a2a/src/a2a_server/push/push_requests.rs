@@ -7,7 +7,6 @@ use axum::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::a2a_caller::A2aCaller;
 use super::super::asked_operation::{PushMethod, check_no_tenant, id, read};
 use super::super::fault::Fault;
 use super::super::served_settings::Shared;
@@ -15,6 +14,7 @@ use super::super::shown_task::record_of;
 use super::kept_configs::StoredPushConfig;
 use super::notifier::{MOST_CONFIGS, Push};
 use crate::a2a::{A2aErrorCode, A2aPushAuthentication, A2aPushConfig, A2aPushConfigs};
+use agentflow_core::Caller;
 use agentflow_core::event::RunId;
 
 /// Maximum size of a token, and of credentials, in bytes.
@@ -49,7 +49,7 @@ struct ListParams {
 pub(in super::super) async fn execute(
     shared: &Arc<Shared>,
     push: &Push,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     (method, params): (PushMethod, Value),
 ) -> Result<Value, Fault> {
@@ -106,7 +106,7 @@ pub(in super::super) async fn execute(
 /// belong to the caller.
 async fn find_config(
     shared: &Shared,
-    caller: &A2aCaller,
+    caller: &Caller,
     skill: Option<&str>,
     params: Value,
 ) -> Result<(RunId, String), Fault> {
@@ -137,7 +137,7 @@ pub(in super::super) fn checked_config(push: &Push, config: Value) -> Result<A2a
 /// Stores a configuration of a task. Returns it without secrets.
 pub(in super::super) async fn create(
     shared: &Arc<Shared>,
-    caller: &A2aCaller,
+    caller: &Caller,
     run: RunId,
     mut config: A2aPushConfig,
 ) -> Result<A2aPushConfig, Fault> {
@@ -146,8 +146,8 @@ pub(in super::super) async fn create(
     let id = config.id.get_or_insert_with(|| run.to_string()).clone();
     config.task_id = Some(run.to_string());
     let answer = shown(config.clone());
-    let kept = StoredPushConfig { config, approves: caller.approves, is_done: false };
-    let (shared, caller) = (Arc::clone(shared), caller.name.clone());
+    let kept = StoredPushConfig { config, approves: caller.may_approve(), is_done: false };
+    let (shared, caller) = (Arc::clone(shared), caller.name().to_owned());
     // A spawned task completes even if the client disconnects, so a stored configuration is also
     // followed.
     let kept = tokio::spawn(async move {

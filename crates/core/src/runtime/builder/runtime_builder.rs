@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::access::{AccessControl, AccessPolicy};
 use crate::agent::{AgentModels, ErasedAgent};
 use crate::definition::Changes;
 use crate::event::{EventSink, RunId};
@@ -269,6 +270,13 @@ impl RuntimeBuilder {
     /// Default: [`Changes::AcceptCompatible`].
     pub fn changes(mut self, changes: Changes) -> Self {
         self.host.set_part(changes);
+        self
+    }
+
+    /// Sets the access control, which is asked before a caller starts, reads or controls a run
+    /// through [`Runtime::for_caller`] or a server. Default: every caller may do everything.
+    pub fn access_control(mut self, access: impl AccessControl) -> Self {
+        self.host.set_part(AccessPolicy(Arc::new(access)));
         self
     }
 

@@ -5,6 +5,8 @@ use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access::ActingCaller;
+use crate::caller::Caller;
 use crate::error::{Result, noted};
 use crate::event::RunId;
 use crate::future::BoxFuture;
@@ -41,7 +43,7 @@ pub(crate) type Decode<T> = Box<dyn Fn(Ended) -> Result<T> + Send + Sync>;
 ///
 /// #[workflow]
 /// async fn greet(cx: &Context, name: String) -> Result<String> {
-///     let greeting = format!("Hello {name}, asked by {}.", cx.caller().unwrap_or("nobody"));
+///     let greeting = format!("Hello {name}, asked by {}.", cx.caller().map_or("nobody", |caller| caller.name()));
 ///     Ok(greeting)
 /// }
 ///
@@ -72,11 +74,26 @@ pub struct StartRun<'r, T> {
     options: RunOptions,
     /// Receiver for the events of the run from its start.
     first_events: Option<crate::run::FirstEvents>,
+    /// The caller for which access control is asked. It overrides the caller of the options.
+    acting: Option<ActingCaller>,
 }
 
 impl<'r, T> StartRun<'r, T> {
     pub(crate) fn new(runtime: &'r Runtime, described: Described, decode: Decode<T>) -> Self {
-        Self { runtime, described, decode, options: RunOptions::default(), first_events: None }
+        Self {
+            runtime,
+            described,
+            decode,
+            options: RunOptions::default(),
+            first_events: None,
+            acting: None,
+        }
+    }
+
+    /// Starts the run for a caller, for which access control is asked.
+    pub(crate) fn of_caller(mut self, acting: Option<&ActingCaller>) -> Self {
+        self.acting = acting.cloned();
+        self
     }
 
     /// Sets the id of the run, so that the same request is not started twice: if the store has a
@@ -88,10 +105,11 @@ impl<'r, T> StartRun<'r, T> {
         self
     }
 
-    /// Sets the caller on whose behalf the run is started. It is recorded, used by
-    /// [`RunFilter::caller`](crate::store::RunFilter::caller), and returned by
-    /// [`Context::caller`](crate::Context::caller) in all steps. Default: none.
-    pub fn caller(mut self, caller: impl Into<Arc<str>>) -> Self {
+    /// Sets the caller on whose behalf the run is started: a [`Caller`], or the name of one. It is
+    /// recorded, used by [`RunFilter::caller`](crate::store::RunFilter::caller), and returned by
+    /// [`Context::caller`](crate::Context::caller) in all steps. Its scopes are granted to the run.
+    /// Default: none.
+    pub fn caller(mut self, caller: impl Into<Caller>) -> Self {
         self.options.caller = Some(caller.into());
         self
     }
@@ -242,7 +260,12 @@ impl<'r, T> StartRun<'r, T> {
     /// # Cancel safety
     /// If the future is dropped, the run may have been queued.
     pub async fn queued(self) -> Result<RunId> {
-        noted(queue(self.runtime, self.options, self.described).await)
+        let Self { runtime, described, mut options, acting, .. } = self;
+        let queued = async {
+            check_start(acting.as_ref(), &described, &mut options).await?;
+            queue(runtime, options, described).await
+        };
+        noted(queued.await)
     }
 
     /// Sets the maximum number of model calls of the run and everything it starts. It can only
@@ -261,22 +284,42 @@ impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
     type IntoFuture = BoxFuture<'r, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { runtime, described, decode, options, .. } = self;
+        let Self { runtime, described, decode, mut options, acting, .. } = self;
         let begins = {
             let first = self.first_events;
             move |run: &Arc<RunShared>| first.iter().for_each(|first| first.begin(run))
         };
         Box::pin(async move {
             let started = async {
+                check_start(acting.as_ref(), &described, &mut options).await?;
                 let (spec, inputs) = match described {
                     Described::Workflow(workflow) => workflow?,
                     Described::Named(name, input) => named(runtime, &name, &input?).await?,
                 };
-                start_spec(runtime, options, &spec, inputs, decode, begins).await
+                let run = start_spec(runtime, options, &spec, inputs, decode, begins).await?;
+                Ok(run.of_caller(acting.as_ref()))
             };
             noted(started.await)
         })
     }
+}
+
+/// Asks the access control, and makes the acting caller the caller of the run. A workflow that does
+/// not exist is denied like one that exists.
+async fn check_start(
+    acting: Option<&ActingCaller>,
+    described: &Described,
+    options: &mut RunOptions,
+) -> Result<()> {
+    let Some(acting) = acting else { return Ok(()) };
+    match described {
+        Described::Workflow(Ok((spec, _))) => acting.check_start(&spec.name).await?,
+        Described::Named(name, _) => acting.check_start(name).await?,
+        // The start fails with the error of the input.
+        Described::Workflow(Err(_)) => {}
+    }
+    options.caller = Some(acting.caller().clone());
+    Ok(())
 }
 
 impl<T> fmt::Debug for StartRun<'_, T> {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::access::AccessAction;
 use crate::definition::{Difference, Known};
 use crate::error::{FailureKind, Result};
-use crate::event::{AgentStarted, Event, EventKind, RunId};
+use crate::event::{AgentStarted, Event, EventKind, PauseReason, RunId};
 use crate::failure::{RUN_CANCELLED, ended_with_run};
+use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
 use crate::run::{NodeInfo, NodeState, RunJournal, RunState, is_of_undo, read_events};
 use crate::runtime::Runtime;
@@ -21,6 +23,7 @@ use crate::runtime::runs::attempts::{AttemptReport, Attempts};
 use crate::runtime::runs::compensation_report::CompensationReport;
 use crate::runtime::runs::run_ref::RunRef;
 use crate::store::{RunRecord, RunStatus, Store, StoreError};
+use crate::time::Timestamp;
 use crate::value::Encoded;
 use crate::workflow::{Graph, GraphNode, NodeKind, ResolvedDependency, by_dependency, was_stopped};
 
@@ -40,6 +43,9 @@ pub struct RunReport {
     /// the run is not compensated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compensation: Option<CompensationReport>,
+    /// Control requests that took effect, in order, with their operators.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<ControlReport>,
     /// Nodes that would run again because the program has another definition of the workflow than
     /// the run. `None` if the definition is the same, or the program does not know the workflow.
     pub changed: Option<Vec<String>>,
@@ -47,6 +53,53 @@ pub struct RunReport {
     /// part. Empty if there is no difference, the program has no item with this name, or the run
     /// was recorded by a release that did not store the parts.
     pub differences: Vec<Difference>,
+}
+
+/// A control request that took effect on a run, such as a pause or an answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ControlReport {
+    /// The request.
+    pub action: AccessAction,
+    /// Path of the node that was retried or answered. Empty for a request to the whole run.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node: String,
+    /// The operator. `None` if the program did not name one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
+    /// Time of the request.
+    pub time: Timestamp,
+}
+
+impl ControlReport {
+    /// Creates the report of an event that records a control request. Returns `None` for other
+    /// events.
+    fn of(event: &Event) -> Option<Self> {
+        let (action, by) = match &event.kind {
+            EventKind::RunPaused { reason: PauseReason::Operator, by } => {
+                (AccessAction::Pause, by.clone())
+            }
+            EventKind::RunResumed { recovered: false, by: Some(by), .. } => {
+                (AccessAction::Unpause, Some(Arc::clone(by)))
+            }
+            EventKind::RunCancelled { by, .. } => (AccessAction::Cancel, by.clone()),
+            EventKind::RunCompensating { cancelled: Some(_), by, .. } => {
+                (AccessAction::Cancel, by.clone())
+            }
+            EventKind::RunClosed { idle: false, by } => (AccessAction::Close, by.clone()),
+            EventKind::MessageReceived { by, .. } => (AccessAction::Message, by.clone()),
+            // The runtime itself starts a further attempt, and answers a question after its time
+            // limit.
+            EventKind::NodeReset { by } if **by != *EventKind::FURTHER_ATTEMPT => {
+                (AccessAction::Retry, Some(Arc::clone(by)))
+            }
+            EventKind::ApprovalResolved { by, .. } if **by != *OnTimeout::BY => {
+                (AccessAction::Answer, Some(Arc::clone(by)))
+            }
+            _ => return None,
+        };
+        Some(Self { action, node: event.path.to_string(), by, time: event.time })
+    }
 }
 
 /// State of a node, and the effect of resuming the run on it.
@@ -146,10 +199,12 @@ impl RunRef<'_> {
     /// # Errors
     /// If the runtime has no store, or the store does not have the run.
     pub async fn inspect(self) -> Result<RunReport> {
+        self.check_access(AccessAction::Read).await?;
         let run = self.run;
         let store = self.runtime.require_store()?;
         let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
         let events = read_events(&store, run, 0).await?;
+        let controls = events.iter().filter_map(ControlReport::of).collect();
         let (state, mut attempts) =
             (RunState::from_events(&events), Attempts::from_events(&events));
         let executed_by = match self.runtime.host().live.as_ref().and_then(|live| live.get(run)) {
@@ -280,7 +335,15 @@ impl RunRef<'_> {
             }
             None => Vec::new(),
         };
-        Ok(RunReport { run: record, executed_by, nodes, compensation, changed, differences })
+        Ok(RunReport {
+            run: record,
+            executed_by,
+            nodes,
+            compensation,
+            controls,
+            changed,
+            differences,
+        })
     }
 }
 

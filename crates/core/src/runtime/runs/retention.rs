@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::access::AccessAction;
 use crate::error::Result;
 use crate::event::{Event, EventKind, NotUndone, RunId};
 use crate::path::StepPath;
@@ -75,6 +76,7 @@ impl RunRef<'_> {
     /// If the runtime has no store, the run does not exist, the run should be cancelled first, a
     /// process executes it, or the store does not support removal.
     pub async fn delete(self) -> Result<Deleted> {
+        self.check_access(AccessAction::Delete).await?;
         let run = self.run;
         let store = self.runtime.require_store()?;
         let unfinished = match store.delete(run).await {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt};
 
+use crate::access::ActingCaller;
 use crate::error::Result;
 use crate::event::Spending;
 use crate::model::Usage;
@@ -172,28 +173,91 @@ impl Runs<'_> {
     /// If the runtime has no store, or the store cannot list its runs or read one of them.
     #[doc(alias = "approvals")]
     pub async fn questions(self, filter: RunFilter) -> Result<Vec<OpenQuestion>> {
-        let store = self.0.require_store()?;
-        let filter = match filter.get_statuses().is_empty() {
-            // Compensations may ask questions too.
-            true => filter.status(RunStatus::Paused).status(RunStatus::Compensating),
-            false => filter,
-        };
-        let runs = store.list(filter).await?.into_iter().filter(|run| !run.status.has_ended());
-        let read = runs.map(|run| {
-            let store = Arc::clone(&store);
-            async move {
-                Ok::<_, crate::error::Error>(questions(
-                    &run,
-                    &read_events(&store, &run.run_id, 0).await?,
-                ))
+        let runs = self.list(waiting(filter)).await?;
+        questions_of(self.0, runs).await
+    }
+}
+
+/// Selects the runs that may have questions.
+fn waiting(filter: RunFilter) -> RunFilter {
+    match filter.get_statuses().is_empty() {
+        // Compensations may ask questions too.
+        true => filter.status(RunStatus::Paused).status(RunStatus::Compensating),
+        false => filter,
+    }
+}
+
+/// Returns the open questions of these runs, oldest first.
+async fn questions_of(runtime: &Runtime, runs: Vec<RunRecord>) -> Result<Vec<OpenQuestion>> {
+    let store = runtime.require_store()?;
+    let runs = runs.into_iter().filter(|run| !run.status.has_ended());
+    let read = runs.map(|run| {
+        let store = Arc::clone(&store);
+        async move {
+            Ok::<_, crate::error::Error>(questions(
+                &run,
+                &read_events(&store, &run.run_id, 0).await?,
+            ))
+        }
+    });
+    let all: Vec<Vec<OpenQuestion>> =
+        futures_util::stream::iter(read).buffered(AT_ONCE).try_collect().await?;
+    let mut all: Vec<OpenQuestion> = all.into_iter().flatten().collect();
+    all.sort_by(|one, other| {
+        (one.asked, &one.run, &one.path).cmp(&(other.asked, &other.run, &other.path))
+    });
+    Ok(all)
+}
+
+/// The runs that a caller may read, returned by
+/// [`CallerRuntime::runs`](crate::runtime::CallerRuntime::runs).
+#[derive(Clone, Copy, Debug)]
+#[must_use = "this only refers to the runs"]
+pub struct CallerRuns<'a> {
+    runtime: &'a Runtime,
+    acting: Option<&'a ActingCaller>,
+}
+
+impl<'a> CallerRuns<'a> {
+    pub(crate) fn new(runtime: &'a Runtime, acting: Option<&'a ActingCaller>) -> Self {
+        Self { runtime, acting }
+    }
+
+    /// Returns the runs that match a filter and that the caller may read, newest first. Asks the
+    /// access control for each run that the store lists.
+    ///
+    /// # Errors
+    /// If the runtime has no store, or the store cannot list its runs.
+    pub async fn list(self, filter: RunFilter) -> Result<Vec<RunRecord>> {
+        let Some(acting) = self.acting else { return self.runtime.runs().list(filter).await };
+        let store = self.runtime.require_store()?;
+        let most = filter.get_limit().unwrap_or(usize::MAX);
+        let page = most.min(PAGE);
+        let (mut allowed, mut filter) = (Vec::new(), acting.narrow(filter).limit(page));
+        while allowed.len() < most {
+            let runs = store.list(filter.clone()).await?;
+            let ends = runs.len() < page;
+            if let Some(last) = runs.last() {
+                filter = filter.after(last);
             }
-        });
-        let all: Vec<Vec<OpenQuestion>> =
-            futures_util::stream::iter(read).buffered(AT_ONCE).try_collect().await?;
-        let mut all: Vec<OpenQuestion> = all.into_iter().flatten().collect();
-        all.sort_by(|one, other| {
-            (one.asked, &one.run, &one.path).cmp(&(other.asked, &other.run, &other.path))
-        });
-        Ok(all)
+            for run in runs {
+                if allowed.len() < most && acting.may_read(&run).await {
+                    allowed.push(run);
+                }
+            }
+            if ends {
+                break;
+            }
+        }
+        Ok(allowed)
+    }
+
+    /// Returns the open questions of the runs that the caller may read, oldest first, as
+    /// [`Runs::questions`].
+    ///
+    /// # Errors
+    /// As [`Runs::questions`].
+    pub async fn questions(self, filter: RunFilter) -> Result<Vec<OpenQuestion>> {
+        questions_of(self.runtime, self.list(waiting(filter)).await?).await
     }
 }

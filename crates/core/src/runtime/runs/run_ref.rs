@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::access::{AccessAction, ActingCaller};
 use crate::agent::Agent;
 use crate::artifact::{Artifact, ArtifactRef};
 #[cfg(doc)]
@@ -67,11 +68,36 @@ use crate::workflow::{Inputs, Workflow};
 pub struct RunRef<'a> {
     pub(super) runtime: &'a Runtime,
     pub(super) run: &'a RunId,
+    acting: Option<&'a ActingCaller>,
 }
 
 impl<'a> RunRef<'a> {
     pub(crate) fn new(runtime: &'a Runtime, run: &'a RunId) -> Self {
-        Self { runtime, run }
+        Self { runtime, run, acting: None }
+    }
+
+    /// Creates the access of a caller, for which access control is asked.
+    pub(crate) fn of_caller(self, acting: Option<&'a ActingCaller>) -> Self {
+        Self { acting, ..self }
+    }
+
+    /// Asks the access control.
+    ///
+    /// # Errors
+    /// If the caller may not do this. The error is that of a missing run if the caller may not read
+    /// the run.
+    pub(super) async fn check_access(self, action: AccessAction) -> Result<()> {
+        let Some(acting) = self.acting else { return Ok(()) };
+        let record = self.runtime.require_store()?.record(self.run).await?;
+        acting.check(action, &record.ok_or_else(|| StoreError::not_found(self.run))?).await
+    }
+
+    /// Returns the name of the operator: the acting caller, if there is one, and not the given name.
+    fn operator<'n>(self, by: &'n str) -> &'n str
+    where
+        'a: 'n,
+    {
+        self.acting.map_or(by, |acting| acting.caller().name())
     }
 
     /// `true` if this process executes a run.
@@ -110,7 +136,9 @@ impl<'a> RunRef<'a> {
     /// # Cancel safety
     /// Dropping the future does not affect the run.
     pub async fn attach(self) -> Result<RunHandle<Encoded>> {
-        Ok(RunHandle::from_task(attach(self.runtime.host(), self.run).await?, Ended::encoded))
+        self.check_access(AccessAction::Read).await?;
+        let life = attach(self.runtime.host(), self.run).await?;
+        Ok(RunHandle::from_task(life, Ended::encoded).of_caller(self.acting))
     }
 
     /// Returns the events of a run after the first `after` ones, followed by new events as they
@@ -159,6 +187,7 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// If the run does not exist or its journal cannot be read.
     pub async fn journal_after(self, seq: u64) -> Result<Vec<Event>> {
+        self.check_access(AccessAction::Read).await?;
         Ok(read_events(&self.runtime.require_store()?, self.run, seq).await?)
     }
 
@@ -215,12 +244,12 @@ impl<'a> RunRef<'a> {
     /// If the run does not exist.
     #[doc(alias = "run_record")]
     pub async fn record(self) -> Result<RunRecord> {
-        Ok(self
-            .runtime
-            .require_store()?
-            .record(self.run)
-            .await?
-            .ok_or_else(|| StoreError::not_found(self.run))?)
+        let record = self.runtime.require_store()?.record(self.run).await?;
+        let record = record.ok_or_else(|| StoreError::not_found(self.run))?;
+        if let Some(acting) = self.acting {
+            acting.check(AccessAction::Read, &record).await?;
+        }
+        Ok(record)
     }
 
     /// Pauses a run: no new steps are started, and running steps continue to their end. An agent
@@ -293,7 +322,8 @@ impl<'a> RunRef<'a> {
     /// If the future is dropped, the request may or may not take effect. If it took effect, the run
     /// may wait as `queued` until it is resumed.
     pub async fn retry(self, node: &str, by: &str) -> Result<()> {
-        self.control(ControlRequest::Retry { node: node.to_owned(), by: by.to_owned() }).await
+        let by = self.operator(by).to_owned();
+        self.control(ControlRequest::Retry { node: node.to_owned(), by }).await
     }
 
     /// Answers the approval question of a gate or of a node that needs approval.
@@ -343,7 +373,7 @@ impl<'a> RunRef<'a> {
     /// # Cancel safety
     /// If the future is dropped, the request may or may not take effect.
     pub async fn answer_encoded(self, node: &str, answer: Encoded, by: &str) -> Result<()> {
-        self.control(ControlRequest::answer(node, answer, by)).await
+        self.control(ControlRequest::answer(node, answer, self.operator(by))).await
     }
 
     /// Answers a question, and resumes the run in this process if no process executes it. Returns
@@ -404,11 +434,19 @@ impl<'a> RunRef<'a> {
 
     fn control_call(self, request: Result<ControlRequest>) -> ControlCall<'a> {
         ControlCall::new(request, move |request, by| {
-            Box::pin(control_by_id(self.runtime.host(), self.run, request, by))
+            Box::pin(async move {
+                self.check_access(request.action()).await?;
+                let by = match self.acting {
+                    Some(acting) => Some(acting.caller().name().into()),
+                    None => by,
+                };
+                control_by_id(self.runtime.host(), self.run, request, by).await
+            })
         })
     }
 
     async fn control(self, request: ControlRequest) -> Result<()> {
+        self.check_access(request.action()).await?;
         control_by_id(self.runtime.host(), self.run, request, None).await
     }
 
@@ -418,6 +456,7 @@ impl<'a> RunRef<'a> {
     /// # Errors
     /// If the run does not exist or its journal cannot be read.
     pub async fn questions(self) -> Result<Vec<OpenQuestion>> {
+        self.check_access(AccessAction::Read).await?;
         let events = read_events(&self.runtime.require_store()?, self.run, 0).await?;
         let record = match RunRecord::from_events(&events) {
             Some(record) => record,
@@ -441,7 +480,8 @@ impl<'a> RunRef<'a> {
         self,
         agent: &Agent<O>,
     ) -> Result<RunHandle<RunResult<O>>> {
-        Ok(agent.attached(attach(self.runtime.host(), self.run).await?))
+        self.check_access(AccessAction::Read).await?;
+        Ok(agent.attached(attach(self.runtime.host(), self.run).await?).of_caller(self.acting))
     }
 
     /// Resumes an unfinished run whose process ended. Recorded work is not repeated.
@@ -461,7 +501,8 @@ impl<'a> RunRef<'a> {
     /// If the future is dropped before it completes, this process does not execute the run and
     /// releases it in the background. The run can be resumed again.
     pub async fn resume(self) -> Result<RunHandle<Encoded>> {
-        self.resume_and(|_| ()).await
+        self.check_access(AccessAction::Resume).await?;
+        Ok(self.resume_and(|_| ()).await?.of_caller(self.acting))
     }
 
     /// Resumes a run like [`resume`](Self::resume). Calls `begins` before the run executes its next
@@ -474,7 +515,8 @@ impl<'a> RunRef<'a> {
         let record =
             store.record(self.run).await?.ok_or_else(|| StoreError::not_found(self.run))?;
         let Some(reservation) = reserve_unless_executed(self.runtime, self.run).await? else {
-            return self.attach().await;
+            // Access was checked for the action that resumes the run.
+            return RunRef::new(self.runtime, self.run).attach().await;
         };
         match resume_record(self.runtime, reservation, &store, &record, begins).await {
             Ok(handle) => Ok(handle),
@@ -495,6 +537,7 @@ impl<'a> RunRef<'a> {
         self,
         workflow: &Workflow<In, Out>,
     ) -> Result<RunHandle<Out>> {
+        self.check_access(AccessAction::Resume).await?;
         let live = self.runtime.host().live.as_ref().and_then(|live| live.get(self.run));
         if live
             .and_then(|live| live.log.definition())
@@ -503,8 +546,11 @@ impl<'a> RunRef<'a> {
             return Ok(RunHandle::from_task(
                 attach(self.runtime.host(), self.run).await?,
                 decoder::<In, Out>(workflow),
-            ));
+            )
+            .of_caller(self.acting));
         }
-        resume_spec(self.runtime, self.run, workflow.spec(), decoder::<In, Out>(workflow)).await
+        let resumed =
+            resume_spec(self.runtime, self.run, workflow.spec(), decoder::<In, Out>(workflow));
+        Ok(resumed.await?.of_caller(self.acting))
     }
 }

@@ -64,20 +64,23 @@ impl WorkflowRun {
         let inputs = crate::workflow::input_object::to_object(&names, &inputs);
         self.record_started(inputs, RunTerms::default());
         for node in self.machine.nodes_to_reset() {
-            self.record(Unit::node(node), EventKind::NodeReset { by: FURTHER_ATTEMPT.into() });
+            self.record(
+                Unit::node(node),
+                EventKind::NodeReset { by: EventKind::FURTHER_ATTEMPT.into() },
+            );
         }
         let undecided = if decided { self.machine.undecided() } else { Vec::new() };
         for node in undecided {
-            self.record(Unit::node(node), EventKind::NodeReset { by: FURTHER_ATTEMPT.into() });
+            self.record(
+                Unit::node(node),
+                EventKind::NodeReset { by: EventKind::FURTHER_ATTEMPT.into() },
+            );
         }
         let (sender, control) = tokio::sync::mpsc::unbounded_channel();
         self.control = control;
         self.listen(sender);
     }
 }
-
-/// Recorded author of a reset that no person requested.
-const FURTHER_ATTEMPT: &str = "a further attempt";
 
 /// Returns `true` if an operator was asked about this step or an enclosing one, and let it run
 /// again. A step that failed in a different way, or was retried by its policy, carries no decision
@@ -86,7 +89,7 @@ pub(super) fn has_operator_decision(cx: &Context) -> bool {
     let recorded = cx.run().log.all_below(&StepPath::root());
     let mut around = recorded.iter().rev().filter(|(_, path, _)| cx.path().belongs_to(path));
     let reset = around.find_map(|(_, path, kind)| match kind {
-        EventKind::NodeReset { by } => (**by != *FURTHER_ATTEMPT).then_some(Some(path)),
+        EventKind::NodeReset { by } => (**by != *EventKind::FURTHER_ATTEMPT).then_some(Some(path)),
         EventKind::NodeRetrying { .. } => Some(None),
         _ => None,
     });

@@ -66,7 +66,8 @@ impl WorkflowRun {
                 undecided_failure(&undecided_writes(cx.run(), cx.path(), node.called.is_some()))
             }
         };
-        let unable = unasked.or_else(|| undecided.map(StepError::recorded));
+        let forbidden = (!node.policy.allows(cx.caller())).then(|| not_allowed(&cx));
+        let unable = forbidden.or(unasked).or_else(|| undecided.map(StepError::recorded));
         let step = match (unable, &self.executor) {
             (Some(error), _) => Step::new(place, || Err(error)),
             (None, None) => Step::new(place, || {
@@ -95,6 +96,19 @@ impl WorkflowRun {
         let tool = node.called.as_ref()?;
         (waits || !call_has_events(&self.segment.shared.host, tool)).then_some(tool)
     }
+}
+
+/// Returns the error of a node that the caller of the run may not run.
+fn not_allowed(cx: &Context) -> StepError {
+    let caller = match cx.caller() {
+        Some(caller) => format!("the caller `{caller}`"),
+        None => "a run without a caller".to_owned(),
+    };
+    let message = format!(
+        "{caller} may not run `{}`, which is for its `allowed_roles` and `allowed_users` only",
+        cx.path()
+    );
+    StepError::new(FailureKind::Unauthorized, message)
 }
 
 /// Fills in the text of the question that the call of a node asks.

@@ -1,5 +1,5 @@
 //! Serves HTTP/1.1 connections of a socket without TLS. It limits the number of connections in
-//! total and for each address, and the time for the head of a request. Only [`PATH`] is served.
+//! total and for each address, and the time for the head of a request.
 
 use std::convert::Infallible;
 use std::io;
@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, header};
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -16,54 +18,38 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::http_service::{McpHttpService, plain};
-use agentflow_http::{CallerSlot, CallerSlots};
+use crate::caller_slots::{CallerSlot, CallerSlots};
+use crate::peer_address::PeerAddress;
 
-/// Path of the server.
-pub(super) const PATH: &str = "/mcp";
-/// Maximum time for the head of a request.
-pub(super) const LONGEST_HEAD: Duration = Duration::from_secs(10);
 /// Minimum for the limit of idle connections of one address.
 const LEAST_PENDING: usize = 16;
 /// Pause after a system error, such as too many open files. Other connections may end in the
 /// meantime.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts and serves connections until the future is dropped, which closes all connections.
-pub(super) async fn listen(
-    listener: TcpListener,
-    service: McpHttpService,
-    connections: usize,
-    head: Duration,
-) {
-    // A connection fails because its client disconnected or does not speak HTTP. The server need
-    // not report that.
-    accept(listener, connections, |peer| drop_error(connection(peer, service.clone(), head))).await;
-}
-
-async fn drop_error(connection: impl Future<Output = hyper::Result<()>>) {
-    let _ = connection.await;
+/// Limits of [`serve_connections`].
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// Maximum number of concurrent connections, at least 1. One address may have a quarter of them
+    /// idle, but at least 16. Further idle ones are closed.
+    pub connections: usize,
+    /// Maximum time for the head of a request.
+    pub head: Duration,
 }
 
 /// An accepted connection.
-#[allow(missing_debug_implementations, reason = "it holds a socket")]
-#[doc(hidden)]
-pub struct AcceptedPeer {
-    /// The connection.
-    pub stream: TcpStream,
-    /// The address of the client.
-    pub address: SocketAddr,
+struct AcceptedPeer {
+    stream: TcpStream,
+    address: SocketAddr,
     /// The idle slot that the connection holds.
-    pub pending: IdleSlot,
+    pending: IdleSlot,
 }
 
 /// The idle slot of a connection. A connection holds a slot until the head of a request has
 /// arrived, and again after a refused request. The slots of an address are limited, so that one
 /// address cannot occupy all connections with idle ones.
-#[allow(missing_debug_implementations, reason = "it holds a slot")]
 #[derive(Clone)]
-#[doc(hidden)]
-pub struct IdleSlot {
+struct IdleSlot {
     slots: Arc<CallerSlots>,
     network: Arc<str>,
     held: Arc<Mutex<Option<CallerSlot>>>,
@@ -77,13 +63,13 @@ impl IdleSlot {
     }
 
     /// Releases the slot, because the head of a request has arrived.
-    pub fn asked(&self) {
+    fn asked(&self) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Takes a slot again after a refused request. If the address has no free slot, the connection
     /// is closed.
-    pub fn answered<B>(&self, response: &mut http::Response<B>) {
+    fn answered<B>(&self, response: &mut Response<B>) {
         if response.status().is_client_error() {
             let slot = self.slots.take(&self.network);
             if slot.is_none() {
@@ -105,14 +91,18 @@ fn network(address: IpAddr) -> String {
     }
 }
 
-/// Accepts connections and serves at most `connections` of them at once, until the future is
-/// dropped. Dropping it closes all connections. One address may have a quarter of them idle.
-/// Further idle ones are closed.
-pub async fn accept<F: Future<Output = ()> + Send + 'static>(
+/// Accepts connections and serves HTTP/1.1 on them, with `answer` for each request, until the future
+/// is dropped. Dropping it closes all connections. Requests have the extension [`PeerAddress`].
+pub async fn serve_connections<F, B>(
     listener: TcpListener,
-    connections: usize,
-    serve: impl Fn(AcceptedPeer) -> F,
-) {
+    limits: ConnectionLimits,
+    answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+) where
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let connections = limits.connections.clamp(1, Semaphore::MAX_PERMITS);
     let slots = Arc::new(Semaphore::new(connections));
     let pending_of = CallerSlots::new((connections / 4).max(LEAST_PENDING));
     let mut serving = JoinSet::new();
@@ -126,9 +116,12 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
                     tracing::debug!(%address, "too many connections of this address are idle; one is closed");
                     continue;
                 };
-                let served = serve(AcceptedPeer { stream, address, pending });
+                let peer = AcceptedPeer { stream, address, pending };
+                let served = connection(peer, limits.head, answer.clone());
                 serving.spawn(async move {
-                    served.await;
+                    // A connection fails because its client disconnected or does not speak HTTP. The
+                    // server need not report that.
+                    let _ = served.await;
                     drop(slot);
                 });
             }
@@ -144,24 +137,23 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection(
+async fn connection<F, B>(
     peer: AcceptedPeer,
-    service: McpHttpService,
     head: Duration,
-) -> hyper::Result<()> {
-    let AcceptedPeer { stream, pending, .. } = peer;
-    let answer = service_fn(move |request: http::Request<Incoming>| {
-        let (service, pending) = (service.clone(), pending.clone());
+    answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+) -> hyper::Result<()>
+where
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let AcceptedPeer { stream, address, pending } = peer;
+    let answered = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(PeerAddress(address));
+        let (pending, answer) = (pending.clone(), answer.clone());
         async move {
             pending.asked();
-            let mut response = match request.uri().path() {
-                PATH => service.answer(request).await,
-                _ => plain(
-                    StatusCode::NOT_FOUND,
-                    HeaderMap::new(),
-                    format!("the server is at {PATH}"),
-                ),
-            };
+            let mut response = answer(request).await;
             pending.answered(&mut response);
             Ok::<_, Infallible>(response)
         }
@@ -169,6 +161,6 @@ async fn connection(
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head)
-        .serve_connection(TokioIo::new(stream), answer)
+        .serve_connection(TokioIo::new(stream), answered)
         .await
 }

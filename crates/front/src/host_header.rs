@@ -9,7 +9,7 @@ use http::request::Parts;
 
 /// Returns the host and port of a request in lower case. Returns `None` unless it has exactly one: in the header `Host`, in
 /// the request target, or the same in both (RFC 9112, section 3.2).
-pub fn named_host(parts: &Parts) -> Option<String> {
+pub(crate) fn named_host(parts: &Parts) -> Option<String> {
     let mut headers = parts.headers.get_all(header::HOST).iter();
     let (header, further) = (headers.next(), headers.next());
     let target = parts.uri.authority().map(|authority| authority.as_str());
@@ -25,7 +25,7 @@ pub fn named_host(parts: &Parts) -> Option<String> {
 }
 
 /// Returns a host without its port.
-pub fn without_port(host: &str) -> &str {
+pub(crate) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,

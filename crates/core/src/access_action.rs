@@ -1,0 +1,60 @@
+//! `AccessAction`: the actions on runs that access control distinguishes.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// An action on a run that an [`AccessControl`](crate::access::AccessControl) allows or denies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum AccessAction {
+    /// Starts or queues a run.
+    Start,
+    /// Reads the record, the events, the state, the artifacts or the questions of a run. Also
+    /// decides whether a list contains the run. Every other action on a run needs it, too.
+    Read,
+    /// Pauses a run.
+    Pause,
+    /// Continues a paused run.
+    Unpause,
+    /// Cancels a run.
+    Cancel,
+    /// Closes a live run.
+    Close,
+    /// Sends a message to a run.
+    Message,
+    /// Retries a failed node.
+    Retry,
+    /// Answers a question or an approval.
+    Answer,
+    /// Resumes a run whose process ended.
+    Resume,
+    /// Deletes a run.
+    Delete,
+}
+
+impl AccessAction {
+    /// Returns the action as a verb, such as `cancel`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Read => "read",
+            Self::Pause => "pause",
+            Self::Unpause => "unpause",
+            Self::Cancel => "cancel",
+            Self::Close => "close",
+            Self::Message => "message",
+            Self::Retry => "retry",
+            Self::Answer => "answer",
+            Self::Resume => "resume",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+impl fmt::Display for AccessAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

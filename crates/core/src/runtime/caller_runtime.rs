@@ -1,0 +1,149 @@
+//! `CallerRuntime`: a runtime that acts for one caller and asks the access control.
+
+use crate::access::{AccessPolicy, ActingCaller};
+use crate::agent::RunRequest;
+use crate::caller::Caller;
+use crate::error::Result;
+use crate::event::RunId;
+use crate::run::RunHandle;
+use crate::runtime::Runtime;
+use crate::runtime::catalogue::name_arguments::{AgentName, WorkflowName};
+use crate::runtime::execution::start_run::StartRun;
+use crate::runtime::runs::run_list::CallerRuns;
+use crate::runtime::runs::run_ref::RunRef;
+use crate::value::Encoded;
+use crate::workflow::{IntoInputs, IntoNamedInputs, IntoWorkflow};
+
+/// The part of a [`Runtime`] that a caller may use, returned by [`Runtime::for_caller`]: it starts
+/// runs, and reads and controls them by their ids.
+///
+/// Each method asks the [`AccessControl`](crate::access::AccessControl) of the runtime, also the
+/// control methods of the handles that it returns. The caller is recorded with each run that it
+/// starts, and as the operator of each control request, whatever name is passed to `by`.
+///
+/// ```
+/// use agentflow::prelude::*;
+/// use agentflow::store::MemoryStore;
+///
+/// #[workflow]
+/// async fn double(n: i64) -> Result<i64> {
+///     let twice = n * 2;
+///     Ok(twice)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let runtime = Runtime::builder().store(MemoryStore::new()).build();
+/// let ada = runtime.for_caller("ada");
+/// let run = ada.start(double::workflow(), 4).await?;
+/// assert_eq!(ada.run(run.run_id()).record().await?.caller.as_deref(), Some("ada"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct CallerRuntime {
+    runtime: Runtime,
+    acting: Option<ActingCaller>,
+}
+
+impl Runtime {
+    /// Returns the part of this runtime that a caller may use. The methods of the runtime itself are
+    /// for the program, and ask no access control.
+    pub fn for_caller(&self, caller: impl Into<Caller>) -> CallerRuntime {
+        self.for_optional_caller(Some(&caller.into()))
+    }
+
+    /// Returns the runtime of a caller, or of the program if there is no caller.
+    #[doc(hidden)]
+    pub fn for_optional_caller(&self, caller: Option<&Caller>) -> CallerRuntime {
+        let policy = self.host().part::<AccessPolicy>().cloned();
+        let acting = caller.map(|caller| ActingCaller::new(caller.clone(), policy));
+        CallerRuntime { runtime: self.clone(), acting }
+    }
+
+    /// Returns `true` if the runtime has an access control.
+    #[doc(hidden)]
+    pub fn controls_access(&self) -> bool {
+        self.host().part::<AccessPolicy>().is_some()
+    }
+}
+
+impl CallerRuntime {
+    /// Returns access to a run by its id, as [`Runtime::run`].
+    pub fn run<'a>(&'a self, run: &'a RunId) -> RunRef<'a> {
+        self.runtime.run(run).of_caller(self.acting.as_ref())
+    }
+
+    /// Returns access to the runs that the caller may read.
+    pub fn runs(&self) -> CallerRuns<'_> {
+        CallerRuns::new(&self.runtime, self.acting.as_ref())
+    }
+
+    /// Starts a run of a workflow, as [`Runtime::start`].
+    ///
+    /// # Errors
+    /// [`Error::AccessDenied`](crate::Error::AccessDenied), and as [`Runtime::start`].
+    pub fn start<W: IntoWorkflow>(
+        &self,
+        workflow: W,
+        input: impl IntoInputs<W::In>,
+    ) -> StartRun<'_, W::Out> {
+        self.runtime.start(workflow, input).of_caller(self.acting.as_ref())
+    }
+
+    /// Starts a run of a workflow by its name, as [`Runtime::start_named`].
+    ///
+    /// # Errors
+    /// [`Error::AccessDenied`](crate::Error::AccessDenied), whether the workflow exists or not, and
+    /// as [`Runtime::start_named`].
+    pub fn start_named(
+        &self,
+        name: impl WorkflowName,
+        input: impl IntoNamedInputs,
+    ) -> StartRun<'_, Encoded> {
+        self.runtime.start_named(name, input).of_caller(self.acting.as_ref())
+    }
+
+    /// Starts an agent by its name, as [`Runtime::start_agent`].
+    ///
+    /// # Errors
+    /// [`Error::AccessDenied`](crate::Error::AccessDenied), whether the agent exists or not, and as
+    /// [`Runtime::start_agent`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn start_agent(
+        &self,
+        name: impl AgentName,
+        request: impl Into<RunRequest>,
+    ) -> Result<RunHandle<Encoded>> {
+        let (name, request) = (name.as_name().to_owned(), request.into());
+        let request = self.request(&name, request).await?;
+        let run = self.runtime.start_agent(name.as_str(), request).await?;
+        Ok(run.of_caller(self.acting.as_ref()))
+    }
+
+    /// Starts an agent by its name with arguments, as the method of [`Runtime`].
+    #[doc(hidden)]
+    pub async fn start_agent_with(
+        &self,
+        name: &str,
+        arguments: &str,
+        request: RunRequest,
+    ) -> Result<RunHandle<Encoded>> {
+        let request = self.request(name, request).await?;
+        let run = self.runtime.start_agent_with(name, arguments, request).await?;
+        Ok(run.of_caller(self.acting.as_ref()))
+    }
+
+    /// Asks the access control, and makes the caller the caller of the run.
+    async fn request(&self, name: &str, request: RunRequest) -> Result<RunRequest> {
+        match &self.acting {
+            None => Ok(request),
+            Some(acting) => {
+                acting.check_start(name).await?;
+                Ok(request.caller(acting.caller()))
+            }
+        }
+    }
+}
