@@ -4,7 +4,8 @@
 //! (`io_thread.rs`), with a connection of the pool (`database.rs`). `run_writes.rs` and
 //! `run_reads.rs` contain the statements for runs; `session_rows.rs`, `message_rows.rs` and
 //! `state_rows.rs` the statements of the optional parts, which `parts.rs` implements. `connect.rs` opens the
-//! store. `background.rs` renews the lease of the process (`lease.rs`) and listens for messages.
+//! store. `background.rs` renews the lease of the process (`lease.rs`) and listens for notifications
+//! (`notices.rs`).
 //!
 //! The tables are defined in `schema/`, which `migrations.rs` executes.
 
@@ -18,6 +19,7 @@ mod io_thread;
 mod lease;
 mod message_rows;
 mod migrations;
+mod notices;
 mod parts;
 mod postgres_error;
 mod run_reads;
@@ -38,10 +40,11 @@ use agentflow_core::store::{
 };
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 pub use self::builder::PostgresStoreBuilder;
 use self::connect::Shared;
-use self::database::{Session, WriteId, new_write_id};
+use self::database::{Database, Session, WriteId, new_write_id};
 use self::event_row::{EventRow, check_key, encode_snapshot, number};
 use self::io_thread::ignore;
 use self::postgres_error::{Failed, PostgresErrors};
@@ -123,8 +126,12 @@ use self::state_rows::StateRows;
 ///
 /// # Messages
 ///
-/// A message for a run notifies the process that executes it (`NOTIFY`). The inbox is also read
-/// every 500 milliseconds, so a lost notification only causes a delay.
+/// A message for a run notifies the process that executes it (`NOTIFY`), and a run that becomes
+/// claimable notifies all processes. The notification is sent by the transaction of the write. One
+/// connection of each store listens; after it was lost, the store connects again, with pauses that
+/// grow from 100 ms to 5 seconds. The inbox and the claimable runs are also read every 1.5 seconds,
+/// so a lost notification only causes a delay, and every 500 milliseconds while the store does not
+/// receive the notifications that it sends to itself.
 ///
 /// # Threads
 ///
@@ -177,32 +184,47 @@ impl PostgresStore {
         T: Send + 'static,
         F: Future<Output = Result<T, Failed>> + Send + 'static,
     {
-        self.0.thread.submit(self.writing(act), ignore).await
+        self.0.thread.submit(self.writer().write(act), ignore).await
     }
 
-    /// Returns the future of a write, for the thread of the store.
-    fn writing<T, F>(
-        &self,
+    /// Returns what a write needs, for the thread of the store.
+    fn writer(&self) -> Writer {
+        Writer {
+            database: Arc::clone(&self.0.database),
+            owner: Arc::clone(&self.0.owner),
+            channel: Arc::clone(&self.0.channel),
+        }
+    }
+}
+
+/// Executes one write on the thread of the store.
+struct Writer {
+    database: Arc<Database>,
+    owner: Arc<str>,
+    channel: Arc<str>,
+}
+
+impl Writer {
+    async fn write<T, F>(
+        self,
         act: impl Fn(OwnedContext) -> F + Send + Sync + 'static,
-    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Failed>> + Send + 'static,
     {
-        let (database, owner) = (Arc::clone(&self.0.database), Arc::clone(&self.0.owner));
         let write_id = new_write_id();
-        async move {
-            let write = |session, repeated| {
-                act(OwnedContext {
-                    session,
-                    errors: database.errors().clone(),
-                    owner: Arc::clone(&owner),
-                    write_id: Arc::clone(&write_id),
-                    repeated,
-                })
-            };
-            database.write(write).await
-        }
+        let write = |session, repeated| {
+            act(OwnedContext {
+                session,
+                errors: self.database.errors().clone(),
+                owner: Arc::clone(&self.owner),
+                channel: Arc::clone(&self.channel),
+                write_id: Arc::clone(&write_id),
+                repeated,
+            })
+        };
+        self.database.write(write).await
     }
 }
 
@@ -211,6 +233,7 @@ struct OwnedContext {
     session: Session,
     errors: PostgresErrors,
     owner: Arc<str>,
+    channel: Arc<str>,
     write_id: WriteId,
     repeated: bool,
 }
@@ -221,6 +244,7 @@ impl OwnedContext {
             session: &self.session,
             errors: &self.errors,
             owner: &self.owner,
+            channel: &self.channel,
             write_id: &self.write_id,
             repeated: self.repeated,
         }
@@ -248,25 +272,20 @@ impl Store for PostgresStore {
 
     async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
         let id = run.clone();
-        let opening = self.writing(move |context| {
+        let opening = self.writer().write(move |context| {
             let id = id.clone();
             async move { run_writes::open(context.borrow(), &id).await }
         });
         // If the future is dropped, the caller cannot close the run. It would stay `busy` for other
         // processes.
-        let (database, owner, id) =
-            (Arc::clone(&self.0.database), Arc::clone(&self.0.owner), run.clone());
+        let (writer, id) = (self.writer(), run.clone());
         let close = move |epoch: Epoch| {
+            let closing = writer.write(move |context| {
+                let id = id.clone();
+                async move { run_writes::close(context.borrow(), &id, epoch).await }
+            });
             async move {
-                let closed = database.write(|session, repeated| {
-                    let (errors, owner) = (database.errors().clone(), Arc::clone(&owner));
-                    let (write_id, id) = (new_write_id(), id.clone());
-                    async move {
-                        let context = OwnedContext { session, errors, owner, write_id, repeated };
-                        run_writes::close(context.borrow(), &id, epoch).await
-                    }
-                });
-                if let Err(error) = closed.await {
+                if let Err(error) = closing.await {
                     tracing::warn!(%error, "a run whose opening was cancelled could not be closed");
                 }
             }
@@ -355,6 +374,13 @@ impl Store for PostgresStore {
             async move { run_reads::claimable(&session, &errors, &filter).await }
         })
         .await
+    }
+
+    /// Completes when a run was released, changed at rest, or freed by the end of its process, in
+    /// any process. Otherwise after 1.5 seconds, or 500 milliseconds while notifications may not
+    /// arrive.
+    fn runs_changed(&self) -> BoxFuture<'static, ()> {
+        self.0.notices.runs_changed()
     }
 
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {

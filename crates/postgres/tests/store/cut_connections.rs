@@ -9,11 +9,11 @@ use agentflow::store::{
 };
 use agentflow::value::Encoded;
 use agentflow::{RunId, serde_json};
+use agentflow_tests::PostgresServer;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::postgres_server::{PostgresServer, url};
 use crate::{cancelled, connect, event, in_time, new_schema, noted, started};
 
 /// Forward everything.
@@ -25,7 +25,7 @@ const AFTER: u8 = 2;
 
 /// A proxy in front of the server.
 struct Proxy {
-    port: u16,
+    url: String,
     mode: Arc<AtomicU8>,
     /// SQL that is executed after the server has executed a `COMMIT` and before the connection is
     /// cut.
@@ -36,7 +36,8 @@ impl Proxy {
     async fn start(server: &'static PostgresServer) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let proxy = Self { port, mode: Arc::default(), between: Arc::default() };
+        let proxy =
+            Self { url: server.url_at(port), mode: Arc::default(), between: Arc::default() };
         let (mode, between) = (Arc::clone(&proxy.mode), Arc::clone(&proxy.between));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -48,7 +49,7 @@ impl Proxy {
     }
 
     async fn store(&self, schema: &str) -> PostgresStore {
-        let builder = PostgresStore::builder(url(self.port)).schema(schema).pool_size(4);
+        let builder = PostgresStore::builder(&*self.url).schema(schema).pool_size(4);
         builder.connect().await.expect("the store can be opened")
     }
 
