@@ -16,6 +16,9 @@ use agentflow_tests::{Process, test_as_process};
 /// Lease of the processes with a Postgres store.
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 
+/// Duration of each tool of a worker.
+pub(super) const STEP: Duration = Duration::from_millis(30);
+
 /// The file of effects, in which each execution of a tool writes a line.
 #[derive(Clone)]
 pub(super) struct Effects(pub(super) PathBuf);
@@ -27,12 +30,11 @@ impl Effects {
         let line = format!("{kind} {} {}\n", cx.run_id(), cx.path());
         let mut file = File::options().append(true).create(true).open(&effects.0).unwrap();
         file.write_all(line.as_bytes()).unwrap();
-        let time = cx.resource::<StepTime>().map_or(Duration::from_millis(10), |time| time.0);
-        tokio::time::sleep(time).await;
+        tokio::time::sleep(cx.resource::<StepTime>().expect("the time of a step").0).await;
     }
 }
 
-/// Duration of each tool. Default: 10 ms.
+/// Duration of each tool.
 struct StepTime(Duration);
 
 /// Reserve the goods.
@@ -151,7 +153,7 @@ async fn process_with_a_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let (address, effects) = (std::env::var(STORE).unwrap(), std::env::var(EFFECTS).unwrap());
     if role == WORKER {
-        let runtime = runtime_at(&address, effects.into(), Duration::from_millis(10)).await;
+        let runtime = runtime_at(&address, effects.into(), STEP).await;
         // Ends when it is killed.
         return runtime.worker().concurrency(64).run().await.unwrap();
     }

@@ -17,11 +17,13 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::invariants::of_run;
-use super::worker_program::{Effects, LEASE, WORKER, kill_order, runtime_at, start};
+use super::worker_program::{Effects, LEASE, STEP, WORKER, kill_order, runtime_at, start};
 
 const WORKERS: usize = 4;
 /// Number of kills for each store. `AGENTFLOW_KILLS` sets another number.
 const KILLS: usize = 60;
+/// Number of orders that are queued with each kill.
+const ORDERS: usize = 3;
 /// Processes are killed at random moments up to this long after each other.
 const BETWEEN_KILLS_MS: u64 = 400;
 /// Each order with a number that is divisible by this is denied.
@@ -49,21 +51,23 @@ async fn workers_of_a_postgres_database_are_killed() {
     campaign(&address, &Effects(folder.path().join("effects"))).await;
 }
 
-/// Queues an order with each kill. Answers the questions in this process until all runs have ended,
+/// Queues orders with each kill. Answers the questions in this process until all runs have ended,
 /// and checks them.
 #[expect(clippy::print_stdout, reason = "figures of a campaign")]
 async fn campaign(address: &str, effects: &Effects) {
     let kills = kills(KILLS);
     let begun = Instant::now();
-    let runtime = runtime_at(address, effects.0.clone(), Duration::from_millis(10)).await;
-    let operator = tokio::spawn(operate(runtime.clone(), kills));
+    let runtime = runtime_at(address, effects.0.clone(), STEP).await;
+    let operator = tokio::spawn(operate(runtime.clone(), kills * ORDERS));
     let mut workers: Vec<Process> = (0..WORKERS).map(|_| start(WORKER, address, effects)).collect();
     let mut random = fastrand::Rng::with_seed(7);
     let mut runs = Vec::new();
-    for number in 0..kills {
-        let number = u32::try_from(number).unwrap();
-        let order = runtime.start(kill_order::workflow(), number).compensate();
-        runs.push((number, order.queued().await.unwrap()));
+    for _ in 0..kills {
+        for _ in 0..ORDERS {
+            let number = u32::try_from(runs.len()).unwrap();
+            let order = runtime.start(kill_order::workflow(), number).compensate();
+            runs.push((number, order.queued().await.unwrap()));
+        }
         sleep(Duration::from_millis(random.u64(0..BETWEEN_KILLS_MS))).await;
         let victim = &mut workers[random.usize(0..WORKERS)];
         victim.kill();
@@ -278,7 +282,7 @@ async fn a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let effects = Effects(folder.path().join("effects"));
     let address = server.new_database("stopped_workers").await;
-    let runtime = runtime_at(&address, effects.0.clone(), Duration::from_millis(10)).await;
+    let runtime = runtime_at(&address, effects.0.clone(), STEP).await;
     let freezes = FREEZES.max(kills(0) / 20);
     let mut random = fastrand::Rng::with_seed(7);
     let _worker = start(WORKER, &address, &effects);

@@ -12,6 +12,7 @@ use super::io_thread::{IoThread, ignore};
 use super::lease::{self, ProcessOwner};
 use super::notices::{self, Notices};
 use super::postgres_error::PostgresErrors;
+use super::quick_append::KnownRuns;
 use super::tls::Connector;
 use super::{PostgresStore, migrations};
 
@@ -21,6 +22,7 @@ pub(super) struct Shared {
     pub(super) database: Arc<Database>,
     pub(super) owner: Arc<str>,
     pub(super) notices: Arc<Notices>,
+    pub(super) known: Arc<KnownRuns>,
     /// Hashes of graph definitions that are known to be in the database.
     pub(super) definitions: Mutex<HashSet<String>>,
     pub(super) identity: String,
@@ -89,6 +91,7 @@ impl PostgresStoreBuilder {
             database,
             owner,
             notices: Arc::new(Notices::new()),
+            known: Arc::default(),
             definitions: Mutex::default(),
             identity,
             channel,

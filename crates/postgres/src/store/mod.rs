@@ -1,11 +1,11 @@
 //! Runs in a Postgres database: [`PostgresStore`] and its options.
 //!
 //! An operation is encoded on the caller's thread and executed on the thread of the store
-//! (`io_thread.rs`), with a connection of the pool (`database.rs`). `run_writes.rs` and
-//! `run_reads.rs` contain the statements for runs; `session_rows.rs`, `message_rows.rs` and
-//! `state_rows.rs` the statements of the optional parts, which `parts.rs` implements. `connect.rs` opens the
-//! store. `background.rs` renews the lease of the process (`lease.rs`) and listens for notifications
-//! (`notices.rs`).
+//! (`io_thread.rs`), with a connection of the pool (`database.rs`). `run_writes.rs`,
+//! `quick_append.rs` and `run_reads.rs` contain the statements for runs; `session_rows.rs`,
+//! `message_rows.rs` and `state_rows.rs` the statements of the optional parts, which `parts.rs`
+//! implements. `connect.rs` opens the store. `background.rs` renews the lease of the process
+//! (`lease.rs`) and listens for notifications (`notices.rs`).
 //!
 //! The tables are defined in `schema/`, which `migrations.rs` executes.
 
@@ -22,6 +22,7 @@ mod migrations;
 mod notices;
 mod parts;
 mod postgres_error;
+mod quick_append;
 mod run_reads;
 mod run_row;
 mod run_writes;
@@ -44,10 +45,11 @@ use futures_util::future::BoxFuture;
 
 pub use self::builder::PostgresStoreBuilder;
 use self::connect::Shared;
-use self::database::{Database, Session, WriteId, new_write_id};
+use self::database::{AtOnce, Database, Session, WriteId, new_write_id};
 use self::event_row::{EventRow, check_key, encode_snapshot, number};
 use self::io_thread::ignore;
 use self::postgres_error::{Failed, PostgresErrors};
+use self::quick_append::{KnownRuns, QuickAppend};
 use self::run_writes::WriteContext;
 use self::state_rows::StateRows;
 
@@ -111,6 +113,11 @@ use self::state_rows::StateRows;
 /// | read | is attempted three times, with pauses of about 50 and 100 ms |
 /// | write, before `COMMIT` was sent | has not happened; is repeated |
 /// | write, while `COMMIT` was executed | may have happened; is repeated after a check |
+/// | append that is one statement | may have happened; is repeated after a check |
+///
+/// An append is one statement, and thus one round trip, if the store has written the append before
+/// it and the new one neither answers messages, nor changes state, nor ends the run. Other writes
+/// are transactions.
 ///
 /// A repeated write first looks for the mark of the earlier attempt. An append that finds its mark,
 /// or its own events at their positions, has succeeded. If the position of the run is unchanged,
@@ -214,18 +221,68 @@ impl Writer {
         F: Future<Output = Result<T, Failed>> + Send + 'static,
     {
         let write_id = new_write_id();
-        let write = |session, repeated| {
-            act(OwnedContext {
-                session,
-                errors: self.database.errors().clone(),
-                owner: Arc::clone(&self.owner),
-                channel: Arc::clone(&self.channel),
-                write_id: Arc::clone(&write_id),
-                repeated,
-            })
-        };
-        self.database.write(write).await
+        self.database
+            .write(|session, repeated| act(self.context(session, &write_id, repeated)))
+            .await
     }
+
+    fn context(&self, session: Session, write_id: &WriteId, repeated: bool) -> OwnedContext {
+        OwnedContext {
+            session,
+            errors: self.database.errors().clone(),
+            owner: Arc::clone(&self.owner),
+            channel: Arc::clone(&self.channel),
+            write_id: Arc::clone(write_id),
+            repeated,
+        }
+    }
+
+    /// Appends in one round trip if the run is known, otherwise in a transaction.
+    async fn append(
+        self,
+        known: Arc<KnownRuns>,
+        commit: Arc<Commit>,
+        quick: Option<QuickAppend>,
+    ) -> Result<(), StoreError> {
+        let (write_id, mut unknown) = (new_write_id(), false);
+        if let Some(quick) = quick {
+            let append = async |session: Session| {
+                quick.execute(&session, &self.owner, &write_id, &commit.rows).await
+            };
+            match self.database.write_at_once(append).await {
+                AtOnce::Done(true) => {
+                    known.put(quick.run);
+                    return Ok(());
+                }
+                AtOnce::Refused(error) => return Err(error),
+                // The transaction finds the reason, or tries again.
+                AtOnce::Done(false) | AtOnce::NotSent => {}
+                AtOnce::Unknown => unknown = true,
+            }
+        }
+        let append = |session, repeated| {
+            let (commit, context) =
+                (Arc::clone(&commit), self.context(session, &write_id, repeated));
+            async move {
+                let Commit { run, epoch, append, rows, state } = &*commit;
+                run_writes::append(context.borrow(), run, *epoch, append, rows, state).await
+            }
+        };
+        let appended = self.database.write_again(unknown, append).await?;
+        if let Some(run) = appended.filter(|run| !run.record.status.has_ended()) {
+            known.put(run);
+        }
+        Ok(())
+    }
+}
+
+/// The parts of an append, ready to be written.
+struct Commit {
+    run: RunId,
+    epoch: Epoch,
+    append: Append,
+    rows: Vec<EventRow>,
+    state: StateRows,
 }
 
 /// The context of one attempt of a write.
@@ -295,6 +352,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
+        self.0.known.forget(run);
         let id = run.clone();
         self.write_with(move |context| {
             let id = id.clone();
@@ -308,15 +366,10 @@ impl Store for PostgresStore {
         // work.
         let rows = EventRow::encode_all(run, append.after, &append.events, self.0.limits.event)?;
         let state = StateRows::encode(&append.state, self.0.limits.event)?;
-        let commit = Arc::new((run.clone(), append, rows, state));
-        self.write_with(move |context| {
-            let commit = Arc::clone(&commit);
-            async move {
-                let (run, append, rows, state) = &*commit;
-                run_writes::append(context.borrow(), run, epoch, append, rows, state).await
-            }
-        })
-        .await
+        let quick = self.0.known.take(run, epoch, &append, &rows);
+        let commit = Commit { run: run.clone(), epoch, append, rows, state };
+        let appending = self.writer().append(Arc::clone(&self.0.known), Arc::new(commit), quick);
+        self.0.thread.submit(appending, ignore).await
     }
 
     async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {

@@ -11,12 +11,13 @@ use super::database::{Param, Session};
 use super::event_row::{EventRow, number};
 use super::notices::RUNS;
 use super::postgres_error::{Failed, PostgresErrors};
+use super::quick_append::KnownRun;
 use super::run_row::{MutableColumns, RunRow};
 use super::state_rows::StateRows;
 use super::{lease, message_rows, session_rows, text};
 
 /// Size of the events that one statement inserts. Postgres limits a message to 1 GB.
-const BATCH: usize = 32 << 20;
+pub(super) const BATCH: usize = 32 << 20;
 
 /// Context of a write: its mark, the process that writes, and the errors of the store.
 #[derive(Clone, Copy)]
@@ -32,7 +33,7 @@ pub(super) struct WriteContext<'a> {
 }
 
 /// Version of the events that this release writes.
-fn event_version() -> i32 {
+pub(super) fn event_version() -> i32 {
     i32::try_from(RunStarted::VERSION).unwrap_or(i32::MAX)
 }
 
@@ -178,7 +179,8 @@ async fn check_not_held(
     }
 }
 
-/// Appends events, with all other parts of the commit.
+/// Appends events, with all other parts of the commit. Returns the run afterwards; `None` if an
+/// earlier attempt has written it.
 pub(super) async fn append(
     context: WriteContext<'_>,
     run: &RunId,
@@ -186,11 +188,11 @@ pub(super) async fn append(
     append: &Append,
     rows: &[EventRow],
     state: &StateRows,
-) -> Result<(), Failed> {
+) -> Result<Option<KnownRun>, Failed> {
     let WriteContext { session, errors, .. } = context;
     let row = RunRow::lock(session, errors, run).await?;
     if is_done(context, &row, rows).await? {
-        return Ok(());
+        return Ok(None);
     }
     row.check_version(errors)?;
     row.check_epoch(run, epoch)?;
@@ -218,7 +220,7 @@ pub(super) async fn append(
         state.write(session),
     )
     .await?;
-    Ok(())
+    Ok(Some(KnownRun { key: row.key, epoch, record }))
 }
 
 /// Returns `true` if an earlier attempt of this write has been committed.

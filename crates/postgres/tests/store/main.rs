@@ -9,6 +9,7 @@ mod real_processes;
 mod rules;
 mod server_restarts;
 mod setup;
+mod throughput;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
