@@ -26,7 +26,7 @@ use crate::workflow::{IntoInputs, IntoNamedInputs, IntoWorkflow};
 /// use agentflow::store::MemoryStore;
 ///
 /// #[workflow]
-/// async fn double(n: i64) -> Result<i64> {
+/// async fn double_for_ada(n: i64) -> Result<i64> {
 ///     let twice = n * 2;
 ///     Ok(twice)
 /// }
@@ -35,7 +35,7 @@ use crate::workflow::{IntoInputs, IntoNamedInputs, IntoWorkflow};
 /// # async fn main() -> Result<()> {
 /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
 /// let ada = runtime.for_caller("ada");
-/// let run = ada.start(double::workflow(), 4).await?;
+/// let run = ada.start(double_for_ada::workflow(), 4).await?;
 /// assert_eq!(ada.run(run.run_id()).record().await?.caller.as_deref(), Some("ada"));
 /// # Ok(())
 /// # }

@@ -78,7 +78,7 @@ impl RunRef<'_> {
     /// }
     ///
     /// #[workflow]
-    /// async fn twice(number: u32) -> Result<u32> {
+    /// async fn doubled_twice(number: u32) -> Result<u32> {
     ///     let once = double(number).await;
     ///     let both = double(once).await;
     ///     Ok(both)
@@ -87,7 +87,7 @@ impl RunRef<'_> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<()> {
     /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
-    /// let run = runtime.start(twice::workflow(), 3).await?;
+    /// let run = runtime.start(doubled_twice::workflow(), 3).await?;
     /// let id = run.run_id().clone();
     /// assert_eq!(run.result().await?, 12);
     ///
