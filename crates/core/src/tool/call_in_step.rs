@@ -133,7 +133,8 @@ impl GivenToolCall {
         forms: Forms<O>,
     ) -> O
     where
-        F: Fn(Context, A) -> T,
+        A: Send,
+        F: Fn(Context, A) -> T + Send,
         T: Future<Output = (O, ToolAnswer)>,
     {
         match self.0 {
@@ -145,12 +146,12 @@ impl GivenToolCall {
     }
 
     /// Calls a non-`async` tool.
-    pub fn run_now<A, O>(
+    pub fn run_now<A: Send, O>(
         self,
         resources: Option<Context>,
         arguments: A,
         changed: fn(A, &mut ChangedArguments) -> A,
-        body: impl FnOnce(Context, A) -> (O, ToolAnswer),
+        body: impl FnOnce(Context, A) -> (O, ToolAnswer) + Send,
         forms: Forms<O>,
         denial: DenialForm<O>,
     ) -> O {

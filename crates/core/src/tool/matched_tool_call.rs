@@ -13,7 +13,7 @@ use super::call_decision::Decided;
 use super::call_forms::{ArgumentCopies, ChangedArguments, DenialForm};
 use super::call_in_step::{ToolAnswer, call_has_events};
 use super::call_record::{Forms, Outcome, failure_of, lost, read};
-use super::execution::{CallRecord, CallSite, RefusedCall, ToolExecution, TypedBody};
+use super::execution::{CallRecord, CallSite, RefusedCall, ToolExecution, TypedBody, TypedCall};
 use super::history::Known;
 use super::step_place::{CurrentStep, StepEndPanic};
 use super::{HiddenEffect, StandIn, ToolDefinition, ToolError, ToolPolicy};
@@ -77,7 +77,8 @@ impl MatchedToolCall {
         forms: Forms<O>,
     ) -> O
     where
-        F: Fn(Context, A) -> T,
+        A: Send,
+        F: Fn(Context, A) -> T + Send,
         T: Future<Output = (O, ToolAnswer)>,
     {
         let place = Arc::clone(&self.place);
@@ -93,12 +94,12 @@ impl MatchedToolCall {
     }
 
     /// Calls a non-`async` tool.
-    pub(crate) fn run_now<A, O>(
+    pub(crate) fn run_now<A: Send, O>(
         self,
         resources: Option<Context>,
         arguments: A,
         changed: fn(A, &mut ChangedArguments) -> A,
-        body: impl FnOnce(Context, A) -> (O, ToolAnswer),
+        body: impl FnOnce(Context, A) -> (O, ToolAnswer) + Send,
         forms: Forms<O>,
         denial: DenialForm<O>,
     ) -> O {
@@ -162,7 +163,8 @@ impl MatchedToolCall {
         waits: bool,
     ) -> Result<O, Failure>
     where
-        F: FnMut(Context, A) -> T,
+        A: Send,
+        F: FnMut(Context, A) -> T + Send,
         T: Future<Output = (O, ToolAnswer)>,
     {
         if let Some(failure) = self.place.ended_without_unwinding() {
@@ -216,15 +218,13 @@ impl MatchedToolCall {
             node_limit: self.place.covered.time_limit.filter(|_| self.direct),
             ..ToolExecution::new(&cx, &self.definition, site)
         };
+        let mut function = TypedCall::new(arguments, ways, body);
         let body = TypedBody {
             place: &self.place,
-            function: self.function,
+            id: self.function,
             site,
             given: &self.arguments,
-            arguments: Some(arguments),
-            kept: None,
-            ways,
-            function_body: body,
+            function: &mut function,
             forms,
             is_repeatable: self.definition.policy.is_repeatable(),
             fresh,

@@ -48,7 +48,7 @@ pub(crate) trait ToolBody {
     }
 
     /// Waits until an attempt may start. Called before the attempt takes its concurrency slot.
-    async fn ready(&self, _cx: &Context, _attempt: u32) {}
+    async fn ready(&mut self, _cx: &Context, _attempt: u32) {}
 
     /// Calls the tool, or its replacement, in the scope of the call.
     async fn attempt(

@@ -43,7 +43,7 @@ pub(crate) use self::record::CallRecord;
 use self::retry::pause_after;
 pub(crate) use self::site::CallSite;
 pub(crate) use self::time_limit::TimeLimit;
-pub(super) use self::typed_body::TypedBody;
+pub(super) use self::typed_body::{TypedBody, TypedCall};
 use super::call_record::{Outcome, ReturnedError, failure_of, lost, unreadable_answer};
 use super::history::RecordedOutcome;
 use super::step_place::CurrentStep;
@@ -193,7 +193,7 @@ impl<'c> ToolExecution<'c> {
             }
         };
         match hooked {
-            Some(hooked) => after_hooks(call, &body, hooked, answer, made).await,
+            Some(hooked) => after_hooks(call, &mut body, hooked, answer, made).await,
             None => Executed {
                 value: Err(lost("a call has no answer")),
                 outcome: RecordedOutcome::new(answer.result),
@@ -372,7 +372,7 @@ impl<'c> ToolExecution<'c> {
 /// Runs the hooks after the call. A result that a hook changed is decoded for the caller.
 async fn after_hooks<B: ToolBody>(
     call: &ToolCall,
-    body: &B,
+    body: &mut B,
     hooked: &HookedCall,
     mut answer: HookedResult,
     made: Option<(Result<B::Value, Failure>, ReturnedError)>,
