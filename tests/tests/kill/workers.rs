@@ -290,21 +290,21 @@ async fn a_process_that_was_stopped_for_longer_than_its_lease_writes_nothing() {
         let run = RunId::new(format!("stopped-{number}"));
         let mut late = start(run.as_str(), &address, &effects);
         let events = async || runtime.run(&run).journal().await.unwrap_or_default();
-        let begins = async {
+        within("the first step", async {
             while events().await.len() < 3 {
                 sleep(Duration::from_millis(10)).await;
             }
-        };
-        within("the first step", begins).await;
+        })
+        .await;
         sleep(Duration::from_millis(random.u64(0..500))).await;
         freeze(late.id());
         let is_taken = |event: &Event| matches!(event.kind, EventKind::RunResumed { .. });
-        let taken = async {
+        within("the worker that continues the run", async {
             while !events().await.iter().any(is_taken) {
                 sleep(Duration::from_millis(10)).await;
             }
-        };
-        within("the worker that continues the run", taken).await;
+        })
+        .await;
         // Half of them continue while the worker still executes the run.
         if number % 2 == 0 {
             let handle = runtime.run(&run).attach().await.unwrap();

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_schemes_are_told_apart() {
+    fn paths_and_schemes_are_distinguished() {
         for (text, path) in [
             ("runs.db", "runs.db"),
             ("sqlite:runs.db", "runs.db"),

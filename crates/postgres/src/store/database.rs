@@ -130,7 +130,7 @@ impl Database {
         }
     }
 
-    /// Executes one statement that is a transaction of its own.
+    /// Executes one statement without `BEGIN` and `COMMIT`.
     pub(super) async fn write_at_once<T, F>(&self, act: impl Fn(Session) -> F) -> AtOnce<T>
     where
         F: Future<Output = Result<T, Error>>,

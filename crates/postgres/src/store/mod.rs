@@ -115,9 +115,9 @@ use self::state_rows::StateRows;
 /// | write, while `COMMIT` was executed | may have happened; is repeated after a check |
 /// | append that is one statement | may have happened; is repeated after a check |
 ///
-/// An append is one statement, and thus one round trip, if the store has written the append before
-/// it and the new one neither answers messages, nor changes state, nor ends the run. Other writes
-/// are transactions.
+/// An append is one statement, and thus one round trip, if the store has also written the append
+/// before it. Appends that answer messages, change state or end the run, and all other writes, are
+/// transactions of several statements.
 ///
 /// A repeated write first looks for the mark of the earlier attempt. An append that finds its mark,
 /// or its own events at their positions, has succeeded. If the position of the run is unchanged,
@@ -194,7 +194,7 @@ impl PostgresStore {
         self.0.thread.submit(self.writer().write(act), ignore).await
     }
 
-    /// Returns what a write needs, for the thread of the store.
+    /// Returns a writer, which the thread of the store can own.
     fn writer(&self) -> Writer {
         Writer {
             database: Arc::clone(&self.0.database),

@@ -82,7 +82,7 @@ impl Notices {
     }
 
     fn next_of(&self, sender: &watch::Sender<()>) -> BoxFuture<'static, ()> {
-        // A subscription only sees what is sent after it.
+        // A subscription sees later notifications only.
         let mut receiver = sender.subscribe();
         let interval = match self.arrive.load(Ordering::Relaxed) {
             true => SLOW_POLL,
