@@ -187,15 +187,15 @@ impl Graph {
     }
 
     /// Returns the edges of the drawing.
-    fn edges<'g>(&'g self, id: &str) -> Vec<Edge<'g>> {
-        let mut edges: Vec<Edge<'g>> = Vec::new();
+    fn edges<'g>(&'g self, id: &str) -> Vec<DrawnEdge<'g>> {
+        let mut edges: Vec<DrawnEdge<'g>> = Vec::new();
         let shown: Vec<usize> = self.shown(id).map(|(at, _)| at).collect();
         for (to, node) in self.shown(id) {
             let mut add = |from: usize, kind: DrawnEdgeKind<'g>| {
                 if from == to || shown.binary_search(&from).is_err() {
                     return;
                 }
-                let edge = Edge { from, to, kind };
+                let edge = DrawnEdge { from, to, kind };
                 let mut same = edges.iter_mut().rev().take_while(|other| other.to == to);
                 match same
                     .find(|other| **other == edge || (other.from == from && edge.replaces(other)))
@@ -415,11 +415,11 @@ fn is_join(node: &GraphNode) -> bool {
 
 /// Removes order edges that are implied by a path over other nodes. Edges that the author wrote
 /// stay.
-fn without_redundant_edges(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
+fn without_redundant_edges(edges: Vec<DrawnEdge<'_>>) -> Vec<DrawnEdge<'_>> {
     let last = edges.iter().map(|edge| edge.to).max().unwrap_or_default();
-    let mut into: Vec<Vec<&Edge<'_>>> = vec![Vec::new(); last + 1];
+    let mut into: Vec<Vec<&DrawnEdge<'_>>> = vec![Vec::new(); last + 1];
     edges.iter().for_each(|edge| into[edge.to].push(edge));
-    let says = |wanted: &Edge<'_>| {
+    let says = |wanted: &DrawnEdge<'_>| {
         let mut open = vec![wanted.to];
         let mut seen = HashSet::new();
         while let Some(at) = open.pop() {
@@ -466,7 +466,7 @@ fn title(node: &GraphNode, branch: &str) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-struct Edge<'g> {
+struct DrawnEdge<'g> {
     from: usize,
     to: usize,
     kind: DrawnEdgeKind<'g>,
@@ -497,7 +497,7 @@ impl DrawnEdgeKind<'_> {
     }
 }
 
-impl Edge<'_> {
+impl DrawnEdge<'_> {
     fn is_order(&self) -> bool {
         matches!(self.kind, DrawnEdgeKind::Order(_))
     }
