@@ -412,7 +412,7 @@ impl Model for ScriptedModel {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        ModelStream::new(Answer {
+        ModelStream::new(ScriptedStream {
             shared: Arc::clone(&self.shared),
             phase: Phase::Asked(request),
             sleep: None,
@@ -432,7 +432,7 @@ impl fmt::Debug for ScriptedModel {
 }
 
 /// The stream of one call.
-struct Answer {
+struct ScriptedStream {
     shared: Arc<Shared>,
     phase: Phase,
     sleep: Option<Pin<Box<tokio::time::Sleep>>>,
@@ -450,7 +450,7 @@ enum Phase {
     Ended,
 }
 
-impl Answer {
+impl ScriptedStream {
     fn begin(&mut self, request: ModelRequest) -> Result<(), ModelError> {
         self.shared.in_flight.fetch_add(1, Ordering::Relaxed);
         // Set before `turn` is called: if it panics, dropping the stream ends the call.
@@ -475,7 +475,7 @@ impl Answer {
     }
 }
 
-impl Stream for Answer {
+impl Stream for ScriptedStream {
     type Item = Result<ModelEvent, ModelError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -519,7 +519,7 @@ impl Stream for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for ScriptedStream {
     fn drop(&mut self) {
         if matches!(self.phase, Phase::Playing { .. } | Phase::Stalled) {
             self.end();

@@ -159,11 +159,11 @@ pub struct ScriptedA2a(Arc<Script>);
 struct Script {
     name: String,
     streams: bool,
-    state: Mutex<State>,
+    state: Mutex<A2aScriptState>,
 }
 
 #[derive(Default)]
-struct State {
+struct A2aScriptState {
     turns: VecDeque<A2aTurn>,
     messages: Vec<Value>,
     tasks: BTreeMap<String, Task>,
@@ -184,7 +184,10 @@ impl ScriptedA2a {
     /// Creates an agent with a name and its turns. It supports streaming.
     pub fn new(name: impl Into<String>, turns: impl IntoIterator<Item = A2aTurn>) -> Self {
         watch_errors();
-        let state = Mutex::new(State { turns: turns.into_iter().collect(), ..State::default() });
+        let state = Mutex::new(A2aScriptState {
+            turns: turns.into_iter().collect(),
+            ..A2aScriptState::default()
+        });
         Self(Arc::new(Script { name: name.into(), streams: true, state }))
     }
 
@@ -251,7 +254,7 @@ impl ScriptedA2a {
         self.state().is_forgiven = true;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, A2aScriptState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -338,7 +341,7 @@ impl Task {
     }
 }
 
-impl State {
+impl A2aScriptState {
     fn message(&mut self, message: &Value, streams: bool) -> Responses {
         self.messages.push(message.clone());
         let texts = message["parts"]

@@ -42,7 +42,7 @@ use crate::scripted_mcp_answer::McpAnswer;
 pub struct ScriptedMcp(Arc<Script>);
 
 struct Script {
-    state: Mutex<State>,
+    state: Mutex<ScriptState>,
     has_handshake: bool,
     page: usize,
     changed: Notify,
@@ -51,7 +51,7 @@ struct Script {
 type Answering = Box<dyn Fn(&str, &Value) -> McpAnswer + Send + Sync>;
 
 #[derive(Default)]
-struct State {
+struct ScriptState {
     /// Answers all calls, if no answers are scripted.
     answering: Option<Answering>,
     tools: Vec<Value>,
@@ -70,7 +70,7 @@ struct State {
     listed: HashMap<String, usize>,
     /// Answers that follow open questions, by the request state that the client sends back or the
     /// id of the question.
-    asked: HashMap<String, Asked>,
+    asked: HashMap<String, ScriptedQuestion>,
     questions: usize,
     answered: Vec<Value>,
     connections: usize,
@@ -81,7 +81,7 @@ struct State {
 
 /// A question that is open, or that was answered on a connection that was lost.
 #[derive(Clone)]
-struct Asked {
+struct ScriptedQuestion {
     /// Id of the call that asks, and its progress token.
     call: (Value, Value),
     then: McpAnswer,
@@ -91,7 +91,7 @@ impl ScriptedMcp {
     /// Creates a server with these tools, each in the form of `tools/list`.
     pub fn new(tools: impl IntoIterator<Item = Value>) -> Self {
         watch_errors();
-        let state = State { tools: tools.into_iter().collect(), ..State::default() };
+        let state = ScriptState { tools: tools.into_iter().collect(), ..ScriptState::default() };
         Self(Arc::new(Script {
             state: Mutex::new(state),
             has_handshake: true,
@@ -288,7 +288,7 @@ impl ScriptedMcp {
         self.state().is_forgiven = true;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ScriptState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -299,7 +299,7 @@ impl std::fmt::Debug for ScriptedMcp {
     }
 }
 
-impl State {
+impl ScriptState {
     fn all_failures(&self) -> Vec<String> {
         let queues = [&self.answers, &self.answers_to_reads, &self.answers_to_prompts].into_iter();
         let left = queues.filter_map(|answers| {
@@ -511,7 +511,7 @@ impl Script {
     /// Handles a repeated call with the answer to its question (revision 2026-07-28).
     fn continued(
         &self,
-        state: &mut State,
+        state: &mut ScriptState,
         (token, id): (&str, &Value),
         params: &Value,
         listener: Option<&Value>,
@@ -534,7 +534,8 @@ impl Script {
     fn answer_to_question(&self, message: &Value, listener: Option<&Value>) -> Option<Vec<u8>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let question = message["id"].as_str().unwrap_or_default();
-        let Some(Asked { call: (id, token), then }) = state.asked.remove(question) else {
+        let Some(ScriptedQuestion { call: (id, token), then }) = state.asked.remove(question)
+        else {
             state.failures.push(format!("this answers nothing that was asked: {message}"));
             return Some(Vec::new());
         };
@@ -546,7 +547,7 @@ impl Script {
 
     fn answer(
         &self,
-        state: &mut State,
+        state: &mut ScriptState,
         answer: McpAnswer,
         id: &Value,
         token: &Value,
@@ -576,7 +577,7 @@ impl Script {
                 let question = format!("asked-{}", state.questions);
                 state.asked.insert(
                     question.clone(),
-                    Asked { call: (id.clone(), token.clone()), then: *then },
+                    ScriptedQuestion { call: (id.clone(), token.clone()), then: *then },
                 );
                 let request = json!({"method": "elicitation/create", "params": params});
                 // Revision 2025-11-25 sends a request to the client. Revision 2026-07-28 returns
@@ -615,7 +616,7 @@ impl Script {
     fn after(
         &self,
         mut bytes: Vec<u8>,
-        state: &mut State,
+        state: &mut ScriptState,
         then: McpAnswer,
         (id, token): (&Value, &Value),
         listener: Option<&Value>,

@@ -20,9 +20,9 @@ pub use agentflow_core::document;
 pub use agentflow_core::pipeline;
 #[doc(inline)]
 pub use agentflow_core::{
-    access, agent, artifact, definition, diagnostic, dry_run, error, event, executor, expression, mailbox,
-    message, middleware, path, resource, run, schema, session, state, telemetry, template, time,
-    tool, value, workflow,
+    access, agent, artifact, definition, diagnostic, dry_run, error, event, executor, expression,
+    mailbox, message, middleware, path, resource, run, schema, session, state, telemetry, template,
+    time, tool, value, workflow,
 };
 #[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
 #[doc(inline)]
@@ -137,8 +137,9 @@ pub use serde;
 pub use serde_json;
 
 pub use agentflow_core::{
-    Agent, Approval, Caller, CallerClaims, Context, Error, Event, Hooks, Inject, Message, Model, Registry, Result,
-    RunHandle, RunId, Runtime, Tool, Workflow, ask_user, exit_loop, forget, recall, remember,
+    Agent, Approval, Caller, CallerClaims, Context, Error, Event, Hooks, Inject, Message, Model,
+    Registry, Result, RunHandle, RunId, Runtime, Tool, Workflow, ask_user, exit_loop, forget,
+    recall, remember,
 };
 
 /// The imports that most programs need: `use agentflow::prelude::*;`.

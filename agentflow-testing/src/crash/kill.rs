@@ -56,7 +56,7 @@ pub struct KillReport {
 }
 
 /// The end of a process that did not fail.
-enum Ended {
+enum ProcessEnd {
     ByItself { printed: String, after: Duration },
     Killed,
 }
@@ -117,8 +117,8 @@ impl<'a> KillTest<'a> {
     pub fn run(mut self) -> KillReport {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let (output, mut undisturbed) = match self.process(0, None) {
-            Ok(Ended::ByItself { printed, after }) => (printed, after),
-            Ok(Ended::Killed) => unreachable!("round 0 has no moment to be killed at"),
+            Ok(ProcessEnd::ByItself { printed, after }) => (printed, after),
+            Ok(ProcessEnd::Killed) => unreachable!("round 0 has no moment to be killed at"),
             Err(problem) => self.fail(0, &[], &problem),
         };
         if let Err(problem) = (self.check)(0) {
@@ -137,8 +137,8 @@ impl<'a> KillTest<'a> {
                 let cut = (moments.len() < self.kills).then_some(moment);
                 report.processes += 1;
                 match self.process(round, cut) {
-                    Ok(Ended::Killed) => moments.push(moment),
-                    Ok(Ended::ByItself { printed, after }) if printed == report.output => {
+                    Ok(ProcessEnd::Killed) => moments.push(moment),
+                    Ok(ProcessEnd::ByItself { printed, after }) if printed == report.output => {
                         // The first process may be slower because caches are cold. A kill time
                         // after the end would never kill.
                         if moments.is_empty() {
@@ -146,7 +146,7 @@ impl<'a> KillTest<'a> {
                         }
                         break;
                     }
-                    Ok(Ended::ByItself { printed, .. }) => {
+                    Ok(ProcessEnd::ByItself { printed, .. }) => {
                         let problem = format!(
                             "it printed something else\n  undisturbed: {:?}\n  here: {printed:?}",
                             report.output
@@ -175,13 +175,17 @@ impl<'a> KillTest<'a> {
     }
 
     /// Runs one process from its start to its end.
-    fn process(&mut self, round: usize, kill_after: Option<Duration>) -> Result<Ended, String> {
+    fn process(
+        &mut self,
+        round: usize,
+        kill_after: Option<Duration>,
+    ) -> Result<ProcessEnd, String> {
         let mut command = (self.command)(round);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command
             .spawn()
             .map_err(|error| format!("`{command:?}` could not be started: {error}"))?;
-        let mut running = Running(child);
+        let mut running = ChildGuard(child);
         let began = Instant::now();
         let (stdout, stderr) =
             (read_all(running.0.stdout.take()), read_all(running.0.stderr.take()));
@@ -195,7 +199,7 @@ impl<'a> KillTest<'a> {
                 Some(status) => break (status, passed),
                 None if kill_after.is_some_and(|moment| passed >= moment) => {
                     running.end();
-                    return Ok(Ended::Killed);
+                    return Ok(ProcessEnd::Killed);
                 }
                 None if passed >= self.limit => {
                     running.end();
@@ -217,7 +221,7 @@ impl<'a> KillTest<'a> {
         };
         let (printed, said) = (text(stdout), text(stderr));
         match status.success() {
-            true => Ok(Ended::ByItself { printed, after }),
+            true => Ok(ProcessEnd::ByItself { printed, after }),
             false => Err(format!("the process ended with {status}\n{printed}\n{said}")),
         }
     }
@@ -236,9 +240,9 @@ fn read_all(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>>
 }
 
 /// A process that is killed when the value is dropped, so that it does not outlive the test.
-struct Running(Child);
+struct ChildGuard(Child);
 
-impl Running {
+impl ChildGuard {
     fn end(&mut self) {
         // Killing a process that has just ended fails, which is harmless.
         let _ = self.0.kill();
@@ -246,7 +250,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         self.end();
     }

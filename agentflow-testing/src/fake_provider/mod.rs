@@ -67,11 +67,11 @@ pub enum ProviderFormat {
 #[derive(Debug)]
 pub struct FakeProvider {
     base_url: String,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ProviderState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ProviderState {
     format: ProviderFormat,
     is_strict: bool,
     replies: Vec<FakeReply>,
@@ -98,7 +98,7 @@ impl FakeProvider {
         assert!(!replies.is_empty(), "a provider needs at least one reply");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let base_url = format!("http://{}/v1", listener.local_addr()?);
-        let state = State {
+        let state = ProviderState {
             format,
             is_strict: true,
             replies,
@@ -158,11 +158,11 @@ impl Drop for FakeProvider {
     }
 }
 
-fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn locked(state: &Mutex<ProviderState>) -> MutexGuard<'_, ProviderState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn serve(mut stream: TcpStream, state: &Mutex<State>) -> io::Result<()> {
+fn serve(mut stream: TcpStream, state: &Mutex<ProviderState>) -> io::Result<()> {
     stream.set_read_timeout(Some(READ_TIMEOUT))?;
     let (path, body) = read_request(&stream)?;
     let (status, content_type, body) = locked(state).answer(&path, &body);
@@ -197,7 +197,7 @@ fn read_request(stream: &TcpStream) -> io::Result<(String, Vec<u8>)> {
     Ok((path, body))
 }
 
-impl State {
+impl ProviderState {
     fn answer(&mut self, path: &str, body: &[u8]) -> (&'static str, &'static str, String) {
         const JSON: &str = "application/json";
         let body: Value = serde_json::from_slice(body).unwrap_or_default();

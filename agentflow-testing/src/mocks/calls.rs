@@ -31,13 +31,13 @@ use crate::expect::without_panic;
 #[must_use = "a call is expected when a mock has it"]
 #[derive(Clone)]
 pub struct Call {
-    arguments: Arguments,
+    arguments: ExpectedArguments,
     ready: Ready,
     times: usize,
 }
 
 #[derive(Clone)]
-enum Arguments {
+enum ExpectedArguments {
     Any,
     Equal(Value),
     Containing(Value),
@@ -45,13 +45,13 @@ enum Arguments {
 }
 
 impl Call {
-    fn new(arguments: Arguments) -> Self {
+    fn new(arguments: ExpectedArguments) -> Self {
         Self { arguments, ready: Ready::new(Way::Value(Value::Null)), times: 1 }
     }
 
     /// Expects a call with any arguments.
     pub fn any() -> Self {
-        Self::new(Arguments::Any)
+        Self::new(ExpectedArguments::Any)
     }
 
     /// Expects a call with exactly these arguments: a JSON object of all arguments by name.
@@ -60,7 +60,7 @@ impl Call {
     /// If the arguments cannot be serialized to JSON.
     #[track_caller]
     pub fn with(arguments: impl Serialize) -> Self {
-        Self::new(Arguments::Equal(json_of(&arguments)))
+        Self::new(ExpectedArguments::Equal(json_of(&arguments)))
     }
 
     /// Expects a call with at least these arguments. Each given field must have this value,
@@ -70,7 +70,7 @@ impl Call {
     /// If the arguments cannot be serialized to JSON.
     #[track_caller]
     pub fn containing(arguments: impl Serialize) -> Self {
-        Self::new(Arguments::Containing(json_of(&arguments)))
+        Self::new(ExpectedArguments::Containing(json_of(&arguments)))
     }
 
     /// Expects a call with arguments for which a closure returns `true`. `what` describes the
@@ -79,7 +79,7 @@ impl Call {
         what: impl Into<Arc<str>>,
         fits: impl Fn(&Value) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self::new(Arguments::Matching(what.into(), Arc::new(fits)))
+        Self::new(ExpectedArguments::Matching(what.into(), Arc::new(fits)))
     }
 
     /// Answers with a value.
@@ -137,10 +137,12 @@ impl Call {
         let otherwise =
             |right: bool| if right { Ok(()) } else { Err(format!("expected was a call {self}")) };
         match &self.arguments {
-            Arguments::Any => Ok(()),
-            Arguments::Equal(expected) => otherwise(expected == arguments),
-            Arguments::Containing(part) => otherwise(contains(arguments, part)),
-            Arguments::Matching(_, fits) => without_panic(|| fits(arguments)).and_then(otherwise),
+            ExpectedArguments::Any => Ok(()),
+            ExpectedArguments::Equal(expected) => otherwise(expected == arguments),
+            ExpectedArguments::Containing(part) => otherwise(contains(arguments, part)),
+            ExpectedArguments::Matching(_, fits) => {
+                without_panic(|| fits(arguments)).and_then(otherwise)
+            }
         }
     }
 }
@@ -167,10 +169,10 @@ pub(super) fn contains(whole: &Value, part: &Value) -> bool {
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.arguments {
-            Arguments::Any => f.write_str("with any arguments"),
-            Arguments::Equal(arguments) => write!(f, "with {arguments}"),
-            Arguments::Containing(part) => write!(f, "with at least {part}"),
-            Arguments::Matching(what, _) => write!(f, "with {what}"),
+            ExpectedArguments::Any => f.write_str("with any arguments"),
+            ExpectedArguments::Equal(arguments) => write!(f, "with {arguments}"),
+            ExpectedArguments::Containing(part) => write!(f, "with at least {part}"),
+            ExpectedArguments::Matching(what, _) => write!(f, "with {what}"),
         }
     }
 }
@@ -193,12 +195,12 @@ impl fmt::Debug for Call {
 #[derive(Clone, Debug)]
 pub struct Calls {
     expected: VecDeque<Call>,
-    order: Order,
+    order: CallOrder,
     made: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Order {
+enum CallOrder {
     Given,
     Any,
     /// Any number of calls, including none.
@@ -206,7 +208,7 @@ enum Order {
 }
 
 impl Calls {
-    fn new(calls: impl IntoIterator<Item = Call>, order: Order) -> Self {
+    fn new(calls: impl IntoIterator<Item = Call>, order: CallOrder) -> Self {
         // `times(n)` becomes n expected calls, so that matching only handles single calls.
         let one = |call: Call| std::iter::repeat_n(Call { times: 1, ..call.clone() }, call.times);
         let expected = calls.into_iter().flat_map(one).collect();
@@ -216,18 +218,18 @@ impl Calls {
     /// Expects these calls in any order, for concurrent calls. A call is matched with the first
     /// expected call that fits, and each expected call is used once.
     pub fn any_order(calls: impl IntoIterator<Item = Call>) -> Self {
-        Self::new(calls, Order::Any)
+        Self::new(calls, CallOrder::Any)
     }
 
     /// Answers any number of calls, including none. Each is answered by the first of these that
     /// fits.
     pub fn endless(calls: impl IntoIterator<Item = Call>) -> Self {
-        Self::new(calls, Order::Endless)
+        Self::new(calls, CallOrder::Endless)
     }
 
     /// Expects no call.
     pub fn never() -> Self {
-        Self::new([], Order::Given)
+        Self::new([], CallOrder::Given)
     }
 
     /// Returns the answer of the next call.
@@ -240,8 +242,8 @@ impl Calls {
                     made => format!("{made} calls were expected, and all were made before"),
                 });
             }
-            (Order::Given, Some(next)) => next.fits(arguments).map(|()| 0)?,
-            (Order::Any | Order::Endless, _) => {
+            (CallOrder::Given, Some(next)) => next.fits(arguments).map(|()| 0)?,
+            (CallOrder::Any | CallOrder::Endless, _) => {
                 let fitting = self.expected.iter().position(|call| call.fits(arguments).is_ok());
                 let listed = || {
                     self.expected.iter().map(ToString::to_string).collect::<Vec<_>>().join("; or ")
@@ -252,33 +254,33 @@ impl Calls {
         self.made += 1;
         let call = match self.order {
             // An endless call is never used up.
-            Order::Endless => self.expected.get(at).cloned(),
-            Order::Given | Order::Any => self.expected.remove(at),
+            CallOrder::Endless => self.expected.get(at).cloned(),
+            CallOrder::Given | CallOrder::Any => self.expected.remove(at),
         };
         call.map(|call| call.ready).ok_or_else(|| "no call was expected".to_owned())
     }
 
     /// Returns the expected calls that were never made.
     pub(super) fn left(&self) -> impl Iterator<Item = &Call> {
-        self.expected.iter().filter(|_| self.order != Order::Endless)
+        self.expected.iter().filter(|_| self.order != CallOrder::Endless)
     }
 }
 
 impl<const N: usize> From<[Call; N]> for Calls {
     fn from(calls: [Call; N]) -> Self {
-        Self::new(calls, Order::Given)
+        Self::new(calls, CallOrder::Given)
     }
 }
 
 impl From<Vec<Call>> for Calls {
     fn from(calls: Vec<Call>) -> Self {
-        Self::new(calls, Order::Given)
+        Self::new(calls, CallOrder::Given)
     }
 }
 
 impl From<Call> for Calls {
     fn from(call: Call) -> Self {
-        Self::new([call], Order::Given)
+        Self::new([call], CallOrder::Given)
     }
 }
 

@@ -88,10 +88,10 @@ use crate::time::test_runtime;
 #[doc(alias = "Stubs")]
 pub struct Mocks(Arc<Shared>);
 
-struct Shared(Mutex<State>);
+struct Shared(Mutex<MockState>);
 
 #[derive(Default)]
-struct State {
+struct MockState {
     callees: BTreeMap<(ReplacedKind, Arc<str>), Calls>,
     questions: Option<Vec<ExpectedQuestion>>,
     failures: Vec<String>,
@@ -194,12 +194,12 @@ impl Default for Mocks {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MockState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl MockState {
     /// Returns all problems at the end of a test.
     fn problems(&self) -> Option<String> {
         let mut problems = self.failures.clone();

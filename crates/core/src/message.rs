@@ -238,7 +238,7 @@ impl ToolResult {
 /// use agentflow::message::{Media, Message, Part, Role};
 ///
 /// let image = Media::new("image/png", "https://example.org/chart.png").name("chart.png");
-/// let message = Message::new(Role::User, [Part::Text("Explain this.".into()), Part::Media(image)]);
+/// let message = Message::new(Role::User, [Part::Text { text: "Explain this.".into() }, Part::Media(image)]);
 /// assert_eq!(message.text(), "Explain this.");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -36,13 +36,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct StepPath {
     /// Text of all segments except the last one, if that is a model or tool call.
     prefix: Option<Arc<str>>,
-    step: Step,
+    step: LastSegment,
 }
 
 /// The last segment, if it is a model or tool call. Each event has a path, so the struct is kept
 /// small: it encodes the kind of segment without a tag.
 #[derive(Clone, PartialEq, Eq, Default)]
-struct Step {
+struct LastSegment {
     /// Name of the tool, for a tool call.
     tool: Option<Arc<str>>,
     turn: u32,
@@ -61,7 +61,7 @@ impl Hash for StepPath {
     }
 }
 
-impl Step {
+impl LastSegment {
     const NONE: Self = Self { tool: None, turn: 0, count: 0 };
 
     fn model(turn: u32) -> Self {
@@ -170,12 +170,12 @@ const QUESTION: &str = "ask#";
 impl StepPath {
     /// The path of the run itself.
     pub const fn root() -> Self {
-        Self { prefix: None, step: Step::NONE }
+        Self { prefix: None, step: LastSegment::NONE }
     }
 
     /// The path of the model call of a turn, below this path.
     pub fn model(&self, turn: u32) -> Self {
-        Self { prefix: self.as_prefix(), step: Step::model(turn) }
+        Self { prefix: self.as_prefix(), step: LastSegment::model(turn) }
     }
 
     /// The path of a tool call of a turn, below this path. `repeat` counts the calls to the same
@@ -183,7 +183,7 @@ impl StepPath {
     pub fn tool(&self, turn: u32, name: impl Into<Arc<str>>, repeat: u32) -> Self {
         Self {
             prefix: self.as_prefix(),
-            step: Step { tool: Some(name.into()), turn, count: repeat },
+            step: LastSegment { tool: Some(name.into()), turn, count: repeat },
         }
     }
 
@@ -203,7 +203,7 @@ impl StepPath {
             let at = text.rfind('/').map_or(0, |at| at + 1);
             Self {
                 prefix: Some(format!("{}{}", &text[..at], text[at..].replace('#', "%23")).into()),
-                step: Step::NONE,
+                step: LastSegment::NONE,
             }
         })
     }
@@ -216,12 +216,12 @@ impl StepPath {
         };
         // Writing to a string does not fail.
         let _ = write!(text, "[{item}]");
-        Self { prefix: Some(text.into()), step: Step::NONE }
+        Self { prefix: Some(text.into()), step: LastSegment::NONE }
     }
 
     /// Creates a path from names without checking them.
     pub(crate) fn from_names(names: Arc<str>) -> Self {
-        Self { prefix: Some(names), step: Step::NONE }
+        Self { prefix: Some(names), step: LastSegment::NONE }
     }
 
     /// Returns the text of the segments before a model or tool call; for a path of names, the whole
@@ -237,7 +237,7 @@ impl StepPath {
 
     /// The last segment, if it is a model or tool call.
     fn own_step(&self) -> Option<PathSegment<'_>> {
-        let Step { tool, turn, count } = &self.step;
+        let LastSegment { tool, turn, count } = &self.step;
         match (tool, *count) {
             (Some(name), repeat) => {
                 Some(PathSegment::Tool { turn: *turn, name: Cow::Borrowed(name), repeat })
@@ -272,7 +272,7 @@ impl StepPath {
         let text = self.names();
         // The text ends with the last name, so the node's path is a prefix of it.
         let end = text.len() - self.last_name()?.len() + whole.len();
-        Some((Self { prefix: Some(text[..end].into()), step: Step::NONE }, item))
+        Some((Self { prefix: Some(text[..end].into()), step: LastSegment::NONE }, item))
     }
 
     /// Returns `true` if this is `base` or below it. The items of a node are not below the node.
@@ -389,10 +389,12 @@ impl StepPath {
             None => (None, &*text),
         };
         let step = match PathSegment::read(last) {
-            PathSegment::Name { .. } => return Self { prefix: Some(text), step: Step::NONE },
-            PathSegment::Model { turn } => Step::model(turn),
+            PathSegment::Name { .. } => {
+                return Self { prefix: Some(text), step: LastSegment::NONE };
+            }
+            PathSegment::Model { turn } => LastSegment::model(turn),
             PathSegment::Tool { turn, name, repeat } => {
-                Step { tool: Some(name.into()), turn, count: repeat }
+                LastSegment { tool: Some(name.into()), turn, count: repeat }
             }
         };
         Self { prefix: prefix.map(Into::into), step }

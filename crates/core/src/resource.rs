@@ -135,10 +135,10 @@ impl ResourceKey {
 
 /// Values by type. Cloning increments one reference count.
 #[derive(Clone, Default)]
-pub struct Resources(Arc<HashMap<TypeId, Entry>>);
+pub struct Resources(Arc<HashMap<TypeId, HeldResource>>);
 
 #[derive(Clone)]
-struct Entry {
+struct HeldResource {
     name: &'static str,
     value: Arc<dyn Any + Send + Sync>,
 }
@@ -151,7 +151,7 @@ impl Resources {
 
     /// Adds a shared value, which can be a trait object: `insert_shared::<dyn Db>(db)`.
     pub fn insert_shared<T: ?Sized + Send + Sync + 'static>(&mut self, value: Arc<T>) {
-        let entry = Entry { name: type_name::<T>(), value: Arc::new(value) };
+        let entry = HeldResource { name: type_name::<T>(), value: Arc::new(value) };
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), entry);
     }
 

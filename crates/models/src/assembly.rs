@@ -14,13 +14,13 @@ use super::http::Deltas;
 /// The parts of a response, in the order in which they started.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponseAssembly {
-    pieces: Vec<Piece>,
+    pieces: Vec<AnswerPiece>,
     /// Index of each call in `pieces`.
     calls: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
-enum Piece {
+enum AnswerPiece {
     Text(String),
     Reasoning(Reasoning),
     Call(ToolCall),
@@ -36,8 +36,8 @@ impl ResponseAssembly {
             return;
         }
         match self.pieces.last_mut() {
-            Some(Piece::Text(text)) => text.push_str(more),
-            _ => self.pieces.push(Piece::Text(more.to_owned())),
+            Some(AnswerPiece::Text(text)) => text.push_str(more),
+            _ => self.pieces.push(AnswerPiece::Text(more.to_owned())),
         }
         deltas.push(|| ModelEvent::Text(more.to_owned()));
     }
@@ -48,8 +48,8 @@ impl ResponseAssembly {
             return;
         }
         match self.pieces.last_mut() {
-            Some(Piece::Reasoning(reasoning)) => reasoning.text.push_str(more),
-            _ => self.pieces.push(Piece::Reasoning(Reasoning::new(more, ""))),
+            Some(AnswerPiece::Reasoning(reasoning)) => reasoning.text.push_str(more),
+            _ => self.pieces.push(AnswerPiece::Reasoning(Reasoning::new(more, ""))),
         }
         deltas.push(|| ModelEvent::Reasoning(more.to_owned()));
     }
@@ -57,13 +57,13 @@ impl ResponseAssembly {
     /// Adds a complete part. The adapter reports the pieces of the part itself.
     #[cfg(any(feature = "gemini", feature = "openai-chat"))]
     pub(super) fn part(&mut self, part: Part) {
-        self.pieces.push(Piece::Whole(part));
+        self.pieces.push(AnswerPiece::Whole(part));
     }
 
     /// Starts a call, whose fields may still be unknown. Returns its number, from 0.
     pub(super) fn begin_call(&mut self) -> usize {
         self.calls.push(self.pieces.len());
-        self.pieces.push(Piece::Call(ToolCall::default()));
+        self.pieces.push(AnswerPiece::Call(ToolCall::default()));
         self.calls.len() - 1
     }
 
@@ -80,7 +80,7 @@ impl ResponseAssembly {
     /// Returns a call by its number.
     pub(super) fn call_mut(&mut self, number: usize) -> Option<&mut ToolCall> {
         match self.pieces.get_mut(*self.calls.get(number)?) {
-            Some(Piece::Call(call)) => Some(call),
+            Some(AnswerPiece::Call(call)) => Some(call),
             _ => None,
         }
     }
@@ -111,14 +111,14 @@ impl ResponseAssembly {
     /// value that must be sent back to the provider. If there is no readable reasoning, an empty
     /// part is added for it.
     pub(super) fn keep_reasoning(&mut self, provider: &str, model: &str, opaque: Option<Value>) {
-        let any = self.pieces.iter().any(|piece| matches!(piece, Piece::Reasoning(_)));
+        let any = self.pieces.iter().any(|piece| matches!(piece, AnswerPiece::Reasoning(_)));
         if !any && opaque.is_some() {
-            self.pieces.insert(0, Piece::Reasoning(Reasoning::default()));
+            self.pieces.insert(0, AnswerPiece::Reasoning(Reasoning::default()));
             self.calls.iter_mut().for_each(|at| *at += 1);
         }
         let mut opaque = opaque.map(Box::new);
         for piece in &mut self.pieces {
-            if let Piece::Reasoning(reasoning) = piece {
+            if let AnswerPiece::Reasoning(reasoning) = piece {
                 provider.clone_into(&mut reasoning.provider);
                 model.clone_into(&mut reasoning.model);
                 reasoning.opaque = opaque.take();
@@ -129,11 +129,11 @@ impl ResponseAssembly {
     /// Returns the parts of the message.
     pub(super) fn into_parts(self) -> Vec<Part> {
         let parts = self.pieces.into_iter().map(|piece| match piece {
-            Piece::Text(text) => Part::Text { text },
-            Piece::Reasoning(reasoning) => Part::Reasoning(reasoning),
-            Piece::Call(call) => Part::ToolCall(Arc::new(call)),
+            AnswerPiece::Text(text) => Part::Text { text },
+            AnswerPiece::Reasoning(reasoning) => Part::Reasoning(reasoning),
+            AnswerPiece::Call(call) => Part::ToolCall(Arc::new(call)),
             #[cfg(any(feature = "gemini", feature = "openai-chat"))]
-            Piece::Whole(part) => part,
+            AnswerPiece::Whole(part) => part,
         });
         parts.collect()
     }

@@ -84,7 +84,7 @@ pub fn keys(text: &str) -> Result<Option<Vec<Cow<'_, str>>>, serde_json::Error> 
         return check(text).map(|()| None);
     }
     let mut json = serde_json::Deserializer::from_str(text);
-    let keys = json.deserialize_map(Keys)?;
+    let keys = json.deserialize_map(UniqueKeys)?;
     json.end()?;
     Ok(Some(keys))
 }
@@ -135,14 +135,14 @@ impl<'de> Visitor<'de> for UniqueKeysVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
-        Keys.visit_map(map).map(drop)
+        UniqueKeys.visit_map(map).map(drop)
     }
 }
 
 /// Collects the keys of an object, and checks that they are unique.
-struct Keys;
+struct UniqueKeys;
 
-impl<'de> Visitor<'de> for Keys {
+impl<'de> Visitor<'de> for UniqueKeys {
     type Value = Vec<Cow<'de, str>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

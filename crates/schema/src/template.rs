@@ -35,11 +35,11 @@ pub const LARGEST: usize = 16 << 20;
 #[derive(Clone, Debug)]
 pub struct Template {
     text: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePiece>,
 }
 
 #[derive(Clone, Debug)]
-enum Piece {
+enum TemplatePiece {
     Text(String),
     Value(Placeholder),
 }
@@ -102,8 +102,8 @@ impl Template {
     /// Returns the placeholders in their order, including repeated ones.
     pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Value(placeholder) => Some(placeholder),
-            Piece::Text(_) => None,
+            TemplatePiece::Value(placeholder) => Some(placeholder),
+            TemplatePiece::Text(_) => None,
         })
     }
 
@@ -111,7 +111,7 @@ impl Template {
     /// the type of the value.
     pub fn only(&self) -> Option<&Placeholder> {
         match self.pieces.as_slice() {
-            [Piece::Value(placeholder)] => Some(placeholder),
+            [TemplatePiece::Value(placeholder)] => Some(placeholder),
             _ => None,
         }
     }
@@ -120,7 +120,7 @@ impl Template {
     pub fn shown_as(mut self, original: &Self) -> Self {
         let mut written = original.placeholders();
         for piece in &mut self.pieces {
-            if let Piece::Value(own) = piece {
+            if let TemplatePiece::Value(own) = piece {
                 own.written = written
                     .next()
                     .map(Placeholder::path)
@@ -133,8 +133,8 @@ impl Template {
     /// Returns the text if the template has no placeholders.
     pub fn constant(&self) -> Option<String> {
         let texts = self.pieces.iter().map(|piece| match piece {
-            Piece::Text(text) => Some(text.as_str()),
-            Piece::Value(_) => None,
+            TemplatePiece::Text(text) => Some(text.as_str()),
+            TemplatePiece::Value(_) => None,
         });
         texts.collect()
     }
@@ -180,11 +180,11 @@ impl Template {
         let mut text = String::new();
         for piece in &self.pieces {
             let at = match piece {
-                Piece::Text(piece) => {
+                TemplatePiece::Text(piece) => {
                     text.push_str(piece);
                     self.text.len()
                 }
-                Piece::Value(placeholder) => {
+                TemplatePiece::Value(placeholder) => {
                     match of(placeholder)? {
                         None => {}
                         Some(Value::Null) if placeholder.optional => {}
@@ -248,7 +248,7 @@ impl FromStr for Template {
                 at: 0,
             });
         }
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<TemplatePiece> = Vec::new();
         let mut plain = String::new();
         let mut at = 0;
         while let Some(brace) = text[at..].find(['{', '}']).map(|of| at + of) {
@@ -274,14 +274,14 @@ impl FromStr for Template {
             };
             let placeholder = placeholder(&rest[1..end], brace).map_err(problem)?;
             if !plain.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                pieces.push(TemplatePiece::Text(std::mem::take(&mut plain)));
             }
-            pieces.push(Piece::Value(placeholder));
+            pieces.push(TemplatePiece::Value(placeholder));
             at = brace + end + 1;
         }
         plain.push_str(&text[at..]);
         if !plain.is_empty() {
-            pieces.push(Piece::Text(plain));
+            pieces.push(TemplatePiece::Text(plain));
         }
         Ok(Self { text: text.to_owned(), pieces })
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use agentflow_core::tool::{Effects, FnTool, ToolError, ToolPolicy};
 
 #[derive(Deserialize, JsonSchema)]
-struct Asked {
+struct ConditionArguments {
     /// One line of CEL that is true or false, such as `total > 100 && kind in ['a', 'b']`.
     expression: String,
     /// The variables of the expression by their names.
@@ -40,12 +40,15 @@ struct Asked {
 #[doc(alias = "ConditionTool")]
 pub fn condition() -> FnTool {
     let about = "Says whether a condition holds: a line of CEL over the variables that you give.";
-    let tool =
-        FnTool::new("condition", about, |_cx, asked: Asked| std::future::ready(holds(asked)));
+    let tool = FnTool::new("condition", about, |_cx, asked: ConditionArguments| {
+        std::future::ready(holds(asked))
+    });
     tool.policy(ToolPolicy::default().effects(Effects::None))
 }
 
-fn holds(Asked { expression, variables }: Asked) -> Result<bool, ToolError> {
+fn holds(
+    ConditionArguments { expression, variables }: ConditionArguments,
+) -> Result<bool, ToolError> {
     let expression: Expression =
         expression.parse().map_err(|error| ToolError::from_error(&error))?;
     match expression

@@ -144,7 +144,7 @@ impl BoundedPath {
         if self.parts.is_empty() {
             return Ok(self.query.query(data).all());
         }
-        let mut work = Work { sizes: HashMap::new(), left: MOST_STEPS };
+        let mut work = StepBudget { sizes: HashMap::new(), left: MOST_STEPS };
         let whole = work.measure(data);
         let mut places = vec![data];
         for (segment, query) in &self.parts {
@@ -188,13 +188,13 @@ impl QuerySize {
 }
 
 /// Counts the steps of one evaluation.
-struct Work {
+struct StepBudget {
     /// Sizes of lists and objects by memory address. The data does not move during an evaluation.
     sizes: HashMap<usize, QuerySize>,
     left: u64,
 }
 
-impl Work {
+impl StepBudget {
     fn measure(&mut self, value: &Value) -> QuerySize {
         let mut size = own_size(value);
         let mut add = |inner: QuerySize| {

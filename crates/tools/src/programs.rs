@@ -176,16 +176,16 @@ impl Programs {
             names.join(", ")
         );
         let programs = Arc::new(self.clone());
-        let tool = FnTool::new("run_program", about, move |_cx, asked: Asked| {
+        let tool = FnTool::new("run_program", about, move |_cx, asked: ProgramArguments| {
             let programs = Arc::clone(&programs);
             async move { programs.run(asked).await }
         });
         tool.policy(ToolPolicy::default().effects(Effects::Write))
     }
 
-    async fn run(&self, asked: Asked) -> Result<Ended, ToolError> {
+    async fn run(&self, asked: ProgramArguments) -> Result<ProgramResult, ToolError> {
         let program = self.find(&asked.program)?;
-        let mut running = Running::start(self, program, &asked)?;
+        let mut running = RunningProgram::start(self, program, &asked)?;
         let child = &mut running.child;
         let (stdout, stderr, stdin) =
             (child.stdout.take(), child.stderr.take(), child.stdin.take());
@@ -195,7 +195,8 @@ impl Programs {
                 let _ = stdin.write_all(text.as_bytes()).await;
             }
         };
-        let (mut output, mut errors) = (Kept::new(self.max_output), Kept::new(self.max_output));
+        let (mut output, mut errors) =
+            (BoundedOutput::new(self.max_output), BoundedOutput::new(self.max_output));
         let status = {
             let read = async { tokio::join!(output.read(stdout), errors.read(stderr)) };
             let (mut read, mut write) = (pin!(read.fuse()), pin!(write.fuse()));
@@ -217,9 +218,11 @@ impl Programs {
             status
         };
         match status {
-            Ok(Ok(status)) => {
-                Ok(Ended { status: status.code(), output: output.text(), errors: errors.text() })
-            }
+            Ok(Ok(status)) => Ok(ProgramResult {
+                status: status.code(),
+                output: output.text(),
+                errors: errors.text(),
+            }),
             Ok(Err(error)) => {
                 Err(ToolError::new(format!("`{}` cannot be waited for: {error}", program.name)))
             }
@@ -255,13 +258,17 @@ async fn read_rest(read: Pin<&mut impl FusedFuture>) {
 }
 
 /// A started program. Dropping this value kills its process group.
-struct Running {
+struct RunningProgram {
     child: Child,
     group: ProcessGroup,
 }
 
-impl Running {
-    fn start(programs: &Programs, program: &Program, asked: &Asked) -> Result<Self, ToolError> {
+impl RunningProgram {
+    fn start(
+        programs: &Programs,
+        program: &Program,
+        asked: &ProgramArguments,
+    ) -> Result<Self, ToolError> {
         let name = &program.name;
         if asked.arguments.len() > MOST_ARGUMENTS {
             let count = asked.arguments.len();
@@ -340,21 +347,21 @@ fn limited(_: &Path, _: u64) -> io::Result<Option<Command>> {
     Ok(None)
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.group.kill();
     }
 }
 
 /// The first and the last part of a program's output.
-struct Kept {
+struct BoundedOutput {
     half: usize,
     first: Vec<u8>,
     last: VecDeque<u8>,
     left_out: u64,
 }
 
-impl Kept {
+impl BoundedOutput {
     fn new(most: usize) -> Self {
         Self { half: most / 2, first: Vec::new(), last: VecDeque::new(), left_out: 0 }
     }
@@ -399,7 +406,7 @@ impl fmt::Debug for Programs {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Asked {
+struct ProgramArguments {
     /// The name of a program.
     program: String,
     /// Its arguments, one by one.
@@ -410,7 +417,7 @@ struct Asked {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Ended {
+struct ProgramResult {
     /// The number that the program ended with; null when a signal ended it.
     status: Option<i32>,
     output: String,

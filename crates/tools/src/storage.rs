@@ -196,7 +196,7 @@ impl Storage {
         for entry in entries {
             let entry = entry.map_err(|error| refused(path, &error, "folder"))?;
             // Unfinished and deleted files do not count.
-            let Some(entry) = Entry::from_dir_entry(&entry) else { continue };
+            let Some(entry) = FolderEntry::from_dir_entry(&entry) else { continue };
             more = all.len() == MOST_ENTRIES;
             if more {
                 break;
@@ -235,7 +235,7 @@ impl Storage {
         })
     }
 
-    fn write(&self, Written { path, content }: Written) -> Result<String, ToolError> {
+    fn write(&self, FileContent { path, content }: FileContent) -> Result<String, ToolError> {
         self.fits(&path, content.len() as u64)?;
         let (folder, place) = self.to_write(&path)?;
         let name = place.file_name().ok_or_else(|| self.not_written(&path))?.to_owned();
@@ -267,7 +267,7 @@ impl Storage {
         Ok(format!("{} bytes written to `{path}`", content.len()))
     }
 
-    fn append(&self, Written { path, content }: Written) -> Result<String, ToolError> {
+    fn append(&self, FileContent { path, content }: FileContent) -> Result<String, ToolError> {
         let (folder, place) = self.to_write(&path)?;
         // Rejects paths such as `..` and `.` before a folder is created for them.
         place.file_name().ok_or_else(|| self.not_written(&path))?;
@@ -353,7 +353,7 @@ struct ReadPart {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Written {
+struct FileContent {
     /// The path of a file, such as `notes/a.txt`.
     path: String,
     /// The text.
@@ -362,20 +362,20 @@ struct Written {
 
 #[derive(Serialize, JsonSchema)]
 struct Listing {
-    entries: Vec<Entry>,
+    entries: Vec<FolderEntry>,
     /// Whether there are more, which are not listed.
     more: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Entry {
+struct FolderEntry {
     name: String,
     /// `file`, `folder`, `link` or `other`.
     kind: &'static str,
     bytes: u64,
 }
 
-impl Entry {
+impl FolderEntry {
     /// Returns the entry of a file. Returns `None` for temporary files and for files that were
     /// deleted meanwhile.
     fn from_dir_entry(entry: &DirEntry) -> Option<Self> {

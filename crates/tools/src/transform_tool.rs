@@ -9,7 +9,7 @@ use super::json_path::BoundedPath;
 use agentflow_core::tool::{Effects, FnTool, ToolError, ToolPolicy};
 
 #[derive(Deserialize, JsonSchema)]
-struct Asked {
+struct TransformArguments {
     /// The JSON that is looked into.
     data: Value,
     /// A JSONPath query (RFC 9535), such as `$.rows[?@.price < 10].name`.
@@ -47,11 +47,12 @@ struct Asked {
 pub fn transform() -> FnTool {
     let about = "Takes parts out of JSON by a JSONPath query (RFC 9535): one match is the answer, several are a list, none \
                  is null.";
-    let tool =
-        FnTool::new("transform", about, |_cx, asked: Asked| std::future::ready(found(&asked)));
+    let tool = FnTool::new("transform", about, |_cx, asked: TransformArguments| {
+        std::future::ready(found(&asked))
+    });
     tool.policy(ToolPolicy::default().effects(Effects::None))
 }
 
-fn found(Asked { data, path }: &Asked) -> Result<Value, ToolError> {
+fn found(TransformArguments { data, path }: &TransformArguments) -> Result<Value, ToolError> {
     BoundedPath::parse(path).map_err(ToolError::new)?.find(data)
 }

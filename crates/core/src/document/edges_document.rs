@@ -12,7 +12,7 @@ use super::edges_node::{EdgesNode, INPUT, Permissions, SharedNodeSettings};
 use super::edges_pool::PoolWorkflow;
 use super::edges_wiring::Wiring;
 use super::object_fields::{Fields, Problems};
-use super::{DraftedDocument, Parts};
+use super::{DraftedDocument, PartRanges};
 use crate::workflow::Graph;
 
 /// Default number of concurrent nodes.
@@ -66,7 +66,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     graph.decider = decider;
     graph.limits = limits;
     wiring.into_graph(&mut graph, &permissions);
-    let mut parts: Parts =
+    let mut parts: PartRanges =
         nodes.iter().map(|node| (node.id.to_owned(), node.tree.at.clone())).collect();
     let agents: Vec<_> = nodes.iter().flat_map(|node| node.agents.clone()).collect();
     let mut seen = BTreeSet::new();

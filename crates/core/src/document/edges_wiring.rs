@@ -27,7 +27,7 @@ pub(super) struct Wiring<'n, 't> {
     leaving: HashMap<&'t str, Vec<usize>>,
     entering: HashMap<&'t str, Vec<usize>>,
     /// Routes from failed nodes to other nodes.
-    failures: Vec<Failure<'t>>,
+    failures: Vec<FailureRoute<'t>>,
     /// Failure routes by target node.
     failures_to: HashMap<&'t str, Vec<&'t str>>,
     /// For each edge, `true` if it is taken when its node has failed.
@@ -39,7 +39,7 @@ pub(super) struct Wiring<'n, 't> {
 }
 
 /// A route from a failed node to another node, and its position in the document.
-struct Failure<'t> {
+struct FailureRoute<'t> {
     from: &'t str,
     to: &'t str,
     at: &'t Tree,
@@ -217,12 +217,12 @@ impl<'n, 't> Wiring<'n, 't> {
                     } else if let Some(to) =
                         self.known.find(id, at, "`on_error_node_id` names", problems)
                     {
-                        self.failures.push(Failure { from: node.id, to, at });
+                        self.failures.push(FailureRoute { from: node.id, to, at });
                     }
                 }
                 (None, Some((at, edge))) => {
                     self.of_failure[at] = true;
-                    self.failures.push(Failure { from: node.id, to: edge.to, at: edge.tree });
+                    self.failures.push(FailureRoute { from: node.id, to: edge.to, at: edge.tree });
                 }
                 (None, None) => {
                     let place = tree.place_of("route_to_node").unwrap_or_else(|| tree.at.clone());
@@ -233,7 +233,7 @@ impl<'n, 't> Wiring<'n, 't> {
                 }
             }
         }
-        for Failure { from, to, .. } in &self.failures {
+        for FailureRoute { from, to, .. } in &self.failures {
             self.failures_to.entry(to).or_default().push(from);
         }
     }

@@ -14,7 +14,7 @@ use crate::workflow::{
 };
 
 /// An edge of the document, with the router and the arm that it belongs to, and its target node.
-struct Line {
+struct ExportedEdge {
     json: Value,
     arm: Option<(String, usize)>,
     to: String,
@@ -283,7 +283,7 @@ fn keys_of(mapping: &Mapping) -> Option<Value> {
     keys.collect::<Option<Map<_, _>>>().map(Value::Object)
 }
 
-fn line(graph: &Graph, edge: &GraphEdge, to: &str) -> Result<Line, Diagnostic> {
+fn line(graph: &Graph, edge: &GraphEdge, to: &str) -> Result<ExportedEdge, Diagnostic> {
     let mut json = json!({"from_node_id": edge.from, "to_node_id": to});
     let mut arm = None;
     let conditional = |json: &mut Value, key: Option<String>| {
@@ -308,7 +308,7 @@ fn line(graph: &Graph, edge: &GraphEdge, to: &str) -> Result<Line, Diagnostic> {
     } else {
         json["edge_type"] = json!("sequential");
     }
-    Ok(Line { json, arm, to: to.to_owned() })
+    Ok(ExportedEdge { json, arm, to: to.to_owned() })
 }
 
 /// Returns the expression that a condition compares.
@@ -347,12 +347,12 @@ fn key_of(condition: &Condition, to: &str) -> Option<Option<String>> {
 
 /// Sorts the edges so that the order of the edges of each node, and of the arms of each router, is
 /// preserved.
-fn in_order(mut lines: Vec<Line>) -> Result<Value, Diagnostic> {
+fn in_order(mut lines: Vec<ExportedEdge>) -> Result<Value, Diagnostic> {
     let mut written = Vec::new();
     while !lines.is_empty() {
         let is_next = |at: usize| {
-            let line: &Line = &lines[at];
-            let before = |other: &Line| match (&line.arm, &other.arm) {
+            let line: &ExportedEdge = &lines[at];
+            let before = |other: &ExportedEdge| match (&line.arm, &other.arm) {
                 (Some((router, arm)), Some((of, other))) => router == of && other < arm,
                 _ => false,
             };

@@ -38,12 +38,12 @@ pub(super) fn convert_nodes(
 /// A position between nodes: the node whose output is the value at this position, and further edges
 /// to the next node.
 #[derive(Clone, PartialEq)]
-struct Place {
+struct WalkPosition {
     given: String,
     edges: Vec<GraphEdge>,
 }
 
-impl Place {
+impl WalkPosition {
     fn behind(node: &str) -> Self {
         Self { given: node.to_owned(), edges: Vec::new() }
     }
@@ -72,8 +72,8 @@ impl Place {
 
 /// A sequence of parts that starts at a position.
 struct Row<'g> {
-    begin: Place,
-    parts: Vec<(Part, Place)>,
+    begin: WalkPosition,
+    parts: Vec<(Part, WalkPosition)>,
     /// The router after the last part, whose arms are the rows after this one on the stack.
     router: Option<Router<'g>>,
 }
@@ -81,25 +81,25 @@ struct Row<'g> {
 struct Router<'g> {
     node: &'g GraphNode,
     routes: &'g Routes,
-    at: Place,
+    at: WalkPosition,
     /// Number of arms that have been opened.
     begun: usize,
 }
 
 impl<'g> Row<'g> {
-    fn new(begin: Place) -> Self {
+    fn new(begin: WalkPosition) -> Self {
         Self { begin, parts: Vec::new(), router: None }
     }
 
     /// Returns the position before the part with this index, or after the last part.
-    fn place(&self, before: usize) -> &Place {
+    fn place(&self, before: usize) -> &WalkPosition {
         before
             .checked_sub(1)
             .and_then(|at| self.parts.get(at))
             .map_or(&self.begin, |(_, behind)| behind)
     }
 
-    fn end(&self) -> &Place {
+    fn end(&self) -> &WalkPosition {
         self.place(self.parts.len())
     }
 
@@ -185,8 +185,8 @@ impl<'g> Walk<'g, '_> {
                             .routes
                             .arms
                             .get(router.begun)
-                            .map(|arm| Place::in_arm(router, &arm.arm)),
-                        None => self.rows.is_empty().then(|| Place::behind(INPUT)),
+                            .map(|arm| WalkPosition::in_arm(router, &arm.arm)),
+                        None => self.rows.is_empty().then(|| WalkPosition::behind(INPUT)),
                     };
                 let begin = begin.filter(|begin| begin.has(node, &reads));
                 let begin = begin.ok_or_else(|| self.misplaced(node, &reads))?;
@@ -225,10 +225,10 @@ impl<'g> Walk<'g, '_> {
         let part = part(node, &at.given, inner)?;
         let behind = match &node.does {
             Some(GraphBody::Transform(_)) => {
-                Place { edges: vec![GraphEdge::from(&node.name)], ..at }
+                WalkPosition { edges: vec![GraphEdge::from(&node.name)], ..at }
             }
             _ if node.policy.tap => at,
-            _ => Place::behind(&node.name),
+            _ => WalkPosition::behind(&node.name),
         };
         row.parts.push((part, behind));
         Ok(())
@@ -252,7 +252,7 @@ impl<'g> Walk<'g, '_> {
         });
         let Some(mut ends) = ends.collect::<Option<Vec<_>>>() else { return Ok(false) };
         ends.sort_unstable();
-        let is_begin = |place: &Place| place.is_waited_for(node, false);
+        let is_begin = |place: &WalkPosition| place.is_waited_for(node, false);
         if let [(_, end, _, needs)] = ends.as_slice() {
             // With a single field, the node can also be an ordinary value that contains the output.
             let Some(row) = self.rows.last().filter(|row| row.ends_with(end)) else {
@@ -285,7 +285,7 @@ impl<'g> Walk<'g, '_> {
         let depth = deeper(&parts)?;
         let parts: Vec<Value> = parts.into_iter().map(|part| part.json).collect();
         let part = Part { json: named(json!({"parallel": parts}), &node.name)?, depth };
-        let behind = Place::behind(&node.name);
+        let behind = WalkPosition::behind(&node.name);
         match self.rows.last_mut().filter(|row| row.router.is_none() && *row.end() == begin) {
             Some(row) => row.parts.push((part, behind)),
             None => self.rows.push(Row { parts: vec![(part, behind)], ..Row::new(begin) }),
@@ -307,7 +307,7 @@ impl<'g> Walk<'g, '_> {
         let ends = ends.ok_or_else(unmet)?;
         let rows = self.rows[of + 1..].iter().zip(arms).zip(&ends);
         let fit = |((row, arm), end): ((&Row<'_>, &crate::workflow::Route), &&str)| {
-            row.begin == Place::in_arm(router, &arm.arm) && row.ends_with(end)
+            row.begin == WalkPosition::in_arm(router, &arm.arm) && row.ends_with(end)
         };
         let edges = ends.iter().map(|end| GraphEdge::from(*end));
         if !rows.into_iter().all(fit) || !edges.eq(node.edges.iter().cloned()) {
@@ -318,7 +318,7 @@ impl<'g> Walk<'g, '_> {
         self.routers.pop();
         let Some(router) = self.rows[of].router.take() else { return Err(stray()) };
         let part = chosen(&router, rows, node)?;
-        self.rows[of].parts.push((part, Place::behind(name)));
+        self.rows[of].parts.push((part, WalkPosition::behind(name)));
         Ok(())
     }
 

@@ -108,28 +108,28 @@ pub(crate) struct Source {
     name: Arc<str>,
     text: Arc<str>,
     tree: Tree,
-    parts: Parts,
+    parts: PartRanges,
     /// Positions of the parts of inner workflows with separate namespaces, by workflow.
-    inner_parts: HashMap<String, Parts>,
+    inner_parts: HashMap<String, PartRanges>,
 }
 
 /// Byte ranges of the values that nodes and agents were generated from, by name.
-type Parts = HashMap<String, Range<usize>>;
+type PartRanges = HashMap<String, Range<usize>>;
 
 /// The result of reading a form.
 struct DraftedDocument {
     graph: Graph,
     inner: Vec<Graph>,
     agents: Vec<DocumentAgent>,
-    parts: Parts,
-    inner_parts: HashMap<String, Parts>,
+    parts: PartRanges,
+    inner_parts: HashMap<String, PartRanges>,
     card: Option<Value>,
     /// `true` if all nodes and agents could be read, although some may have mistakes.
     is_whole: bool,
 }
 
 impl DraftedDocument {
-    fn new(graph: Graph, parts: Parts) -> Self {
+    fn new(graph: Graph, parts: PartRanges) -> Self {
         let inner_parts = HashMap::new();
         Self {
             graph,
@@ -448,7 +448,7 @@ impl Source {
         let inner = location.graph.as_ref().and_then(|graph| self.inner_parts.get(&**graph));
         let parts = inner.unwrap_or(&self.parts);
         let part = |name: &str| by_place.get(parts.get(name)?).copied();
-        let written = Written::new(problem);
+        let written = WrittenArguments::new(problem);
         let mut found = None;
         for (at, name) in written.names.iter().enumerate() {
             if let Some(part) = part(name)
@@ -508,14 +508,14 @@ impl Source {
 }
 
 /// Arguments of a problem that are written in the document.
-struct Written<'d> {
+struct WrittenArguments<'d> {
     /// Names, in the order of the sentence.
     names: Vec<&'d str>,
     /// Expressions and placeholders.
     sources: Vec<&'d str>,
 }
 
-impl<'d> Written<'d> {
+impl<'d> WrittenArguments<'d> {
     fn new(problem: &'d Diagnostic) -> Self {
         let mut names: Vec<&str> = problem.location().node.as_deref().into_iter().collect();
         if let Some(subject) = problem.subject() {

@@ -34,7 +34,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let mut seen = BTreeSet::new();
     let mut steps = Vec::new();
     for item in items {
-        let step = Step::read(item, problems);
+        let step = DocumentStep::read(item, problems);
         let id = item
             .field("node_id")
             .or_else(|| item.field("nodeId"))
@@ -107,7 +107,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
 }
 
 /// A step of the document.
-struct Step<'t> {
+struct DocumentStep<'t> {
     tree: &'t Tree,
     id: &'t str,
     whom: StepTarget<'t>,
@@ -121,7 +121,7 @@ enum StepTarget<'t> {
     Agent(&'t str),
 }
 
-impl<'t> Step<'t> {
+impl<'t> DocumentStep<'t> {
     fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
         const TEXTS: [&str; 6] =
             ["capability", "task", "server_id", "tool_name", "agent_id", "endpoint"];

@@ -29,7 +29,8 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     let limits = super::limits_of(&mut fields, problems);
     let items = fields.list("nodes", problems);
     fields.end(problems);
-    let calls: Vec<Call<'_>> = items.iter().filter_map(|item| Call::read(item, problems)).collect();
+    let calls: Vec<CallNode<'_>> =
+        items.iter().filter_map(|item| CallNode::read(item, problems)).collect();
     // Ids of nodes with mistakes are included, since other nodes may depend on them.
     let ids: BTreeSet<&str> =
         items.iter().filter_map(|item| item.field("id")?.value.text()).collect();
@@ -79,7 +80,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         .iter()
         .map(|input| GraphNode::input(*input, serde_json::Value::Bool(true)))
         .collect();
-    graph.nodes.extend(calls.iter().map(Call::node));
+    graph.nodes.extend(calls.iter().map(CallNode::node));
     if last.len() > 1 {
         let all = Mapping::object(last.iter().map(|id| (*id, Mapping::from(*id))));
         graph.nodes.push(GraphNode::new(OUTPUT, GraphBody::Value(all)));
@@ -92,7 +93,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
 }
 
 /// A node of the document.
-struct Call<'t> {
+struct CallNode<'t> {
     tree: &'t Tree,
     id: &'t str,
     tool: &'t str,
@@ -103,7 +104,7 @@ struct Call<'t> {
     retries: u32,
 }
 
-impl<'t> Call<'t> {
+impl<'t> CallNode<'t> {
     fn read(tree: &'t Tree, problems: &mut Problems) -> Option<Self> {
         let mut fields = Fields::from_tree(tree, "a node", problems)?;
         let id = fields.need_text("id", problems).map(|(id, _)| id);

@@ -14,7 +14,7 @@ use super::document_codes;
 use super::object_fields::{Fields, Problems, read as read_value};
 use super::schema_keywords::check_keywords;
 use super::template_text::mapping;
-use super::{DraftedDocument, Parts};
+use super::{DraftedDocument, PartRanges};
 use crate::pipeline::{Choice, Pipeline, check_name, until};
 use crate::state::StateTransform;
 use crate::workflow::{NodePolicy, NodeSchema};
@@ -122,7 +122,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
     // backticks.
     match pipeline.written_graphs(name?) {
         Ok(mut graphs) => {
-            let of = |written: Vec<(String, usize)>| -> Parts {
+            let of = |written: Vec<(String, usize)>| -> PartRanges {
                 written
                     .into_iter()
                     .filter_map(|(node, part)| Some((node, parts.get(part)?.1.at.clone())))
@@ -140,7 +140,7 @@ pub(super) fn read(tree: &Tree, problems: &mut Problems) -> Option<DraftedDocume
         }
         Err(error) => {
             for problem in error.problems() {
-                let written = super::Written::new(problem);
+                let written = super::WrittenArguments::new(problem);
                 let named = |word: &&str| parts.iter().find(|(label, _)| label == word);
                 let part = written.names.iter().find_map(named).map_or(root, |(_, part)| *part);
                 let words = written.names.iter().chain(&written.sources);

@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 use crate::value::Encoded;
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct EventToWrite<'a> {
     id: String,
     run_id: &'a RunId,
     seq: u64,
@@ -37,7 +37,7 @@ fn is_zero(part: &u32) -> bool {
 
 impl Serialize for Event {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Written {
+        EventToWrite {
             id: self.id(),
             run_id: &self.run_id,
             seq: self.seq,
@@ -52,7 +52,7 @@ impl Serialize for Event {
 }
 
 #[derive(Deserialize)]
-struct Read {
+struct ReadEvent {
     run_id: RunId,
     seq: u64,
     #[serde(default)]
@@ -66,8 +66,8 @@ struct Read {
 
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Read { run_id, seq, part, time, path, name, payload } =
-            Read::deserialize(deserializer)?;
+        let ReadEvent { run_id, seq, part, time, path, name, payload } =
+            ReadEvent::deserialize(deserializer)?;
         let payload = payload.as_deref().map_or("null", RawValue::get);
         let kind =
             EventKind::from_parts(&name, payload).map_err(D::Error::custom)?.with_question_id(seq);
@@ -133,7 +133,7 @@ impl EventKind {
 
     /// Parses a kind from its name and the JSON of its payload.
     pub(crate) fn from_parts(name: &str, payload: &str) -> Result<Self, serde_json::Error> {
-        match Self::deserialize(MapAccessDeserializer::new(Parts { name, payload, at: 0 })) {
+        match Self::deserialize(MapAccessDeserializer::new(KindEntries { name, payload, at: 0 })) {
             Err(error) if is_newer(&error) => Self::unknown(name, payload),
             read => read,
         }
@@ -166,13 +166,13 @@ fn is_newer(error: &serde_json::Error) -> bool {
 
 /// The two map entries `name` and `payload`, in this order. serde sees the name first, so it need
 /// not buffer the payload.
-struct Parts<'a> {
+struct KindEntries<'a> {
     name: &'a str,
     payload: &'a str,
     at: u8,
 }
 
-impl<'de> MapAccess<'de> for Parts<'de> {
+impl<'de> MapAccess<'de> for KindEntries<'de> {
     type Error = serde_json::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(

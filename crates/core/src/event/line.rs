@@ -12,14 +12,14 @@ pub(crate) struct Line<'a>(pub(crate) &'a Event);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        OneLine(Written(self.0)).fmt(f)
+        OneLine(PlainLine(self.0)).fmt(f)
     }
 }
 
 /// The line before escaping.
-struct Written<'a>(&'a Event);
+struct PlainLine<'a>(&'a Event);
 
-impl fmt::Display for Written<'_> {
+impl fmt::Display for PlainLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let event = self.0;
         write!(f, "{} {:<15}", event.run_id, event.name())?;
@@ -46,12 +46,12 @@ impl fmt::Display for Written<'_> {
             }
             EventKind::RunStep { step } => write!(f, " {step}"),
             EventKind::RunCompleted(completed) => match &**completed {
-                RunCompleted::Agent(answer) => write!(f, "{}", Answered(answer)),
+                RunCompleted::Agent(answer) => write!(f, "{}", AnswerLine(answer)),
                 RunCompleted::Workflow(workflow) => {
                     write!(f, " {}", TextExcerpt(workflow.output.as_str()))
                 }
             },
-            EventKind::AgentCompleted(answer) => write!(f, "{}", Answered(answer)),
+            EventKind::AgentCompleted(answer) => write!(f, "{}", AnswerLine(answer)),
             EventKind::WorkflowCompleted(workflow) => {
                 write!(f, " {}", TextExcerpt(workflow.output.as_str()))
             }
@@ -182,9 +182,9 @@ impl fmt::Display for By<'_> {
 }
 
 /// The answer of an agent, with its number of turns and tokens.
-struct Answered<'a>(&'a AgentCompleted);
+struct AnswerLine<'a>(&'a AgentCompleted);
 
-impl fmt::Display for Answered<'_> {
+impl fmt::Display for AnswerLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AgentCompleted { message, steps, usage, .. } = self.0;
         let (input, output) = (usage.input_tokens, usage.output_tokens);

@@ -122,7 +122,7 @@ enum WrappedSink {
 
 struct Queue {
     capacity: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// An event or a flush request was added, or the queue was closed.
     filled: Condvar,
     /// The queue has room again.
@@ -132,7 +132,7 @@ struct Queue {
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     events: VecDeque<Event>,
     /// Numbers of accepted events and of events passed to the sink.
     accepted: u64,
@@ -152,7 +152,7 @@ struct State {
 }
 
 /// The next action of the thread.
-enum Next {
+enum QueueAction {
     Event(Event),
     /// All events that precede this flush were passed on.
     Flush(u64),
@@ -317,7 +317,7 @@ impl QueuedSink {
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -332,8 +332,8 @@ impl Queue {
         };
         loop {
             match self.next() {
-                Next::End => return,
-                Next::Event(event) => {
+                QueueAction::End => return,
+                QueueAction::Event(event) => {
                     sink.take(&runtime, Some(&event));
                     let mut state = self.state();
                     state.handed += 1;
@@ -348,7 +348,7 @@ impl Queue {
                         );
                     }
                 }
-                Next::Flush(number) => {
+                QueueAction::Flush(number) => {
                     sink.take(&runtime, None);
                     self.state().flushed = number;
                     self.handed.notify_waiters();
@@ -372,20 +372,20 @@ impl Queue {
         self.handed.notify_waiters();
     }
 
-    fn next(&self) -> Next {
+    fn next(&self) -> QueueAction {
         let mut state = self.state();
         loop {
             if let Some(event) = state.events.pop_front() {
                 drop(state);
                 self.taken.notify_one();
-                return Next::Event(event);
+                return QueueAction::Event(event);
             }
             // Flushes follow the queued events, since a flush covers all events accepted before it.
             if state.flushed < state.flushes {
-                return Next::Flush(state.flushes);
+                return QueueAction::Flush(state.flushes);
             }
             if state.closed {
-                return Next::End;
+                return QueueAction::End;
             }
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

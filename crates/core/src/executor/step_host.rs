@@ -38,7 +38,7 @@ struct Inner {
     attempt: u32,
     /// Index of the first record of this attempt.
     since: usize,
-    state: Mutex<State>,
+    state: Mutex<HostState>,
     requests: Mutex<mpsc::UnboundedReceiver<Asked>>,
     ended: CancellationToken,
     /// Wakes the task that polls the step. Records that another task adds may stop the step's
@@ -49,7 +49,7 @@ struct Inner {
 }
 
 #[derive(Default)]
-struct State {
+struct HostState {
     /// The delivery that took the step, and the number of its next batch.
     taken: Option<Arc<str>>,
     batches: u64,
@@ -68,7 +68,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl State {
+impl HostState {
     /// Returns `true` if a batch is new, and `false` if it was stored before.
     ///
     /// # Errors

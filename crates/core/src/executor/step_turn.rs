@@ -62,13 +62,13 @@ impl HiddenEffect {
 
 /// Blocks the hidden calls of one step until the driver of the workflow allows them.
 pub(crate) struct HiddenCalls {
-    state: Mutex<State>,
+    state: Mutex<TurnState>,
     /// Set when a call starts or stops waiting. The driver reads it.
     changed: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
-struct State {
+struct TurnState {
     may_read: bool,
     may_write: bool,
     /// The waiting calls.
@@ -87,7 +87,7 @@ struct Waiting {
     watches: bool,
 }
 
-impl State {
+impl TurnState {
     fn is_open(&self, effect: HiddenEffect) -> bool {
         match effect {
             HiddenEffect::Reads => self.may_read,
@@ -101,7 +101,7 @@ impl HiddenCalls {
         Arc::new(Self { state: Mutex::default(), changed: Arc::clone(changed) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TurnState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

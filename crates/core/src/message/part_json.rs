@@ -56,7 +56,7 @@ impl<'de> Visitor<'de> for MessagePartVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
         match map.next_key()? {
             None => Err(A::Error::missing_field(TYPE)),
-            Some(Key(None)) => {
+            Some(FirstKey(None)) => {
                 let part = map.next_value()?;
                 let rest = MapAccessDeserializer::new(map);
                 Ok(match part {
@@ -69,7 +69,7 @@ impl<'de> Visitor<'de> for MessagePartVisitor {
                     PartType::Media => Part::Media(Media::deserialize(rest)?),
                 })
             }
-            Some(Key(Some(first))) => {
+            Some(FirstKey(Some(first))) => {
                 // The derived implementation (`remote = "Self"`) finds the type at any position of
                 // the object.
                 let mut all = Map::from_iter([(first, map.next_value()?)]);
@@ -83,20 +83,20 @@ impl<'de> Visitor<'de> for MessagePartVisitor {
 }
 
 /// The first key of an object. `None` if it is the key of the type.
-struct Key(Option<String>);
+struct FirstKey(Option<String>);
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for FirstKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct FirstKeyVisitor;
         impl Visitor<'_> for FirstKeyVisitor {
-            type Value = Key;
+            type Value = FirstKey;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a key")
             }
 
-            fn visit_str<E>(self, key: &str) -> Result<Key, E> {
-                Ok(Key((key != TYPE).then(|| key.to_owned())))
+            fn visit_str<E>(self, key: &str) -> Result<FirstKey, E> {
+                Ok(FirstKey((key != TYPE).then(|| key.to_owned())))
             }
         }
         deserializer.deserialize_identifier(FirstKeyVisitor)

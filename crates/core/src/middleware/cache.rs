@@ -79,7 +79,7 @@ impl Cache {
                 return None;
             }
         };
-        let entry: Entry = serde_json::from_str(&text).ok()?;
+        let entry: CachedAnswer = serde_json::from_str(&text).ok()?;
         let fresh = entry.expires.is_none_or(|expires| now < expires);
         (fresh && entry.request == request).then_some(entry.response)
     }
@@ -172,7 +172,7 @@ impl CacheStore for MemoryCache {
 /// A stored answer. The request is stored too, so that requests with the same hash are
 /// distinguished.
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct CachedAnswer {
     request: String,
     expires: Option<Timestamp>,
     response: ModelResponse,
@@ -211,7 +211,8 @@ impl Middleware for Cache {
             let ttl = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
             Timestamp::from_millis(now.saturating_add(ttl))
         });
-        let entry = Entry { request: request.to_owned(), expires, response: response.clone() };
+        let entry =
+            CachedAnswer { request: request.to_owned(), expires, response: response.clone() };
         let Ok(text) = serde_json::to_string(&entry) else { return Ok(()) };
         if let Err(problem) = self.store.put(&hash(request), text, expires).await {
             tracing::warn!(%problem, "the cache cannot be written");

@@ -16,10 +16,10 @@ use crate::path::StepPath;
 
 /// The running calls that a budget has admitted, by run.
 #[derive(Default)]
-pub(super) struct Reservations(Mutex<HashMap<RunId, Run>>);
+pub(super) struct Reservations(Mutex<HashMap<RunId, RunReservations>>);
 
 #[derive(Default)]
-struct Run {
+struct RunReservations {
     calls: Vec<Call>,
     /// Notifies waiting calls when a reservation ends.
     freed: Arc<Notify>,
@@ -48,7 +48,7 @@ pub(crate) struct Place {
 }
 
 impl Reservations {
-    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, Run>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, RunReservations>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,7 +10,7 @@ use super::pipeline_part::Kind;
 ///
 /// ```
 /// use agentflow::prelude::*;
-/// use agentflow::Pipeline;
+/// use agentflow::pipeline::Pipeline;
 ///
 /// /// Answer at once.
 /// #[tool(effects = "none")]

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::future::BoxFuture;
 
 /// Sends a request on behalf of an operator.
-type Ask<'a> = Box<
+type SendRequest<'a> = Box<
     dyn FnOnce(ControlRequest, Option<Arc<str>>) -> BoxFuture<'a, Result<()>> + Send + Sync + 'a,
 >;
 
@@ -39,7 +39,7 @@ type Ask<'a> = Box<
 pub struct ControlCall<'a> {
     request: Result<ControlRequest>,
     by: Option<Arc<str>>,
-    ask: Ask<'a>,
+    ask: SendRequest<'a>,
 }
 
 impl<'a> ControlCall<'a> {

@@ -26,12 +26,12 @@ pub struct Events {
     id: u64,
     /// Number of records of the log that were delivered or skipped.
     delivered: usize,
-    earlier: Earlier,
+    earlier: EarlierEvents,
     ended: bool,
 }
 
 /// Events before the first record of the log: the log of a resumed run starts at its snapshot.
-enum Earlier {
+enum EarlierEvents {
     Reading(Exclusive<BoxFuture<'static, Result<Vec<Event>, StoreError>>>),
     Read(VecDeque<Event>),
 }
@@ -45,31 +45,31 @@ impl Events {
         let earlier = match run.log.store() {
             Some((store, _)) if after < offset => {
                 let (store, of) = (Arc::clone(store), run.id.clone());
-                Earlier::Reading(Exclusive::new(Box::pin(async move {
+                EarlierEvents::Reading(Exclusive::new(Box::pin(async move {
                     let mut events = read_events(&store, &of, after).await?;
                     // The later events come from the log.
                     events.retain(|event| event.seq <= offset);
                     Ok(events)
                 })))
             }
-            _ => Earlier::Read(VecDeque::new()),
+            _ => EarlierEvents::Read(VecDeque::new()),
         };
         let delivered = usize::try_from(after.saturating_sub(offset)).unwrap_or(usize::MAX);
         Self { run, id, delivered, earlier, ended: false }
     }
 
     fn earlier(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        if let Earlier::Reading(reading) = &mut self.earlier {
+        if let EarlierEvents::Reading(reading) = &mut self.earlier {
             let events = ready!(reading.get_mut().as_mut().poll(cx)).unwrap_or_else(|error| {
                 tracing::warn!(run = %self.run.id, %error, "the earlier events of a run cannot be read");
                 self.ended = true;
                 Vec::new()
             });
-            self.earlier = Earlier::Read(events.into());
+            self.earlier = EarlierEvents::Read(events.into());
         }
         match &mut self.earlier {
-            Earlier::Read(events) => Poll::Ready(events.pop_front()),
-            Earlier::Reading(_) => Poll::Pending,
+            EarlierEvents::Read(events) => Poll::Ready(events.pop_front()),
+            EarlierEvents::Reading(_) => Poll::Pending,
         }
     }
 }
@@ -134,18 +134,18 @@ impl FirstEvents {
 impl EventLog {
     /// Waits until the log is closed.
     pub(super) async fn until_closed(&self) {
-        let waiting = Waiting { log: self, id: self.subscribe(false) };
+        let waiting = EndSubscriber { log: self, id: self.subscribe(false) };
         std::future::poll_fn(|cx| waiting.poll(cx)).await;
     }
 }
 
 /// A subscriber that waits for the end of a log without reading it.
-struct Waiting<'l> {
+struct EndSubscriber<'l> {
     log: &'l EventLog,
     id: u64,
 }
 
-impl Waiting<'_> {
+impl EndSubscriber<'_> {
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.log.state();
         if state.closed {
@@ -160,7 +160,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for EndSubscriber<'_> {
     fn drop(&mut self) {
         self.log.unsubscribe(self.id);
     }

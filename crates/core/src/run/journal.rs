@@ -15,7 +15,7 @@ use crate::store::{Answered, Append, Epoch, Store, StoreError};
 /// The connection of a run to its store.
 pub(crate) struct Journal {
     pub(super) store: Arc<dyn Store>,
-    shared: Arc<Shared>,
+    shared: Arc<JournalState>,
     /// The write in progress. At most one write runs at a time, so that records stay in order.
     pending: Mutex<Option<Pending>>,
     /// `true` if a later process can read the journal.
@@ -27,25 +27,25 @@ pub(crate) struct Journal {
 
 /// State shared by the journal and its write in progress.
 #[derive(Default)]
-struct Shared {
+struct JournalState {
     /// The epoch of this writer, once the run exists in the store.
     epoch: OnceLock<Epoch>,
     /// `true` if the write was woken since it was last polled.
     woken: AtomicBool,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<CommitWaiters>,
 }
 
 /// The tasks that wait for the write in progress. All of them are woken when the write can
 /// continue, since any single task may have stopped polling.
 #[derive(Default)]
-struct Waiting {
+struct CommitWaiters {
     next: u64,
     wakers: Vec<(u64, Waker)>,
 }
 
 /// A task that waits for writes. Dropping it removes its waker.
 pub(super) struct WriteWaiter<'j> {
-    shared: &'j Arc<Shared>,
+    shared: &'j Arc<JournalState>,
     /// Key of its waker in the list of wakers, if it was added.
     id: Option<u64>,
 }
@@ -61,8 +61,10 @@ pub(super) struct Pending {
 impl Journal {
     /// Creates the journal of a run. `epoch` is `None` if the store does not have the run yet.
     pub(crate) fn new(store: Arc<dyn Store>, epoch: Option<Epoch>) -> Self {
-        let shared =
-            Shared { epoch: epoch.map(OnceLock::from).unwrap_or_default(), ..Shared::default() };
+        let shared = JournalState {
+            epoch: epoch.map(OnceLock::from).unwrap_or_default(),
+            ..JournalState::default()
+        };
         Self {
             store,
             shared: Arc::new(shared),
@@ -181,8 +183,8 @@ impl Drop for WriteWaiter<'_> {
     }
 }
 
-impl Shared {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl JournalState {
+    fn waiting(&self) -> MutexGuard<'_, CommitWaiters> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,7 +195,7 @@ impl Shared {
     }
 }
 
-impl Wake for Shared {
+impl Wake for JournalState {
     fn wake(self: Arc<Self>) {
         self.wake_all();
     }

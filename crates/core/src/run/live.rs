@@ -19,13 +19,13 @@ use crate::store::{MessageStore, Store, StoreError, StoreMessage};
 
 /// The runs of one store that this process executes.
 pub(crate) struct LiveRuns {
-    state: Mutex<State>,
+    state: Mutex<LiveState>,
     /// Counts the changes of `state`.
     changed: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct State {
+struct LiveState {
     runs: HashMap<RunId, Entry>,
     /// The tokio runtimes on which a task polls the store. If a runtime ends, only its own task
     /// ends.
@@ -82,11 +82,11 @@ impl LiveRuns {
         live
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut LiveState) -> T) -> T {
         let changed = change(&mut self.state());
         self.changed.send_modify(|count| *count += 1);
         changed

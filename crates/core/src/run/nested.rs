@@ -109,12 +109,12 @@ pub(super) struct PathClaims {
     /// The last assigned number.
     last: u32,
     /// The calls that were recorded below the attempt before the run was resumed.
-    earlier: Option<Box<Earlier>>,
+    earlier: Option<Box<EarlierCalls>>,
 }
 
 /// Calls recorded below an attempt at a step before the run was resumed.
 #[derive(Default)]
-struct Earlier {
+struct EarlierCalls {
     calls: Vec<EarlierCall>,
     /// Numbers that are recorded, or were assigned since the resume.
     taken: BTreeSet<u32>,
@@ -138,7 +138,7 @@ struct EarlierCall {
 impl PathClaims {
     /// Collects the calls recorded below the attempt before the run was resumed.
     pub(super) fn after(scope: &StepPath, recorded: &[(Timestamp, StepPath, EventKind)]) -> Self {
-        let mut earlier = Earlier::default();
+        let mut earlier = EarlierCalls::default();
         for (_, path, kind) in recorded {
             let Some((number, is_base)) = number_of(scope, path, kind) else { continue };
             earlier.taken.insert(number);

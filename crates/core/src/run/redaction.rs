@@ -244,7 +244,7 @@ impl Redactor {
     fn text_by<'t>(&self, text: &'t str, by_host: bool) -> Cow<'t, str> {
         // JSON within the text is masked first, so that it stays valid. The rules then check the
         // whole text.
-        let mut text = match is_json(text).then(|| self.json(text, Place::Content)).flatten() {
+        let mut text = match is_json(text).then(|| self.json(text, JsonPlace::Content)).flatten() {
             Some(without) => Cow::Owned(without),
             None => Cow::Borrowed(text),
         };
@@ -271,7 +271,7 @@ impl Redactor {
         // of the format.
         self.values(&mut kind);
         let Ok(json) = serde_json::to_string(&kind) else { return kind };
-        let Some(without) = self.json(&json, Place::Event) else { return kind };
+        let Some(without) = self.json(&json, JsonPlace::Event) else { return kind };
         match Self::read(&without, &kind) {
             Ok(read) => read,
             Err(problem) => {
@@ -280,7 +280,7 @@ impl Redactor {
                 tracing::error!(%problem, "an event could not be redacted; its texts are left out");
                 let blank = Redact { rules: Vec::new(), secrets: Vec::new() };
                 let blank = Self::from(blank.rule(|_| Some(REDACTED.to_owned())));
-                let json = blank.json(&json, Place::Event).unwrap_or_default();
+                let json = blank.json(&json, JsonPlace::Event).unwrap_or_default();
                 Self::read(&json, &kind)
                     .unwrap_or(EventKind::RunCancelled { reason: REDACTED.into(), by: None })
             }
@@ -303,7 +303,8 @@ impl Redactor {
     /// Masks the values of the program's own types, in which numbers are checked too.
     fn values(&self, kind: &mut EventKind) {
         let redact = |value: &mut Encoded| {
-            if let Some(without) = self.json(value.as_str(), Place::Content).map(Encoded::from_json)
+            if let Some(without) =
+                self.json(value.as_str(), JsonPlace::Content).map(Encoded::from_json)
             {
                 *value = without.unwrap_or_else(|_| Encoded::null());
             }
@@ -353,14 +354,14 @@ impl Redactor {
 
     /// Masks the strings of a JSON text, and its numbers if they are content. Returns `None` if
     /// there is no match.
-    fn json(&self, json: &str, place: Place) -> Option<String> {
+    fn json(&self, json: &str, place: JsonPlace) -> Option<String> {
         let mut out = String::new();
         // Scans the text instead of parsing it, so that all parts without a match stay byte for
         // byte.
         let (mut copied, mut at) = (0, 0);
         let bytes = json.as_bytes();
         while at < bytes.len() {
-            if place == Place::Content && (bytes[at] == b'-' || bytes[at].is_ascii_digit()) {
+            if place == JsonPlace::Content && (bytes[at] == b'-' || bytes[at].is_ascii_digit()) {
                 let length = json[at..]
                     .find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
                 let end = length.map_or(bytes.len(), |length| at + length);
@@ -385,12 +386,12 @@ impl Redactor {
             let literal = &json[begin..at];
             let Ok(text) = serde_json::from_str::<String>(literal) else { continue };
             if text.len() < self.least()
-                || place == Place::Event && is_of_format(&text, &json[at..])
+                || place == JsonPlace::Event && is_of_format(&text, &json[at..])
             {
                 continue;
             }
             // A custom rule could rename a field of the event, so it does not receive field names.
-            let by_host = place == Place::Content || !is_field(&text, &json[at..]);
+            let by_host = place == JsonPlace::Content || !is_field(&text, &json[at..]);
             if let Cow::Owned(without) = self.text_by(&text, by_host) {
                 out.push_str(&json[copied..begin]);
                 out.push_str(&serde_json::to_string(&without).unwrap_or_default());
@@ -430,7 +431,7 @@ impl Redactor {
 
 /// The context of a JSON text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum JsonPlace {
     /// The event itself, which contains enumerated values and numbers of the format.
     Event,
     /// A string or a value of an event.
@@ -518,7 +519,7 @@ mod tests {
             let all = |text: &str| (!text.contains('-')).then(|| "-".repeat(text.len()));
             let redactor = Redactor::from(Redact::with_known_keys().rule(all));
             let json = serde_json::to_string(&event.kind).unwrap();
-            let without = redactor.json(&json, Place::Event).unwrap_or(json);
+            let without = redactor.json(&json, JsonPlace::Event).unwrap_or(json);
             let read = serde_json::from_str::<EventKind>(&without);
             let read = read.unwrap_or_else(|error| panic!("{}: {error}\n{without}", event.name()));
             assert_eq!(read.shape().name, event.kind.shape().name, "{without}");

@@ -18,12 +18,12 @@ use crate::time::Timestamp;
 /// Outcomes that were not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingReply>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingReply {
     id: u64,
     /// Number of records that must be stored before the outcome is sent.
     records: usize,
@@ -41,7 +41,7 @@ impl Replies {
     ) -> u64 {
         let id = self.next;
         self.next += 1;
-        self.waiting.push(Waiting { id, records, outcome, reply });
+        self.waiting.push(WaitingReply { id, records, outcome, reply });
         id
     }
 
@@ -56,7 +56,7 @@ impl Replies {
     /// records. The store keeps them until they are read, so they are redacted like events.
     pub(super) fn messages(&self, records: usize, redactor: Option<&Redactor>) -> Vec<Answered> {
         let due = self.waiting.iter().filter(|waiting| waiting.records <= records);
-        due.filter_map(|Waiting { outcome, reply, .. }| match reply {
+        due.filter_map(|WaitingReply { outcome, reply, .. }| match reply {
             Reply::Message(id) => Some(Answered::new(*id, outcome_text(outcome, redactor))),
             Reply::Caller(..) => None,
         })
@@ -69,14 +69,16 @@ impl Replies {
         if self.waiting.is_empty() {
             return;
         }
-        for Waiting { id: name, records: needed, outcome, reply } in
+        for WaitingReply { id: name, records: needed, outcome, reply } in
             std::mem::take(&mut self.waiting)
         {
             match reply {
                 // Fails if the caller no longer waits, which is allowed.
                 Reply::Caller(caller, _) if needed <= records => drop(caller.send(outcome)),
                 Reply::Message(id) if answered.iter().any(|answered| answered.message == id) => {}
-                reply => self.waiting.push(Waiting { id: name, records: needed, outcome, reply }),
+                reply => {
+                    self.waiting.push(WaitingReply { id: name, records: needed, outcome, reply })
+                }
             }
         }
     }

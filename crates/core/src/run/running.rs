@@ -13,20 +13,20 @@ use crate::error::{Error, Result};
 /// The runs that a host executes.
 #[derive(Default)]
 pub(crate) struct Running {
-    state: Mutex<State>,
+    state: Mutex<RunningState>,
     /// A run ended while the host is draining.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct RunningState {
     draining: bool,
     /// By the address of the shared state.
     runs: HashMap<usize, Weak<RunShared>>,
 }
 
 impl Running {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RunningState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

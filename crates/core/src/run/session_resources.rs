@@ -22,10 +22,10 @@ type SessionKey = (Arc<str>, Option<Arc<str>>);
 
 /// The resources of all sessions of a host.
 #[derive(Default)]
-pub(crate) struct SessionResources(Mutex<State>);
+pub(crate) struct SessionResources(Mutex<HeldSessions>);
 
 #[derive(Default)]
-struct State {
+struct HeldSessions {
     held: HashMap<SessionKey, HeldSession>,
     /// Number of the last use. Orders idle sessions.
     uses: u64,
@@ -39,7 +39,7 @@ struct HeldSession {
 }
 
 impl SessionResources {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HeldSessions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +117,7 @@ impl SessionResources {
     }
 }
 
-impl State {
+impl HeldSessions {
     fn next_use(&mut self) -> u64 {
         self.uses += 1;
         self.uses

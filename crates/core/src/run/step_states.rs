@@ -41,7 +41,7 @@ pub(crate) struct StepStates {
 struct OpenState {
     /// Values saved by the steps before it.
     sees: Option<Seen>,
-    wrote: Written,
+    wrote: StepWrites,
 }
 
 /// The values that the steps before a step saved. They are merged on first access: most steps
@@ -59,9 +59,9 @@ impl Seen {
 /// The values that a running step wrote itself and that calls within it saved, in order of
 /// precedence: later entries override earlier ones.
 #[derive(Default)]
-struct Written(Vec<(Option<usize>, SavedByStep)>);
+struct StepWrites(Vec<(Option<usize>, SavedByStep)>);
 
-impl Written {
+impl StepWrites {
     /// Returns the entry for the step's own writes, on top of all values so far.
     fn own(&mut self) -> &mut SavedByStep {
         if self.0.last().is_none_or(|(place, _)| place.is_some()) {
@@ -111,7 +111,7 @@ impl StepStates {
         self.done.remove(step);
         match sees {
             Some(_) => {
-                self.open.insert(step.clone(), OpenState { sees, wrote: Written::default() });
+                self.open.insert(step.clone(), OpenState { sees, wrote: StepWrites::default() });
             }
             None => drop(self.open.remove(step)),
         }
@@ -131,7 +131,7 @@ impl StepStates {
     /// Starts another attempt at a step.
     pub(crate) fn restart(&mut self, step: &StepPath) {
         if let Some(state) = self.open.get_mut(step) {
-            state.wrote = Written::default();
+            state.wrote = StepWrites::default();
         }
     }
 

@@ -40,7 +40,7 @@ pub(crate) fn too_much_in_session(size: usize) -> String {
 /// The JSON form is `{"set": {"tone": "dry"}, "remove": ["draft"]}`. Removing a key differs from
 /// setting it to `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "StoredForm", into = "StoredForm")]
 #[non_exhaustive]
 pub struct SavedByStep {
     place: Option<u64>,
@@ -52,7 +52,7 @@ pub struct SavedByStep {
 
 /// The stored form.
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct StoredForm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -63,8 +63,8 @@ struct Written {
     artifacts: Vec<ArtifactRef>,
 }
 
-impl From<Written> for SavedByStep {
-    fn from(Written { place, set, remove, artifacts }: Written) -> Self {
+impl From<StoredForm> for SavedByStep {
+    fn from(StoredForm { place, set, remove, artifacts }: StoredForm) -> Self {
         let set = set.into_iter().map(|(key, value)| (key, Some(value)));
         Self {
             place,
@@ -74,7 +74,7 @@ impl From<Written> for SavedByStep {
     }
 }
 
-impl From<SavedByStep> for Written {
+impl From<SavedByStep> for StoredForm {
     fn from(SavedByStep { place, changes, artifacts }: SavedByStep) -> Self {
         let mut written = Self { place, set: BTreeMap::new(), remove: Vec::new(), artifacts };
         for (key, value) in changes {

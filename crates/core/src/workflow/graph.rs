@@ -389,10 +389,10 @@ impl Graph {
     /// that they call. Lines, descriptions and formatting do not count. If two workflows have the
     /// same hash, each can resume the other's runs.
     pub fn hash(&self) -> String {
-        self.hash_with(Counts { workflows: true, rules: true })
+        self.hash_with(HashedParts { workflows: true, rules: true })
     }
 
-    fn hash_with(&self, counts: Counts) -> String {
+    fn hash_with(&self, counts: HashedParts) -> String {
         let mut hash = Fnv::new();
         if let Some(decider) = &self.decider {
             hash.text(&serde_json::to_string(decider).unwrap_or_default());
@@ -409,14 +409,14 @@ impl Graph {
     /// Returns a hash of the parts of a node that determine its output in another version of the
     /// workflow. Order edges and the policy do not count.
     pub(crate) fn shape(&self, node: &GraphNode) -> u64 {
-        self.node_hash(node, &mut HashMap::new(), Counts { workflows: true, rules: false })
+        self.node_hash(node, &mut HashMap::new(), HashedParts { workflows: true, rules: false })
     }
 
     fn node_hash(
         &self,
         node: &GraphNode,
         schemas: &mut HashMap<usize, u64>,
-        counts: Counts,
+        counts: HashedParts,
     ) -> u64 {
         let schema_hash = || {
             let mut schema = node.schema.to_value();
@@ -486,7 +486,7 @@ impl Graph {
 
 /// Parts of a definition that its hash covers.
 #[derive(Clone, Copy)]
-struct Counts {
+struct HashedParts {
     /// Includes the workflows that nodes call.
     workflows: bool,
     /// Includes order edges and policies.
@@ -503,7 +503,9 @@ impl Spec {
     /// because they may call this workflow.
     pub(super) fn own_hash(&self) -> &Arc<str> {
         self.own_hash.get_or_init(|| {
-            Graph::described(self, false).hash_with(Counts { workflows: false, rules: true }).into()
+            Graph::described(self, false)
+                .hash_with(HashedParts { workflows: false, rules: true })
+                .into()
         })
     }
 }

@@ -24,7 +24,7 @@ impl Spec {
                 let rules = (&node.policy, &node.after, &node.order);
                 definition.add(PartOf::Node, &node.name, Aspect::Policy, &rules);
             }
-            add_callees(self, &mut Seen::default(), &mut definition);
+            add_callees(self, &mut AddedCallees::default(), &mut definition);
             Known::new(definition)
         })
     }
@@ -32,14 +32,14 @@ impl Spec {
 
 /// Callees that were added already.
 #[derive(Default)]
-struct Seen {
+struct AddedCallees {
     functions: HashSet<TypeId>,
     /// Workflows that are called by name.
     #[cfg(feature = "dynamic")]
     workflows: HashSet<Arc<str>>,
 }
 
-fn add_callees(spec: &Spec, seen: &mut Seen, definition: &mut Definition) {
+fn add_callees(spec: &Spec, seen: &mut AddedCallees, definition: &mut Definition) {
     for node in &spec.nodes {
         #[cfg(feature = "dynamic")]
         for reference in &node.references {
@@ -67,7 +67,11 @@ fn add_callees(spec: &Spec, seen: &mut Seen, definition: &mut Definition) {
 
 /// Adds a callee of a node that is data.
 #[cfg(feature = "dynamic")]
-fn add_reference(referenced: &ReferencedDefinition, seen: &mut Seen, definition: &mut Definition) {
+fn add_reference(
+    referenced: &ReferencedDefinition,
+    seen: &mut AddedCallees,
+    definition: &mut Definition,
+) {
     match referenced {
         ReferencedDefinition::Tool(tool) => definition.add_tool(tool),
         ReferencedDefinition::Agent(agent) => agent.add_parts(definition),

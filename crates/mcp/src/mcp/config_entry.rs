@@ -58,7 +58,7 @@ impl ConfigEntry {
         let Some(fields) = entry.as_object() else {
             return Err("an entry is an object with `command` or `url`".into());
         };
-        let fields = Fields { fields, variable };
+        let fields = EntryFields { fields, variable };
         let mut args = fields.list("args")?;
         let mut command = None;
         match fields.fields.get("command") {
@@ -136,12 +136,12 @@ impl ConfigEntry {
 }
 
 /// The fields of an entry, with the lookup for variables in their values.
-struct Fields<'e> {
+struct EntryFields<'e> {
     fields: &'e Map<String, Value>,
     variable: &'e dyn Fn(&str) -> Option<String>,
 }
 
-impl Fields<'_> {
+impl EntryFields<'_> {
     /// Returns the first of these fields that is present. A `null` counts as absent.
     fn text(&self, names: &[&str]) -> Result<Option<String>, EntryProblem> {
         for name in names {

@@ -196,7 +196,7 @@ impl Connection {
         // The server may ask a question as soon as it has the request, so its id is reported first.
         sent_as(Some(handle.id.clone()));
         let mut said = self.progress.subscribe(handle.progress_token.clone());
-        let mut asked = Asked(Some(handle));
+        let mut asked = PendingRequest(Some(handle));
         let mut stray = pin!(self.strays.wait_for_stray_line(since));
         let answer = loop {
             let Some(handle) = &mut asked.0 else {
@@ -341,9 +341,9 @@ fn never_arrived(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// A request in flight. Dropping it cancels the request, unless the handle was removed.
-struct Asked(Option<RequestHandle<RoleClient>>);
+struct PendingRequest(Option<RequestHandle<RoleClient>>);
 
-impl Drop for Asked {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()

@@ -107,13 +107,13 @@ enum ProtocolEras {
 
 /// Settings of one connection attempt.
 #[derive(Clone, Copy)]
-struct Attempt {
+struct HandshakeAttempt {
     eras: ProtocolEras,
     deadline: Instant,
 }
 
 /// The error of a failed connection attempt, with instructions for the next one.
-struct Refusal {
+struct FailedHandshake {
     error: McpError,
     /// Era to use in a second attempt, if one makes sense.
     then: Option<ProtocolEras>,
@@ -123,7 +123,7 @@ struct Refusal {
     refused: Option<super::http_failures::Refused>,
 }
 
-impl From<McpError> for Refusal {
+impl From<McpError> for FailedHandshake {
     fn from(error: McpError) -> Self {
         Self {
             error,
@@ -147,7 +147,7 @@ pub(super) async fn connect(
         loop {
             login.begin(&mut tries);
             match connect_in_either_era(described, versions).await {
-                Err(Refusal { refused: Some(refused), .. }) => {
+                Err(FailedHandshake { refused: Some(refused), .. }) => {
                     login.answer(&refused, &mut tries).await?;
                 }
                 other => return other.map_err(|refusal| refusal.error),
@@ -161,14 +161,14 @@ pub(super) async fn connect(
 async fn connect_in_either_era(
     described: &Arc<Described>,
     versions: &Arc<ListVersions>,
-) -> Result<Connection, Refusal> {
-    let first = Attempt {
+) -> Result<Connection, FailedHandshake> {
+    let first = HandshakeAttempt {
         eras: ProtocolEras::Either,
         deadline: Instant::now() + described.settings.connect_timeout,
     };
     match attempt(described, versions, first).await {
-        Err(Refusal { then: Some(eras), .. }) => {
-            attempt(described, versions, Attempt { eras, ..first }).await
+        Err(FailedHandshake { then: Some(eras), .. }) => {
+            attempt(described, versions, HandshakeAttempt { eras, ..first }).await
         }
         other => other,
     }
@@ -177,8 +177,8 @@ async fn connect_in_either_era(
 async fn attempt(
     described: &Arc<Described>,
     versions: &Arc<ListVersions>,
-    attempt: Attempt,
-) -> Result<Connection, Refusal> {
+    attempt: HandshakeAttempt,
+) -> Result<Connection, FailedHandshake> {
     let Described { name, origin, .. } = &**described;
     let ending = Ending::default();
     let progress = Arc::new(ProgressRoutes::default());
@@ -198,15 +198,17 @@ async fn attempt(
                 })?;
             match handshake(described, (&ending, &strays), events, output, input, attempt).await {
                 Ok(service) => (service, Some(child)),
-                Err(Refusal { error: McpError::Connect { server, problem }, then, .. }) => {
+                Err(FailedHandshake {
+                    error: McpError::Connect { server, problem }, then, ..
+                }) => {
                     // The connection error is seldom specific. The process may have written the
                     // reason to its standard error.
                     let epitaph = child.epitaph().await;
                     let problem =
                         if epitaph.is_empty() { problem } else { format!("{problem}; {epitaph}") };
-                    return Err(Refusal {
+                    return Err(FailedHandshake {
                         then,
-                        ..Refusal::from(McpError::Connect { server, problem })
+                        ..FailedHandshake::from(McpError::Connect { server, problem })
                     });
                 }
                 Err(refusal) => return Err(refusal),
@@ -243,8 +245,8 @@ async fn handshake(
     events: ServerEvents,
     output: impl AsyncRead + Send + Unpin + 'static,
     input: impl AsyncWrite + Send + Unpin + 'static,
-    attempt: Attempt,
-) -> Result<RunningService<RoleClient, ServerEvents>, Refusal> {
+    attempt: HandshakeAttempt,
+) -> Result<RunningService<RoleClient, ServerEvents>, FailedHandshake> {
     let output = BoundedLines::new(output, described.settings.max_message, ending.clone())
         .noting(strays.clone());
     // `BoundedLines` enforces the limit, with a better error message.
@@ -259,8 +261,8 @@ async fn serve<T, E, A>(
     ending: &Ending,
     events: ServerEvents,
     transport: T,
-    attempt: Attempt,
-) -> Result<RunningService<RoleClient, ServerEvents>, Refusal>
+    attempt: HandshakeAttempt,
+) -> Result<RunningService<RoleClient, ServerEvents>, FailedHandshake>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
@@ -290,7 +292,10 @@ where
             // The caller decides whether a login is possible, and then connects again.
             if let Some(refused) = transport_cause(&error).and_then(super::http_failures::refused) {
                 let error = McpError::Connect { server, problem: refused.problem() };
-                return Err(Refusal { refused: Some(refused), ..Refusal::from(error) });
+                return Err(FailedHandshake {
+                    refused: Some(refused),
+                    ..FailedHandshake::from(error)
+                });
             }
             let problem = described.masked(&ending.reason().unwrap_or_else(|| problem_of(&error)));
             let problem = head(&problem, MOST_WORDS).to_owned();
@@ -305,7 +310,10 @@ where
                 }
                 _ => None,
             };
-            Err(Refusal { then, ..Refusal::from(McpError::Connect { server, problem }) })
+            Err(FailedHandshake {
+                then,
+                ..FailedHandshake::from(McpError::Connect { server, problem })
+            })
         }
         Err(_) => {
             let (server, limit) = (Arc::clone(name), settings.connect_timeout);

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use super::mcp_settings::Described;
 
 type Headers = HashMap<HeaderName, HeaderValue>;
-type Failure = StreamableHttpError<reqwest::Error>;
+type SendError = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// Maximum time that the requests of a session wait for the server's event stream. Some servers
@@ -55,10 +55,10 @@ impl HttpSender {
     }
 
     /// Masks keys in the text of a failure, because the transport logs it.
-    fn masked(&self, failure: Failure) -> Failure {
+    fn masked(&self, failure: SendError) -> SendError {
         match failure {
-            Failure::UnexpectedServerResponse(text) => {
-                Failure::UnexpectedServerResponse(self.described.masked(&text).into())
+            SendError::UnexpectedServerResponse(text) => {
+                SendError::UnexpectedServerResponse(self.described.masked(&text).into())
             }
             other => other,
         }
@@ -70,11 +70,11 @@ impl HttpSender {
     )]
     /// Returns the token of the login, if the server has a login, or else the key that the program
     /// configured.
-    async fn key(&self, given: Option<String>) -> Result<Option<String>, Failure> {
+    async fn key(&self, given: Option<String>) -> Result<Option<String>, SendError> {
         #[cfg(feature = "auth")]
         if let Some(login) = &self.described.login {
             let token =
-                login.token().await.map_err(|error| Failure::Io(std::io::Error::other(error)))?;
+                login.token().await.map_err(|error| SendError::Io(std::io::Error::other(error)))?;
             return Ok(token.map(|token| token.expose().to_owned()));
         }
         Ok(given)
@@ -90,7 +90,7 @@ impl HttpSender {
         answer: StreamableHttpPostResponse,
         request: Option<RequestId>,
         in_session: bool,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, SendError> {
         let Some(request) = request else { return Ok(answer) };
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let was_refused = refused
@@ -104,7 +104,7 @@ impl HttpSender {
             {
                 if in_session && !was_refused {
                     refused.push(request);
-                    return Err(Failure::SessionExpired);
+                    return Err(SendError::SessionExpired);
                 }
                 error.id = Some(request);
                 Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), of))
@@ -141,7 +141,7 @@ impl StreamableHttpClient for HttpSender {
         session: Option<Arc<str>>,
         key: Option<String>,
         headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, SendError> {
         self.ready(&message, session.as_ref()).await;
         let key = self.key(key).await?;
         let request = match &message {
@@ -162,7 +162,7 @@ impl StreamableHttpClient for HttpSender {
         session: Arc<str>,
         key: Option<String>,
         headers: Headers,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), SendError> {
         let key = self.key(key).await?;
         let deleted = self.client.delete_session(uri, session, key, headers).await;
         deleted.map_err(|failure| self.masked(failure))
@@ -175,7 +175,7 @@ impl StreamableHttpClient for HttpSender {
         last_event: Option<String>,
         key: Option<String>,
         headers: Headers,
-    ) -> Result<Events, Failure> {
+    ) -> Result<Events, SendError> {
         let key = self.key(key).await?;
         let events = self
             .client

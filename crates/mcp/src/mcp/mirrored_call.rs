@@ -51,7 +51,7 @@ struct Continuation {
 
 /// Additional values of a repeated call: the server's state and the answers to its questions.
 #[derive(Clone, Default)]
-struct Given {
+struct RepeatedInput {
     token: Option<String>,
     responses: Option<InputResponses>,
 }
@@ -73,7 +73,7 @@ impl RemoteToolCall {
         // After a restart, the call continues with the questions that were recorded before.
         let mut given = match WaitingCall::of_earlier(cx).filter(|_| can_wait) {
             Some(waiting) => self.answered(waiting).await?,
-            None => Given::default(),
+            None => RepeatedInput::default(),
         };
         let failed = |error: McpError| error.into_tool_error(self.effects);
         for round in 0..MOST_TIMES {
@@ -118,7 +118,7 @@ impl RemoteToolCall {
         asked: InputRequiredResult,
         can_wait: bool,
         round: u32,
-    ) -> Result<Given, ToolError> {
+    ) -> Result<RepeatedInput, ToolError> {
         let InputRequiredResult { input_requests, request_state: token, .. } = asked;
         if token.as_ref().is_some_and(|token| token.len() > MOST_STATE) {
             return Err(self.problem(&format!(
@@ -129,7 +129,7 @@ impl RemoteToolCall {
         // Without questions, the server only wants the call to be repeated later.
         if requests.is_empty() {
             tokio::time::sleep(PUT_OFF.saturating_mul(1 << round.min(5))).await;
-            return Ok(Given { token, responses: None });
+            return Ok(RepeatedInput { token, responses: None });
         }
         if requests.len() > MOST_TIMES as usize {
             return Err(self.problem(&format!(
@@ -154,7 +154,7 @@ impl RemoteToolCall {
     }
 
     /// Waits for the answers to all questions of a waiting call.
-    async fn answered(&self, waiting: WaitingCall) -> Result<Given, ToolError> {
+    async fn answered(&self, waiting: WaitingCall) -> Result<RepeatedInput, ToolError> {
         let state: Continuation = waiting.state().decode().map_err(|error| {
             self.problem(&format!(
                 "was waited for by another release of this program, whose notes cannot be read: {error}"
@@ -164,7 +164,7 @@ impl RemoteToolCall {
         let responses = state.questions.into_iter().zip(&answers).map(|(key, answer)| {
             (key, serde_json::to_value(elicited::answer(answer)).unwrap_or_default())
         });
-        Ok(Given { token: state.token, responses: Some(responses.collect()) })
+        Ok(RepeatedInput { token: state.token, responses: Some(responses.collect()) })
     }
 
     /// Sends the call. If the connection is lost, sends it once more over a new connection, but
@@ -173,7 +173,7 @@ impl RemoteToolCall {
         &self,
         cx: &Context,
         arguments: &JsonObject,
-        given: &Given,
+        given: &RepeatedInput,
         can_wait: bool,
     ) -> Result<ServerResult, McpError> {
         match self.send_once(cx, arguments, given, can_wait).await {
@@ -188,7 +188,7 @@ impl RemoteToolCall {
         &self,
         cx: &Context,
         arguments: &JsonObject,
-        given: &Given,
+        given: &RepeatedInput,
         can_wait: bool,
     ) -> Result<ServerResult, McpError> {
         let connection: Arc<Connection> = self.link.connection().await?;

@@ -23,10 +23,10 @@ type Open = (ElicitRequestParams, oneshot::Sender<ElicitResult>);
 
 /// The running calls of one connection.
 #[derive(Default)]
-pub(super) struct QuestionRoutes(Mutex<Calls>);
+pub(super) struct QuestionRoutes(Mutex<RoutedCalls>);
 
 #[derive(Default)]
-struct Calls {
+struct RoutedCalls {
     next: u64,
     running: Vec<Running>,
     /// Calls that ended here before the server answered them. The server was notified, but may not
@@ -87,7 +87,7 @@ impl QuestionRoutes {
         }
     }
 
-    fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
+    fn calls(&self) -> std::sync::MutexGuard<'_, RoutedCalls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +117,7 @@ impl QuestionRoutes {
     }
 }
 
-impl Calls {
+impl RoutedCalls {
     /// Returns the channel for questions of the call that asks. Returns `None` if no call is
     /// running or the call cannot wait for a person.
     ///

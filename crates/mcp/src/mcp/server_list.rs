@@ -41,7 +41,7 @@ struct Page<T> {
 
 /// Kind of a list.
 #[derive(Clone, Copy)]
-struct Kind {
+struct ListKind {
     request: &'static str,
     /// Name of the entries in error messages.
     what: &'static str,
@@ -50,15 +50,16 @@ struct Kind {
     keeps_beginning: bool,
 }
 
-const TOOLS: Kind = Kind { request: "tools/list", what: "tools", keeps_beginning: true };
-const RESOURCES: Kind =
-    Kind { request: "resources/list", what: "resources", keeps_beginning: false };
-const TEMPLATES: Kind = Kind {
+const TOOLS: ListKind = ListKind { request: "tools/list", what: "tools", keeps_beginning: true };
+const RESOURCES: ListKind =
+    ListKind { request: "resources/list", what: "resources", keeps_beginning: false };
+const TEMPLATES: ListKind = ListKind {
     request: "resources/templates/list",
     what: "templates of resources",
     keeps_beginning: false,
 };
-const PROMPTS: Kind = Kind { request: "prompts/list", what: "prompts", keeps_beginning: false };
+const PROMPTS: ListKind =
+    ListKind { request: "prompts/list", what: "prompts", keeps_beginning: false };
 
 /// Reads all tools of a server, or the beginning of a list that exceeds a limit.
 pub(super) async fn tools(
@@ -142,7 +143,7 @@ pub(super) async fn prompts(
 async fn all_pages<T: Serialize>(
     connection: &Connection,
     settings: &Settings,
-    Kind { request, what, keeps_beginning }: Kind,
+    ListKind { request, what, keeps_beginning }: ListKind,
     ask: impl Fn(Option<PaginatedRequestParams>) -> ClientRequest,
     page: impl Fn(ServerResult) -> Option<Page<T>>,
 ) -> Result<Listed<T>, McpError> {

@@ -26,7 +26,7 @@ use agentflow_core::message::Message;
 const MOST_QUESTION: usize = 2048;
 
 /// Function that fetches a list.
-type Ask<R> =
+type FetchList<R> =
     for<'a> fn(&'a Connection, &'a Settings) -> BoxFuture<'a, Result<Listed<R>, McpError>>;
 /// Function that returns `Some(true)` if the server announces changes of a list, and `None` if the
 /// server does not have the list.
@@ -51,7 +51,7 @@ impl ServerReads {
     }
 
     pub(super) async fn resources(&self) -> Result<Arc<[McpResource]>, McpError> {
-        let ask: Ask<_> =
+        let ask: FetchList<_> =
             |connection, settings| Box::pin(server_list::resources(connection, settings));
         self.listed(
             &self.resources,
@@ -64,7 +64,7 @@ impl ServerReads {
     }
 
     pub(super) async fn templates(&self) -> Result<Arc<[McpResourceTemplate]>, McpError> {
-        let ask: Ask<_> =
+        let ask: FetchList<_> =
             |connection, settings| Box::pin(server_list::resource_templates(connection, settings));
         self.listed(
             &self.templates,
@@ -77,7 +77,7 @@ impl ServerReads {
     }
 
     pub(super) async fn prompts(&self) -> Result<Arc<[McpPrompt]>, McpError> {
-        let ask: Ask<_> =
+        let ask: FetchList<_> =
             |connection, settings| Box::pin(server_list::prompts(connection, settings));
         let of_prompts: Says = |capabilities| {
             capabilities.prompts.as_ref().map(|prompts| prompts.list_changed == Some(true))
@@ -93,7 +93,7 @@ impl ServerReads {
         kept: &CachedServerList<T>,
         version: &AtomicU64,
         says: Says,
-        ask: Ask<R>,
+        ask: FetchList<R>,
         all: fn(Vec<R>) -> Vec<T>,
     ) -> Result<Arc<[T]>, McpError> {
         let mut is_second = false;

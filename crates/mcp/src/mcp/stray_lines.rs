@@ -17,16 +17,16 @@ const MOST_KEPT: usize = 200;
 
 /// The stray lines of one connection. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct StrayLines(Arc<Shared>);
+pub(crate) struct StrayLines(Arc<SharedLines>);
 
 #[derive(Default)]
-struct Shared {
-    seen: Mutex<Seen>,
+struct SharedLines {
+    seen: Mutex<SeenLines>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Seen {
+struct SeenLines {
     /// The newest stray line since the last message. An incomplete message takes precedence over
     /// other lines.
     stray: Option<StrayLine>,

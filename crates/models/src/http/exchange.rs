@@ -81,12 +81,12 @@ struct Exchange<F: WireFormat> {
 enum Stage<D> {
     New(ModelRequest),
     Send,
-    Read(Box<Reading<D>>),
+    Read(Box<OpenExchange<D>>),
     Done,
 }
 
 /// A response whose body is being read.
-struct Reading<D> {
+struct OpenExchange<D> {
     response: Response,
     host: Box<str>,
     /// The first chunk of the body, until it is processed.
@@ -234,7 +234,7 @@ impl<F: WireFormat> Exchange<F> {
                 let body = body_of(&response, outgoing.stream)?;
                 let (host, decoder) = (host_of(outgoing), decoder.clone());
                 let linger = Limit::never();
-                Ok(Stage::Read(Box::new(Reading {
+                Ok(Stage::Read(Box::new(OpenExchange {
                     response,
                     host,
                     first,
@@ -278,7 +278,7 @@ impl<F: WireFormat> Exchange<F> {
 
     async fn read(
         &mut self,
-        mut reading: Box<Reading<F::Decoder>>,
+        mut reading: Box<OpenExchange<F::Decoder>>,
     ) -> Result<Stage<F::Decoder>, ModelError> {
         let settings = self.adapter.settings();
         let piece = match reading.first.take() {
@@ -322,7 +322,7 @@ impl<F: WireFormat> Exchange<F> {
 
     fn complete(
         &mut self,
-        reading: &mut Reading<F::Decoder>,
+        reading: &mut OpenExchange<F::Decoder>,
     ) -> Result<Stage<F::Decoder>, ModelError> {
         let Some(response) = reading.decoder.complete() else {
             return Err(reading.signed(ModelError::truncated()));
@@ -332,7 +332,7 @@ impl<F: WireFormat> Exchange<F> {
     }
 }
 
-impl<D: Decode> Reading<D> {
+impl<D: Decode> OpenExchange<D> {
     async fn piece(
         &mut self,
         settings: &HttpSettings,

@@ -153,12 +153,12 @@ impl<'e> Evaluation<'e> {
 
     /// Evaluates a variable, a field or an item. Copies only the selected part.
     fn part(&mut self, node: &'e Node) -> Result<Value, ExpressionError> {
-        let mut steps: Vec<Step<'e>> = Vec::new();
+        let mut steps: Vec<Selection<'e>> = Vec::new();
         let mut root = node;
         loop {
             match &root.kind {
                 Kind::Field(of, field) => {
-                    steps.push(Step {
+                    steps.push(Selection {
                         at: root.at,
                         name: Cow::Borrowed(field.as_str()),
                         number: None,
@@ -169,10 +169,10 @@ impl<'e> Evaluation<'e> {
                     let value = self.value(index)?;
                     let step = match value.as_ref() {
                         Value::String(field) => {
-                            Step { at: root.at, name: Cow::Owned(field.clone()), number: None }
+                            Selection { at: root.at, name: Cow::Owned(field.clone()), number: None }
                         }
                         Value::Number(number) => match whole(number) {
-                            Some(number) => Step {
+                            Some(number) => Selection {
                                 at: root.at,
                                 name: Cow::Owned(number.to_string()),
                                 number: Some(number),
@@ -260,7 +260,7 @@ impl<'e> Evaluation<'e> {
         &mut self,
         root: &Node,
         name: &'e str,
-        first: Option<&Step<'_>>,
+        first: Option<&Selection<'_>>,
     ) -> Result<usize, ExpressionError> {
         let field = first.map(|step| &*step.name);
         let is_it = |known: &Behind<'_>| known.variable == name && known.field.as_deref() == field;
@@ -387,13 +387,13 @@ impl<'e> Evaluation<'e> {
 }
 
 /// A step from a value to a part of it.
-struct Step<'e> {
+struct Selection<'e> {
     at: usize,
     name: Cow<'e, str>,
     number: Option<i64>,
 }
 
-impl Step<'_> {
+impl Selection<'_> {
     fn select<'v>(&self, value: &'v Value) -> Result<&'v Value, String> {
         let (name, at) = (&*self.name, self.at);
         match (value, self.number) {

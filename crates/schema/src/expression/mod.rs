@@ -96,7 +96,7 @@ impl Expression {
     /// - an operator or a function does not accept its values;
     /// - the evaluation takes more than 100,000 steps.
     pub fn evaluate(&self, variables: &Value) -> Result<Value, ExpressionError> {
-        self.value(&Fields(variables))
+        self.value(&ObjectVariables(variables))
     }
 
     /// Evaluates the expression with variables from any source.
@@ -125,9 +125,9 @@ impl Expression {
 }
 
 /// The fields of a JSON object as variables.
-struct Fields<'v>(&'v Value);
+struct ObjectVariables<'v>(&'v Value);
 
-impl Variables for Fields<'_> {
+impl Variables for ObjectVariables<'_> {
     fn variable(&self, name: &str) -> Result<Option<Value>, String> {
         Ok(self.0.get(name).cloned())
     }

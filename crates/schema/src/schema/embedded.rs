@@ -18,19 +18,19 @@ pub struct Definitions {
 #[derive(Debug)]
 struct Brought {
     /// The original definitions to which the part refers, directly or indirectly.
-    definitions: BTreeMap<Key, Value>,
+    definitions: BTreeMap<DefinitionKey, Value>,
     /// Their names in the combined schema.
-    names: BTreeMap<Key, String>,
+    names: BTreeMap<DefinitionKey, String>,
 }
 
 /// The place of a definition in its original schema: the keyword and the name. `None` is the root
 /// schema.
-type Key = Option<(&'static str, String)>;
+type DefinitionKey = Option<(&'static str, String)>;
 
 impl Definitions {
     /// Rewrites a schema as a part of the combined schema, and collects its definitions.
     pub fn embed(&mut self, schema: &Value) -> Value {
-        let source = Source::new(schema);
+        let source = SourceSchema::new(schema);
         match source.reached(&source.root).contains(&None) {
             true => self.write(&serde_json::json!({"$ref": "#"}), &source),
             false => self.write(&source.root, &source),
@@ -40,7 +40,7 @@ impl Definitions {
     /// Rewrites a part of the schema `of` as a part of the combined schema. The references of the
     /// part start at the root of `of`.
     pub fn embed_part(&mut self, part: &Value, of: &Value) -> Value {
-        self.write(part, &Source::new(of))
+        self.write(part, &SourceSchema::new(of))
     }
 
     /// Adds the collected definitions to the combined schema.
@@ -50,11 +50,11 @@ impl Definitions {
         }
     }
 
-    fn write(&mut self, part: &Value, source: &Source<'_>) -> Value {
+    fn write(&mut self, part: &Value, source: &SourceSchema<'_>) -> Value {
         let reached = source.reached(part);
-        let shared: Vec<BTreeSet<&Key>> =
+        let shared: Vec<BTreeSet<&DefinitionKey>> =
             self.brought.iter().map(|before| before.shared(&reached, source)).collect();
-        let mut names: BTreeMap<Key, String> = BTreeMap::new();
+        let mut names: BTreeMap<DefinitionKey, String> = BTreeMap::new();
         let mut new = Vec::new();
         for key in &reached {
             let same = self.brought.iter().zip(&shared).find(|(_, shared)| shared.contains(key));
@@ -80,7 +80,7 @@ impl Definitions {
         written
     }
 
-    fn free_name(&self, name: &str, given: &BTreeMap<Key, String>) -> String {
+    fn free_name(&self, name: &str, given: &BTreeMap<DefinitionKey, String>) -> String {
         let is_free = |name: &String| {
             !self.all.contains_key(name) && given.values().all(|given| given != name)
         };
@@ -92,22 +92,28 @@ impl Definitions {
 impl Brought {
     /// Returns the definitions of a schema that this part already has: equal definitions, all of
     /// whose references lead to equal definitions.
-    fn shared<'k>(&self, reached: &'k BTreeSet<Key>, source: &Source<'_>) -> BTreeSet<&'k Key> {
-        let is_here =
-            |key: &&Key| self.definitions.get(*key).is_some_and(|of| source.at(key) == Some(of));
-        let mut shared: BTreeSet<&Key> = reached.iter().filter(is_here).collect();
+    fn shared<'k>(
+        &self,
+        reached: &'k BTreeSet<DefinitionKey>,
+        source: &SourceSchema<'_>,
+    ) -> BTreeSet<&'k DefinitionKey> {
+        let is_here = |key: &&DefinitionKey| {
+            self.definitions.get(*key).is_some_and(|of| source.at(key) == Some(of))
+        };
+        let mut shared: BTreeSet<&DefinitionKey> = reached.iter().filter(is_here).collect();
         if shared.len() == reached.len() {
             return shared;
         }
         // A definition also differs if its target differs. This propagates differences
         // backwards along the references.
-        let mut referrers: BTreeMap<Key, Vec<&Key>> = BTreeMap::new();
+        let mut referrers: BTreeMap<DefinitionKey, Vec<&DefinitionKey>> = BTreeMap::new();
         for key in &shared {
             let targets =
                 source.at(key).map(|definition| source.targets(definition)).unwrap_or_default();
             targets.into_iter().for_each(|target| referrers.entry(target).or_default().push(key));
         }
-        let mut differ: Vec<&Key> = reached.iter().filter(|key| !shared.contains(key)).collect();
+        let mut differ: Vec<&DefinitionKey> =
+            reached.iter().filter(|key| !shared.contains(key)).collect();
         while let Some(key) = differ.pop() {
             for referrer in referrers.remove(key).unwrap_or_default() {
                 if shared.remove(referrer) {
@@ -136,13 +142,13 @@ pub fn part_of(part: &Value, whole: &Value) -> Value {
 const GROUPS: [&str; 2] = ["$defs", "definitions"];
 
 /// A schema whose references are resolved.
-struct Source<'s> {
+struct SourceSchema<'s> {
     whole: &'s Value,
     /// The schema without its definitions.
     root: Value,
 }
 
-impl<'s> Source<'s> {
+impl<'s> SourceSchema<'s> {
     fn new(whole: &'s Value) -> Self {
         let mut root = whole.clone();
         if let Some(keywords) = root.as_object_mut() {
@@ -155,7 +161,7 @@ impl<'s> Source<'s> {
         Self { whole, root }
     }
 
-    fn at(&self, key: &Key) -> Option<&Value> {
+    fn at(&self, key: &DefinitionKey) -> Option<&Value> {
         match key {
             None => Some(&self.root),
             Some((group, name)) => self.whole.get(group)?.get(name),
@@ -163,7 +169,7 @@ impl<'s> Source<'s> {
     }
 
     /// Returns the definitions to which a part refers, directly or indirectly.
-    fn reached(&self, part: &Value) -> BTreeSet<Key> {
+    fn reached(&self, part: &Value) -> BTreeSet<DefinitionKey> {
         let mut reached = BTreeSet::new();
         let mut open = vec![part];
         while let Some(part) = open.pop() {
@@ -178,7 +184,7 @@ impl<'s> Source<'s> {
     }
 
     /// Returns the definitions to which a part refers directly.
-    fn targets(&self, part: &Value) -> Vec<Key> {
+    fn targets(&self, part: &Value) -> Vec<DefinitionKey> {
         let mut found = Vec::new();
         each_reference(part, &mut |reference| {
             found.extend(self.target(reference).map(|(key, _)| key));
@@ -187,7 +193,7 @@ impl<'s> Source<'s> {
     }
 
     /// Returns the definition to which a reference points, and the rest of the pointer within it.
-    fn target<'r>(&self, reference: &'r str) -> Option<(Key, &'r str)> {
+    fn target<'r>(&self, reference: &'r str) -> Option<(DefinitionKey, &'r str)> {
         let id =
             self.whole.get("$id").and_then(Value::as_str).unwrap_or_default().trim_end_matches('#');
         let pointer = reference.strip_prefix(id).unwrap_or(reference).strip_prefix('#')?;
@@ -205,7 +211,7 @@ impl<'s> Source<'s> {
     }
 
     /// Returns the preferred name of a definition in the combined schema.
-    fn name(&self, key: &Key) -> String {
+    fn name(&self, key: &DefinitionKey) -> String {
         let name = match key {
             Some((_, name)) => Some(name.as_str()),
             None => self.root.get("title").and_then(Value::as_str),
@@ -216,7 +222,7 @@ impl<'s> Source<'s> {
         if name.is_empty() { "Root".to_owned() } else { name }
     }
 
-    fn renamed(&self, schema: &Value, names: &BTreeMap<Key, String>) -> Value {
+    fn renamed(&self, schema: &Value, names: &BTreeMap<DefinitionKey, String>) -> Value {
         let mut schema = schema.clone();
         each_reference_mut(&mut schema, &mut |reference| {
             let new = self

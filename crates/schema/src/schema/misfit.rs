@@ -21,7 +21,7 @@ pub(super) struct MismatchCollector<'s> {
 }
 
 #[derive(Clone)]
-enum Step {
+enum PathStep {
     Field(String),
     Item(usize),
 }
@@ -44,7 +44,7 @@ impl<'s> MismatchCollector<'s> {
         Self { from, as_stated, validator: Validator::default(), places: Vec::new() }
     }
 
-    fn add(&mut self, whole: &Value, path: &[Step], why: Why, expected: String) {
+    fn add(&mut self, whole: &Value, path: &[PathStep], why: Why, expected: String) {
         let places = reached(self.from, path);
         let holder = reached(self.from, &path[..path.len().saturating_sub(1)]);
         if self.as_stated && !is_stated(&places, &holder, why) {
@@ -59,9 +59,9 @@ impl<'s> MismatchCollector<'s> {
             }
         };
         let path = path.iter().fold(String::new(), |path, step| match step {
-            Step::Item(at) => format!("{path}[{at}]"),
-            Step::Field(name) if path.is_empty() => name.clone(),
-            Step::Field(name) => format!("{path}.{name}"),
+            PathStep::Item(at) => format!("{path}[{at}]"),
+            PathStep::Field(name) if path.is_empty() => name.clone(),
+            PathStep::Field(name) => format!("{path}.{name}"),
         });
         // Several items of one list count as one place.
         let known =
@@ -81,7 +81,7 @@ fn note(
     to: At<'_>,
     whole: &Value,
     value: &Value,
-    path: &mut Vec<Step>,
+    path: &mut Vec<PathStep>,
     into: &mut MismatchCollector<'_>,
 ) {
     if into.validator.accepts(to, value) != Some(false) {
@@ -123,7 +123,7 @@ fn note(
     match value {
         Value::Object(fields) => {
             for name in to.required().filter(|name| !fields.contains_key(*name)) {
-                path.push(Step::Field(name.to_owned()));
+                path.push(PathStep::Field(name.to_owned()));
                 into.add(
                     whole,
                     path,
@@ -140,7 +140,7 @@ fn note(
                     || Some((to.with_schema(to.get("additionalProperties")?), Why::Unknown));
                 let Some((of, why)) = of.or_else(other) else { continue };
                 if into.validator.accepts(of, value) == Some(false) {
-                    path.push(Step::Field(name.clone()));
+                    path.push(PathStep::Field(name.clone()));
                     match why {
                         Why::Unknown if *of.schema == Value::Bool(false) => {
                             into.add(whole, path, why, "no such field".to_owned());
@@ -155,7 +155,7 @@ fn note(
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
                 if into.validator.accepts(to.item(at), item) == Some(false) {
-                    path.push(Step::Item(at));
+                    path.push(PathStep::Item(at));
                     note(to.item(at), whole, item, path, into);
                     path.pop();
                     found = true;
@@ -197,19 +197,19 @@ fn is_other_type(to: At<'_>, value: &Value, depth: u32, left: &Cell<u32>) -> boo
 }
 
 /// Returns the schemas that apply to a place within the values of `from`: one for each alternative.
-fn reached<'s>(from: At<'s>, path: &[Step]) -> Vec<At<'s>> {
+fn reached<'s>(from: At<'s>, path: &[PathStep]) -> Vec<At<'s>> {
     let mut at = vec![from];
     for step in path {
         let mut next = Vec::new();
         for of in at.into_iter().flat_map(parts) {
             match step {
-                Step::Field(name) => {
+                PathStep::Field(name) => {
                     next.extend(
                         of.property(name)
                             .or_else(|| Some(of.with_schema(of.get("additionalProperties")?))),
                     );
                 }
-                Step::Item(place) => {
+                PathStep::Item(place) => {
                     if of.get("items").is_some() || of.get("prefixItems").is_some() {
                         next.push(of.item(*place));
                     }

@@ -124,7 +124,7 @@ struct PartStep<'s> {
 }
 
 /// An alternative form of a value.
-enum Form<'s> {
+enum ValueForm<'s> {
     /// A schema that is completely described by its keywords and one type.
     Plain(&'s Map<String, Value>, &'s str),
     Unknown,
@@ -137,7 +137,7 @@ fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> PartStep<'s> 
         PartStep { parts: Vec::new(), never: None, sometimes: None, is_unknown: false };
     let (mut lack, mut null, mut is_missing) = (None, None, false);
     for form in forms {
-        let Form::Plain(keywords, of) = form else {
+        let ValueForm::Plain(keywords, of) = form else {
             reached.is_unknown = true;
             continue;
         };
@@ -183,11 +183,11 @@ fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> PartStep<'s> 
     reached
 }
 
-fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<Form<'s>>) {
+fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<ValueForm<'s>>) {
     let Some(keywords) = of.as_object().filter(|_| depth > 0 && forms.len() < FORMS) else {
         // The schema `false` has no values.
         if *of != Value::Bool(false) {
-            forms.push(Form::Unknown);
+            forms.push(ValueForm::Unknown);
         }
         return;
     };
@@ -195,7 +195,7 @@ fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<For
     if keywords.contains_key("$ref") {
         return match target(whole, of).filter(|_| !others("$ref")) {
             Some(to) => forms_of(whole, to, depth - 1, forms),
-            None => forms.push(Form::Unknown),
+            None => forms.push(ValueForm::Unknown),
         };
     }
     for keyword in ["anyOf", "oneOf"] {
@@ -210,16 +210,15 @@ fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<For
         ["anyOf", "oneOf", "allOf", "if", "not", "patternProperties", "unevaluatedProperties"];
     match keywords.get("type") {
         _ if choices.iter().any(|choice| keywords.contains_key(*choice)) => {
-            forms.push(Form::Unknown);
+            forms.push(ValueForm::Unknown);
         }
-        Some(Value::String(of)) => forms.push(Form::Plain(keywords, of)),
+        Some(Value::String(of)) => forms.push(ValueForm::Plain(keywords, of)),
         Some(Value::Array(all)) => {
-            forms.extend(
-                all.iter()
-                    .map(|of| of.as_str().map_or(Form::Unknown, |of| Form::Plain(keywords, of))),
-            );
+            forms.extend(all.iter().map(|of| {
+                of.as_str().map_or(ValueForm::Unknown, |of| ValueForm::Plain(keywords, of))
+            }));
         }
-        _ => forms.push(Form::Unknown),
+        _ => forms.push(ValueForm::Unknown),
     }
 }
 

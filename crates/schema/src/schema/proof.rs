@@ -37,14 +37,14 @@ const OBJECT_LIMITS: [&str; 6] = [
 /// A schema that applies to the value. The alternatives of its keywords in `done` are already
 /// chosen.
 #[derive(Clone)]
-struct Known<'s> {
+struct KnownSchema<'s> {
     at: At<'s>,
     /// Keywords that have been split already.
     done: Vec<&'static str>,
 }
 
 /// All facts about the value.
-type Facts<'s> = Vec<Known<'s>>;
+type Facts<'s> = Vec<KnownSchema<'s>>;
 
 pub(super) struct AssignabilityProof {
     left: u32,
@@ -70,7 +70,7 @@ fn address(at: At<'_>) -> usize {
 }
 
 fn facts_of(at: At<'_>) -> Facts<'_> {
-    vec![Known { at, done: Vec::new() }]
+    vec![KnownSchema { at, done: Vec::new() }]
 }
 
 fn has_reference(schema: &Value) -> bool {
@@ -135,7 +135,7 @@ impl AssignabilityProof {
     }
 
     fn split_once<'s>(&mut self, mut facts: Facts<'s>, to: At<'s>) -> bool {
-        let same = |known: &Known<'_>| {
+        let same = |known: &KnownSchema<'_>| {
             std::ptr::eq(known.at.schema, to.schema)
                 || (known.at.schema == to.schema
                     && (known.at.root == to.root || !has_reference(to.schema)))
@@ -156,7 +156,7 @@ impl AssignabilityProof {
             }
             if !facts[at].done.contains(&"$ref") && known.get("$ref").is_some() {
                 facts[at].done.push("$ref");
-                facts.extend(known.referred().map(|at| Known { at, done: Vec::new() }));
+                facts.extend(known.referred().map(|at| KnownSchema { at, done: Vec::new() }));
                 // A reference may lead to itself.
                 if facts.len() > 200 {
                     return false;
@@ -166,7 +166,7 @@ impl AssignabilityProof {
                 && let Some(all) = known.list("allOf")
             {
                 facts[at].done.push("allOf");
-                facts.extend(all.map(|at| Known { at, done: Vec::new() }));
+                facts.extend(all.map(|at| KnownSchema { at, done: Vec::new() }));
             }
             at += 1;
         }
@@ -183,7 +183,7 @@ impl AssignabilityProof {
                 return branches.clone().all(|branch| {
                     let mut facts = facts.clone();
                     facts[at].done.push(keyword);
-                    facts.push(Known { at: branch, done: Vec::new() });
+                    facts.push(KnownSchema { at: branch, done: Vec::new() });
                     self.split(facts, to)
                 });
             }
@@ -312,7 +312,7 @@ impl AssignabilityProof {
 /// Returns true if a keyword does not limit values, or if one of the facts states the same limit.
 /// Different limits are not compared.
 fn is_stated(facts: &Facts<'_>, keyword: &str, value: &Value, limits: &[&str]) -> bool {
-    let is_same = |known: &Known<'_>| known.at.get(keyword) == Some(value);
+    let is_same = |known: &KnownSchema<'_>| known.at.get(keyword) == Some(value);
     !limits.contains(&keyword) || (facts.iter().any(is_same) && !has_reference(value))
 }
 
@@ -346,8 +346,8 @@ fn is_required(facts: &Facts<'_>, name: &str) -> bool {
     facts.iter().any(|known| known.at.required().any(|required| required == name))
 }
 
-fn known(at: At<'_>) -> Option<Known<'_>> {
-    (*at.schema != Value::Bool(true)).then_some(Known { at, done: Vec::new() })
+fn known(at: At<'_>) -> Option<KnownSchema<'_>> {
+    (*at.schema != Value::Bool(true)).then_some(KnownSchema { at, done: Vec::new() })
 }
 
 fn or_any<'s>(facts: Facts<'s>) -> Facts<'s> {
@@ -360,7 +360,7 @@ fn items<'s>(facts: &Facts<'s>, at: usize) -> Facts<'s> {
 }
 
 fn field<'s>(facts: &Facts<'s>, name: &str) -> Facts<'s> {
-    let of = |fact: &Known<'s>| match fact.at.property(name) {
+    let of = |fact: &KnownSchema<'s>| match fact.at.property(name) {
         Some(of) => known(of),
         // A pattern may match the name, so nothing is known about the field.
         None if fact.at.has_patterns() => None,
@@ -371,7 +371,8 @@ fn field<'s>(facts: &Facts<'s>, name: &str) -> Facts<'s> {
 
 /// Returns the facts about a field that no schema names.
 fn other_fields<'s>(facts: &Facts<'s>) -> Facts<'s> {
-    let named = |fact: &&Known<'s>| !fact.at.has_patterns();
-    let of = |fact: &Known<'s>| known(fact.at.with_schema(fact.at.get("additionalProperties")?));
+    let named = |fact: &&KnownSchema<'s>| !fact.at.has_patterns();
+    let of =
+        |fact: &KnownSchema<'s>| known(fact.at.with_schema(fact.at.get("additionalProperties")?));
     or_any(facts.iter().filter(named).filter_map(of).collect())
 }

@@ -125,7 +125,7 @@ impl SqliteMemory {
 
     async fn write<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&Connection) -> Result<T, Failed> + Send + 'static,
+        act: impl FnOnce(&Connection) -> Result<T, MemoryFailure> + Send + 'static,
     ) -> Result<T, StoreError> {
         let file = Arc::clone(&self.file);
         blocking(move || {
@@ -144,12 +144,12 @@ impl SqliteMemory {
 }
 
 /// The reasons why a transaction failed.
-enum Failed {
+enum MemoryFailure {
     Refused(StoreError),
     Sql(rusqlite::Error),
 }
 
-impl From<rusqlite::Error> for Failed {
+impl From<rusqlite::Error> for MemoryFailure {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)
     }
@@ -228,10 +228,10 @@ impl File {
         }
     }
 
-    fn error(&self, failed: Failed) -> StoreError {
+    fn error(&self, failed: MemoryFailure) -> StoreError {
         match failed {
-            Failed::Refused(error) => error,
-            Failed::Sql(error) => self.errors.sql(error),
+            MemoryFailure::Refused(error) => error,
+            MemoryFailure::Sql(error) => self.errors.sql(error),
         }
     }
 }
@@ -264,7 +264,7 @@ fn remove(
     tables: &Connection,
     condition: &str,
     of: &[&dyn rusqlite::ToSql],
-) -> Result<u64, Failed> {
+) -> Result<u64, MemoryFailure> {
     let rows = format!("SELECT number FROM memories WHERE {condition}");
     tables.execute(&format!("DELETE FROM memory_words WHERE rowid IN ({rows})"), of)?;
     Ok(tables.execute(&format!("DELETE FROM memories WHERE {condition}"), of)? as u64)
@@ -297,7 +297,7 @@ impl Memory for SqliteMemory {
                 let count = "SELECT count(*) FROM memories WHERE app = ?1 AND user = ?2";
                 let count: i64 = tables.query_row(count, params![app, user], |row| row.get(0))?;
                 if usize::try_from(count).unwrap_or(usize::MAX) >= most {
-                    return Err(Failed::Refused(StoreError::too_many_memories(most)));
+                    return Err(MemoryFailure::Refused(StoreError::too_many_memories(most)));
                 }
             }
             let tags = serde_json::to_string(&entry.tags).unwrap_or_else(|_| "{}".to_owned());

@@ -127,14 +127,14 @@ struct Shared {
     writer: Writer,
     /// Hashes of graph definitions that are known to be in the file.
     definitions: Definitions,
-    limits: Limits,
+    limits: SizeLimits,
 }
 
 type Definitions = Arc<Mutex<RecentCache<String, ()>>>;
 
 /// Maximum sizes in bytes.
 #[derive(Clone, Copy)]
-struct Limits {
+struct SizeLimits {
     event: u64,
     snapshot: u64,
     /// Larger artifacts are stored as files.
@@ -183,10 +183,10 @@ pub enum Synchronous {
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct SqliteStoreBuilder(Settings);
+pub struct SqliteStoreBuilder(StoreSettings);
 
 #[derive(Clone, Debug)]
-struct Settings {
+struct StoreSettings {
     path: PathBuf,
     synchronous: Synchronous,
     busy_timeout: Duration,
@@ -269,7 +269,8 @@ impl SqliteStoreBuilder {
         }
         let event = self.0.max_event_bytes.min(ROW);
         let artifact = self.0.artifact_file_bytes;
-        let limits = Limits { event, snapshot: event.saturating_mul(SNAPSHOT).min(ROW), artifact };
+        let limits =
+            SizeLimits { event, snapshot: event.saturating_mul(SNAPSHOT).min(ROW), artifact };
         let readers = Readers::new(self.0, errors, files);
         let definitions = Arc::new(Mutex::new(RecentCache::new(DEFINITIONS)));
         Ok(SqliteStore(Arc::new(Shared { readers, writer, definitions, limits })))
@@ -287,7 +288,7 @@ impl SqliteStore {
 
     /// Returns options for opening a file.
     pub fn builder(path: impl Into<PathBuf>) -> SqliteStoreBuilder {
-        SqliteStoreBuilder(Settings {
+        SqliteStoreBuilder(StoreSettings {
             path: path.into(),
             synchronous: Synchronous::Full,
             busy_timeout: Duration::from_secs(5),

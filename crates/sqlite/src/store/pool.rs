@@ -12,25 +12,25 @@ use tokio::sync::oneshot;
 
 use super::files::OpenFiles;
 use super::sqlite_error::StoreErrors;
-use super::{Settings, join, lock, upgrade};
+use super::{StoreSettings, join, lock, upgrade};
 
 /// A pool of reading threads, each with its own connection. Threads start on demand and end when
 /// the pool is dropped.
 pub(super) struct Readers(Arc<Pool>);
 
 struct Pool {
-    settings: Settings,
+    settings: StoreSettings,
     errors: StoreErrors,
     files: Arc<OpenFiles>,
     /// Maximum number of threads.
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Signals a new job, or the end of the pool.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     jobs: VecDeque<Job>,
     threads: Vec<JoinHandle<()>>,
     /// Number of threads that wait for a job.
@@ -41,7 +41,7 @@ struct State {
 type Job = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
 
 impl Readers {
-    pub(super) fn new(settings: Settings, errors: StoreErrors, files: Arc<OpenFiles>) -> Self {
+    pub(super) fn new(settings: StoreSettings, errors: StoreErrors, files: Arc<OpenFiles>) -> Self {
         let most = thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
         let (state, changed) = (Mutex::default(), Condvar::new());
         Self(Arc::new(Pool { settings, errors, files, most, state, changed }))
@@ -87,7 +87,7 @@ impl Drop for Readers {
 }
 
 impl Pool {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         lock(&self.state)
     }
 

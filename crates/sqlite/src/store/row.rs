@@ -184,7 +184,7 @@ fn is_event(body: &str) -> bool {
 
 /// An event in the body of a snapshot. `K` is the event, or its raw JSON when the snapshot is read.
 #[derive(Serialize, Deserialize)]
-struct Kept<P, K> {
+struct SnapshotEvent<P, K> {
     seq: u64,
     time: Timestamp,
     path: P,
@@ -200,7 +200,7 @@ pub(super) fn snapshot_body(
     let kept: Vec<_> = snapshot
         .events
         .iter()
-        .map(|event| Kept {
+        .map(|event| SnapshotEvent {
             seq: event.seq,
             time: event.time,
             path: &event.path,
@@ -228,8 +228,8 @@ pub(super) fn check_size(bytes: usize, limit: u64, what: impl Display) -> Result
 
 /// Decodes a snapshot from its JSON.
 pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, serde_json::Error> {
-    let kept: Vec<Kept<String, &RawValue>> = serde_json::from_str(body)?;
-    let event = |Kept { seq, time, path, event }: Kept<String, &RawValue>| {
+    let kept: Vec<SnapshotEvent<String, &RawValue>> = serde_json::from_str(body)?;
+    let event = |SnapshotEvent { seq, time, path, event }: SnapshotEvent<String, &RawValue>| {
         let path: StepPath = path.parse().map_err(serde_json::Error::custom)?;
         Event::from_stored(run.clone(), seq, time, path, event.get())
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use agentflow_core::store::{StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
 
-use super::{Settings, files};
+use super::{StoreSettings, files};
 
 /// The reasons why an operation failed.
 pub(super) enum Failed {
@@ -50,7 +50,7 @@ pub(crate) struct StoreErrors {
 }
 
 impl StoreErrors {
-    pub(super) fn new(settings: &Settings, path: PathBuf) -> Self {
+    pub(super) fn new(settings: &StoreSettings, path: PathBuf) -> Self {
         Self::for_path(path, settings.busy_timeout)
     }
 

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::files::OpenFiles;
 use super::sqlite_error::{StoreErrors, is_locked};
-use super::{Settings, Synchronous, artifact_rows};
+use super::{StoreSettings, Synchronous, artifact_rows};
 use crate::private_file::create_for_sqlite;
 
 /// The `application_id` in the header of the file: `agfw`.
@@ -55,7 +55,7 @@ pub(super) struct Opened {
 /// A file of another program or of a newer release is not changed. If the file is locked, this
 /// function waits up to the busy time-out, or until `unwanted` is set.
 pub(super) fn open_writer(
-    settings: &Settings,
+    settings: &StoreSettings,
     unwanted: &AtomicBool,
 ) -> Result<Opened, StoreError> {
     let begun = Instant::now();
@@ -75,7 +75,7 @@ pub(super) fn open_writer(
     }
 }
 
-fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
+fn try_open(settings: &StoreSettings) -> Result<Opened, StoreError> {
     let errors = StoreErrors::new(settings, real_path(settings)?);
     let sql = |error| errors.sql(error);
     errors.check_only_path()?;
@@ -120,7 +120,7 @@ fn try_open(settings: &Settings) -> Result<Opened, StoreError> {
 
 /// Opens a file for reading, after [`open_writer`] has opened it.
 pub(super) fn open_reader(
-    settings: &Settings,
+    settings: &StoreSettings,
     errors: &StoreErrors,
 ) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -133,7 +133,7 @@ pub(super) fn open_reader(
 }
 
 /// Resolves links, so that all processes use the same path for the file.
-fn real_path(settings: &Settings) -> Result<PathBuf, StoreError> {
+fn real_path(settings: &StoreSettings) -> Result<PathBuf, StoreError> {
     let given = StoreErrors::new(settings, settings.path.clone());
     if settings.path.is_dir() {
         return Err(given.io("is a folder; give the path of a file in it"));
@@ -193,7 +193,7 @@ fn version(connection: &Connection, errors: &StoreErrors) -> Result<i64, StoreEr
     }
 }
 
-fn prepare(connection: &Connection, settings: &Settings) -> rusqlite::Result<()> {
+fn prepare(connection: &Connection, settings: &StoreSettings) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     // Overwrite deleted content in the file instead of only unlinking it.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;

@@ -23,7 +23,7 @@ use super::files::OpenFiles;
 use super::pace::Pace;
 use super::sqlite_error::{Failed, StoreErrors, is_locked};
 use super::tables::Tables;
-use super::{Settings, join, lock, upgrade};
+use super::{StoreSettings, join, lock, upgrade};
 
 /// Maximum number of requests in one transaction.
 const BATCH: usize = 1024;
@@ -41,7 +41,7 @@ pub(super) struct Writer {
     /// Number of queued requests without an answer.
     waiting: Arc<AtomicUsize>,
     /// The lock gives the right to write.
-    work: Arc<Mutex<Work>>,
+    work: Arc<Mutex<WriterState>>,
 }
 
 /// The writer thread and its queue.
@@ -66,7 +66,7 @@ impl Writer {
     /// Opens the file on a new thread. The last value is `true` if a crash may have left artifact
     /// files.
     pub(super) async fn start(
-        settings: Settings,
+        settings: StoreSettings,
     ) -> Result<(Self, StoreErrors, Arc<OpenFiles>, bool), StoreError> {
         let (queue, jobs) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
@@ -78,7 +78,7 @@ impl Writer {
                 Ok(file) => {
                     let place =
                         (file.errors.clone(), Arc::clone(&file.files), file.has_loose_files);
-                    let work = Arc::new(Mutex::new(Work::new(
+                    let work = Arc::new(Mutex::new(WriterState::new(
                         Tables::new(file),
                         settings.busy_timeout,
                         unwanted,
@@ -139,7 +139,7 @@ impl Writer {
             return None;
         }
         let mut work = self.work.try_lock().ok()?;
-        let Work { tables, pace, .. } = &mut *work;
+        let WriterState { tables, pace, .. } = &mut *work;
         if !pace.allows(run) {
             return None;
         }
@@ -224,7 +224,7 @@ where
 }
 
 /// The tables, and the state that decides how to write.
-struct Work {
+struct WriterState {
     tables: Tables,
     pace: Pace,
     busy_timeout: Duration,
@@ -235,7 +235,7 @@ struct Work {
 }
 
 /// The main function of the writer thread. Executes requests until the queue is closed.
-fn through(work: &Mutex<Work>, queue: &mpsc::Receiver<Box<dyn Job>>, waiting: &AtomicUsize) {
+fn through(work: &Mutex<WriterState>, queue: &mpsc::Receiver<Box<dyn Job>>, waiting: &AtomicUsize) {
     let mut jobs = Vec::new();
     while let Ok(job) = queue.recv() {
         jobs.push(job);
@@ -246,7 +246,7 @@ fn through(work: &Mutex<Work>, queue: &mpsc::Receiver<Box<dyn Job>>, waiting: &A
     }
 }
 
-impl Work {
+impl WriterState {
     fn new(tables: Tables, busy_timeout: Duration, ending: Arc<AtomicBool>) -> Self {
         Self { tables, pace: Pace::default(), busy_timeout, ending, ending_since: None }
     }

@@ -99,7 +99,7 @@ impl Alert {
     pub fn tool(&self) -> FnTool {
         let about = "Sends a message to the people who watch over this program. Use it for what they have to know now.";
         let alert = Arc::new(self.clone());
-        let tool = FnTool::new("alert", about, move |cx, asked: Asked| {
+        let tool = FnTool::new("alert", about, move |cx, asked: AlertArguments| {
             let alert = Arc::clone(&alert);
             async move { alert.access.within_time(alert.sent(asked, &cx.idempotency_key())).await }
         });
@@ -107,7 +107,7 @@ impl Alert {
             .unusable(self.access.targets.problem())
     }
 
-    async fn sent(&self, asked: Asked, step_key: &str) -> Result<Sent, ToolError> {
+    async fn sent(&self, asked: AlertArguments, step_key: &str) -> Result<AlertResult, ToolError> {
         let size = asked.message.len();
         if size > self.max_bytes {
             let most = self.max_bytes;
@@ -143,7 +143,7 @@ impl Alert {
         step_key: &str,
         keys: &Keys,
         deadline: Instant,
-    ) -> Result<Sent, ToolError> {
+    ) -> Result<AlertResult, ToolError> {
         // The original error would contain the address, which is a secret.
         let url = self.access.targets.url(address, None).map_err(|_| {
             ToolError::new("the address of `alert` is not one that is called; do without it")
@@ -166,18 +166,18 @@ impl Alert {
             ignores_body: true,
         };
         self.access.exchange(&request, keys, self.access.max_bytes, deadline).await?;
-        Ok(Sent { sent: true })
+        Ok(AlertResult { sent: true })
     }
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Asked {
+struct AlertArguments {
     /// What people have to know, in a few sentences.
     message: String,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Sent {
+struct AlertResult {
     sent: bool,
 }
 

@@ -46,13 +46,13 @@ pub(crate) struct ApiAnswer {
 }
 
 /// A failed attempt.
-struct Failed {
+struct FailedAttempt {
     error: ToolError,
     /// The error for the retry rules. `None` if the failure is final.
     passing: Option<ModelError>,
 }
 
-impl From<ToolError> for Failed {
+impl From<ToolError> for FailedAttempt {
     fn from(error: ToolError) -> Self {
         Self { error, passing: None }
     }
@@ -90,7 +90,7 @@ impl ApiAccess {
         request: &ApiRequest,
         keys: &Keys,
         max_bytes: usize,
-    ) -> Result<ApiAnswer, Failed> {
+    ) -> Result<ApiAnswer, FailedAttempt> {
         let (mut url, mut headers) = (request.url.clone(), request.headers.clone());
         let addresses = self.targets.addresses(&url).await?;
         if keys.are_secret() && url.scheme() != "https" && !may_be_plain(&addresses) {
@@ -114,7 +114,7 @@ impl ApiAccess {
             let passes = request.repeatable || unsent.unconnected;
             let passing =
                 passes.then(|| ModelError::new(ModelErrorKind::Transport, unsent.error.message()));
-            Failed { error: unsent.error, passing }
+            FailedAttempt { error: unsent.error, passing }
         })?;
         let (status, headers) = (response.status(), response.headers().clone());
         if !status.is_success() {
@@ -138,7 +138,7 @@ impl ApiAccess {
                     None => error,
                 }
             });
-            return Err(Failed { error: refusal(status, &headers, &body), passing });
+            return Err(FailedAttempt { error: refusal(status, &headers, &body), passing });
         }
         if request.ignores_body {
             return Ok(ApiAnswer { headers, value: Value::Null, bytes: 0 });
@@ -147,7 +147,7 @@ impl ApiAccess {
             let broke = request.repeatable && error.status() == ToolStatus::Error;
             let passing =
                 broke.then(|| ModelError::new(ModelErrorKind::Transport, error.message()));
-            Failed { error, passing }
+            FailedAttempt { error, passing }
         })?;
         Ok(read(headers, body, keys)?)
     }

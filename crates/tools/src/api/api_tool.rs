@@ -244,7 +244,7 @@ impl ApiTool {
             &*self.described.description,
             checked.schema(),
         );
-        let call = Arc::new(Call {
+        let call = Arc::new(ApiCall {
             checked,
             access: self.access.clone(),
             base_path: self.base_path.clone(),
@@ -257,13 +257,13 @@ impl ApiTool {
 }
 
 /// The state that a call needs.
-struct Call {
+struct ApiCall {
     checked: CheckedApi,
     access: ApiAccess,
     base_path: Option<String>,
 }
 
-impl Call {
+impl ApiCall {
     async fn made(&self, arguments: &Value, step_key: &str) -> Result<Value, ToolError> {
         let auth = self.checked.described.auth.as_ref();
         let mut keys = self.access.keys(auth).await?;

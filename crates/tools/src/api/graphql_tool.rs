@@ -65,7 +65,7 @@ const SHOWN: (usize, usize) = (5, 300);
 /// `variables`, `headers`, `auth`, `answer` and `idempotent`.
 #[derive(Clone)]
 pub struct GraphqlTool {
-    described: Described,
+    described: GraphqlDescription,
     access: ApiAccess,
     /// `true` if the description was read as data, so that its author may be untrusted.
     is_read: bool,
@@ -73,7 +73,7 @@ pub struct GraphqlTool {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Described {
+struct GraphqlDescription {
     name: String,
     description: String,
     url: String,
@@ -99,7 +99,7 @@ impl GraphqlTool {
         url: impl Into<String>,
         query: impl Into<String>,
     ) -> Self {
-        let described = Described {
+        let described = GraphqlDescription {
             name: name.into(),
             description: description.into(),
             url: url.into(),
@@ -223,7 +223,7 @@ impl GraphqlTool {
         let schema = self.schema(&operation);
         let definition =
             ToolDefinition::new(&*described.name, &*described.description, schema).policy(policy);
-        let call = Arc::new(Call {
+        let call = Arc::new(GraphqlCall {
             url,
             headers: headers(&described.headers),
             query: described.query.clone(),
@@ -269,7 +269,7 @@ fn headers(given: &BTreeMap<String, String>) -> HeaderMap {
 }
 
 /// The state that a call needs.
-struct Call {
+struct GraphqlCall {
     url: reqwest::Url,
     headers: HeaderMap,
     query: String,
@@ -280,7 +280,7 @@ struct Call {
     access: ApiAccess,
 }
 
-impl Call {
+impl GraphqlCall {
     async fn made(&self, variables: &Value) -> Result<Value, ToolError> {
         let deadline = Instant::now() + self.access.timeout;
         let mut keys = self.access.keys(self.auth.as_ref()).await?;
@@ -354,7 +354,7 @@ impl Serialize for GraphqlTool {
 impl<'de> Deserialize<'de> for GraphqlTool {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self {
-            described: Described::deserialize(deserializer)?,
+            described: GraphqlDescription::deserialize(deserializer)?,
             access: ApiAccess::new(),
             is_read: true,
         })

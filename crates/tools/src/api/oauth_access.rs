@@ -61,17 +61,17 @@ impl<'d> OAuthClient<'d> {
 /// The cached tokens of all clients of an [`ApiAccess`]. The lock is held during a token request,
 /// so concurrent calls wait for it instead of sending their own.
 #[derive(Default)]
-pub(crate) struct TokenCache(Mutex<BTreeMap<[String; 4], Kept>>);
+pub(crate) struct TokenCache(Mutex<BTreeMap<[String; 4], CachedToken>>);
 
 #[derive(Default)]
-struct Kept {
+struct CachedToken {
     access: Option<Secret>,
     ends: Option<Instant>,
     /// The newest refresh token.
     refresh: Option<Secret>,
 }
 
-impl Kept {
+impl CachedToken {
     fn usable(&self, now: Instant) -> Option<Secret> {
         self.access.clone().filter(|_| self.ends.is_none_or(|ends| now < ends))
     }

@@ -15,12 +15,12 @@ pub(crate) struct UrlTemplate {
     /// The address with an empty path.
     base: Url,
     /// The segments of the path.
-    parts: Vec<Vec<Piece>>,
+    parts: Vec<Vec<UrlPiece>>,
     names: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Piece {
+enum UrlPiece {
     Text(String),
     /// Index in `names`.
     Name(usize),
@@ -129,11 +129,11 @@ impl UrlTemplate {
             let text: String = part
                 .iter()
                 .map(|piece| match piece {
-                    Piece::Text(text) => text.as_str(),
-                    Piece::Name(at) => values.get(*at).map_or("", String::as_str),
+                    UrlPiece::Text(text) => text.as_str(),
+                    UrlPiece::Name(at) => values.get(*at).map_or("", String::as_str),
                 })
                 .collect();
-            let has_name = part.iter().any(|piece| matches!(piece, Piece::Name(_)));
+            let has_name = part.iter().any(|piece| matches!(piece, UrlPiece::Name(_)));
             if has_name && matches!(&*text, "." | "..") {
                 return Err(format!(
                     "the part `{text}` of a path leads to another one; give another value"
@@ -157,16 +157,16 @@ impl UrlTemplate {
     }
 }
 
-fn pieces(part: &str) -> Vec<Piece> {
+fn pieces(part: &str) -> Vec<UrlPiece> {
     let mut found = Vec::new();
     let mut rest = part;
     while let Some((before, after)) = rest.split_once(MARK) {
         let (number, after) = after.split_once('.').unwrap_or((after, ""));
-        found.extend((!before.is_empty()).then(|| Piece::Text(before.to_owned())));
-        found.extend(number.parse().ok().map(Piece::Name));
+        found.extend((!before.is_empty()).then(|| UrlPiece::Text(before.to_owned())));
+        found.extend(number.parse().ok().map(UrlPiece::Name));
         rest = after;
     }
-    found.extend((!rest.is_empty()).then(|| Piece::Text(rest.to_owned())));
+    found.extend((!rest.is_empty()).then(|| UrlPiece::Text(rest.to_owned())));
     found
 }
 

@@ -235,7 +235,7 @@ impl HttpRequest {
             self.methods.iter().all(|method| *method == Method::GET || *method == Method::HEAD);
         let effects = if only_reads { Effects::Read } else { Effects::Write };
         let request = Arc::new(self.clone());
-        let tool = FnTool::new("http_request", about, move |_cx, asked: Asked| {
+        let tool = FnTool::new("http_request", about, move |_cx, asked: RequestArguments| {
             let request = Arc::clone(&request);
             async move {
                 let answered = tokio::time::timeout(request.timeout, request.answer(asked)).await;
@@ -249,7 +249,7 @@ impl HttpRequest {
         tool.policy(ToolPolicy::default().effects(effects)).unusable(self.targets.problem())
     }
 
-    async fn answer(&self, asked: Asked) -> Result<Answer, ToolError> {
+    async fn answer(&self, asked: RequestArguments) -> Result<HttpAnswer, ToolError> {
         let mut method = self.method(asked.method.as_deref())?;
         let mut url = self.targets.url(&asked.url, None)?;
         let mut headers = self.headers(&asked.headers)?;
@@ -393,7 +393,7 @@ impl HttpRequest {
         }
     }
 
-    async fn read(&self, url: Url, mut response: Response) -> Result<Answer, ToolError> {
+    async fn read(&self, url: Url, mut response: Response) -> Result<HttpAnswer, ToolError> {
         let status = response.status().as_u16();
         let shown = SHOWN.iter().filter_map(|name| {
             let value = response.headers().get(name)?.to_str().ok()?;
@@ -413,7 +413,7 @@ impl HttpRequest {
             true => serde_json::from_str(&text).unwrap_or(Value::String(text)),
             false => Value::String(text),
         };
-        Ok(Answer { url: self.masked(url.as_str()), status, headers, body })
+        Ok(HttpAnswer { url: self.masked(url.as_str()), status, headers, body })
     }
 
     /// Masks the keys in a string, which a server may have sent back.
@@ -444,7 +444,7 @@ impl fmt::Debug for HttpRequest {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Asked {
+struct RequestArguments {
     /// The address, such as `https://example.org/a?b=c`.
     url: String,
     /// The method; default `GET`.
@@ -457,7 +457,7 @@ struct Asked {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Answer {
+struct HttpAnswer {
     /// The address that answered, after redirects.
     url: String,
     /// The status of HTTP.

@@ -91,7 +91,8 @@ fn response(
     kind: &'static str,
     pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> Response {
-    let frames = Shared(Mutex::new(pieces.map(|piece| piece.map(http_body::Frame::data)).boxed()));
+    let frames =
+        SyncStream(Mutex::new(pieces.map(|piece| piece.map(http_body::Frame::data)).boxed()));
     let mut response = http::Response::new(reqwest::Body::wrap(StreamBody::new(frames)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.into()
@@ -99,9 +100,9 @@ fn response(
 
 /// Makes a stream `Sync`, as HTTP bodies require. Only one task polls it, so the lock is never
 /// contended.
-struct Shared<T>(Mutex<BoxStream<'static, T>>);
+struct SyncStream<T>(Mutex<BoxStream<'static, T>>);
 
-impl<T> Stream for Shared<T> {
+impl<T> Stream for SyncStream<T> {
     type Item = T;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {

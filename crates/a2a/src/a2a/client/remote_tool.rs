@@ -33,7 +33,7 @@ pub(super) struct A2aToolset {
 
 /// Arguments of the tool.
 #[derive(Deserialize, JsonSchema)]
-struct Arguments {
+struct RemoteArguments {
     /// The task for the agent, written for a reader who has not seen this conversation.
     message: String,
     /// The `context` of an earlier answer, to continue that conversation.
@@ -46,7 +46,7 @@ struct Arguments {
 
 /// JSON result of the tool.
 #[derive(Serialize)]
-struct Answered<'a> {
+struct RemoteResult<'a> {
     /// Text of the answer, or of the questions.
     output: String,
     /// Name of the agent in this program.
@@ -95,10 +95,10 @@ pub(super) fn tool_of(peer: &Arc<Peer>, name: &str, description: &str) -> FnTool
     policy.timeout = policy.timeout.or(Some(peer.settings.task_timeout));
     let is_repeatable = policy.is_repeatable();
     let call = Arc::new(RemoteCall { peer: Arc::clone(peer), is_repeatable });
-    let tool = FnTool::new(name, description, move |cx: Context, arguments: Arguments| {
+    let tool = FnTool::new(name, description, move |cx: Context, arguments: RemoteArguments| {
         let call = Arc::clone(&call);
         async move {
-            let Arguments { message, context, task } = arguments;
+            let RemoteArguments { message, context, task } = arguments;
             // The idempotency key is the message id, so that a server can recognize a repeated
             // call.
             let message = A2aMessage::user_text(message).id(cx.idempotency_key());
@@ -162,7 +162,7 @@ fn output(peer: &Peer, answer: &A2aAnswer) -> Result<ToolOutput, ToolError> {
         _ => None,
     });
     let note = note.or(parts.is_empty().then_some("the agent ended the task and returned nothing"));
-    let answered = Answered {
+    let answered = RemoteResult {
         output,
         note,
         agent_id: name,

@@ -43,17 +43,17 @@ pub(crate) struct RegisteredGraph {
     #[cfg(feature = "documents")]
     document: Option<crate::runtime::documents::registered::RegisteredDocument>,
     /// The resolved workflow, after its first use.
-    last: Arc<Mutex<Option<Read>>>,
+    last: Arc<Mutex<Option<ResolvedGraph>>>,
 }
 
 /// A resolved graph.
-struct Read {
+struct ResolvedGraph {
     spec: Arc<Spec>,
     /// The toolsets that it names, each with the tools at that time.
     toolsets: Vec<(ToolsetRef, Option<Arc<[ToolRef]>>)>,
 }
 
-impl Read {
+impl ResolvedGraph {
     fn is_current(&self) -> bool {
         self.toolsets.iter().all(|(toolset, tools)| match (tools, toolset.last_fetched()) {
             (Some(tools), Some(now)) => Arc::ptr_eq(tools, &now),
@@ -167,11 +167,11 @@ impl RegisteredGraph {
         if let Some(read) = last.as_ref().filter(|read| read.is_current()) {
             return Ok(Arc::clone(&read.spec));
         }
-        *last = Some(Read { spec: Arc::clone(&spec), toolsets });
+        *last = Some(ResolvedGraph { spec: Arc::clone(&spec), toolsets });
         Ok(spec)
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<Read>> {
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<ResolvedGraph>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -38,7 +38,7 @@ pub struct Reloaded {
 }
 
 /// Result of reading the folders.
-struct Read {
+struct FolderContents {
     /// Documents by file: the current version, or the previous one if the file has an error now.
     documents: DocumentsByFile,
     errors: Vec<DocumentError>,
@@ -74,7 +74,7 @@ impl Documents<'_> {
         let reading = tokio::task::spawn_blocking(move || read(&folders, &known));
         let read =
             reading.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-        let Read { mut documents, mut errors, stamps } = read;
+        let FolderContents { mut documents, mut errors, stamps } = read;
         let mut unread = unread_of(&errors);
         // Each round removes at least one changed document with an error. The others are checked
         // again, since they may refer to it.
@@ -196,7 +196,7 @@ impl Documents<'_> {
     }
 }
 
-fn read(folders: &[PathBuf], before: &DocumentsByFile) -> Result<Read, FolderError> {
+fn read(folders: &[PathBuf], before: &DocumentsByFile) -> Result<FolderContents, FolderError> {
     let (mut documents, mut errors, mut stamps) =
         (DocumentsByFile::new(), Vec::new(), FileStamps::new());
     for folder in folders {
@@ -217,7 +217,7 @@ fn read(folders: &[PathBuf], before: &DocumentsByFile) -> Result<Read, FolderErr
             }
         }
     }
-    Ok(Read { documents, errors, stamps })
+    Ok(FolderContents { documents, errors, stamps })
 }
 
 /// `true` if a document is unchanged.

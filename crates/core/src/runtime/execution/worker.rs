@@ -217,11 +217,11 @@ struct ClaimedRuns {
     runs: HashMap<RunId, RunHandle<Encoded>>,
     ends: FuturesUnordered<BoxFuture<'static, RunId>>,
     /// Runs that could not be executed here.
-    refused: HashMap<RunId, Refusal>,
+    refused: HashMap<RunId, FailedAttempt>,
 }
 
 /// A failed attempt to execute a run.
-struct Refusal {
+struct FailedAttempt {
     /// Time of the next attempt.
     again: Instant,
     /// Pause between the last attempt and the next.
@@ -251,7 +251,7 @@ impl ClaimedRuns {
             Some(before) => LONGEST_REFUSAL.min(before.pause * 2),
             None => FIRST_REFUSAL,
         };
-        self.refused.insert(run.clone(), Refusal { again: Instant::now() + pause, pause });
+        self.refused.insert(run.clone(), FailedAttempt { again: Instant::now() + pause, pause });
     }
 
     /// Returns `true` if a run could not be executed here and is not to be tried again yet.

@@ -51,7 +51,7 @@ pub(crate) struct Attempts(HashMap<StepPath, Vec<AttemptReport>>);
 
 /// State of reading the attempts at a path.
 #[derive(Default)]
-struct Reading {
+struct PathAttempts {
     attempts: Vec<AttemptReport>,
     /// A question that was asked and perhaps answered. It belongs to the next attempt that starts,
     /// if there is one.
@@ -60,7 +60,7 @@ struct Reading {
 
 impl Attempts {
     pub(crate) fn from_events(events: &[Event]) -> Self {
-        let mut all: HashMap<StepPath, Reading> = HashMap::new();
+        let mut all: HashMap<StepPath, PathAttempts> = HashMap::new();
         for Event { path, time, kind, .. } in events {
             let Shape { subject, edge, .. } = kind.shape();
             let is_asked = matches!(
@@ -92,7 +92,7 @@ impl Attempts {
     }
 }
 
-impl Reading {
+impl PathAttempts {
     fn apply(&mut self, time: Timestamp, kind: &EventKind) {
         match kind {
             EventKind::ApprovalRequested(request) => {

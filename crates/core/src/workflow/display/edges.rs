@@ -117,7 +117,7 @@ impl Graph {
             reads.retain(|at| seen.insert(*at));
             let waits =
                 edges.iter().filter(|edge| edge.to == at).filter_map(|edge| match edge.kind {
-                    EdgeKind::Order(why) => Some((name(edge.from), why)),
+                    DrawnEdgeKind::Order(why) => Some((name(edge.from), why)),
                     _ => None,
                 });
             all.push(ListedNode {
@@ -162,15 +162,15 @@ impl Graph {
     }
 
     /// Returns the edges between shown nodes.
-    pub(super) fn folded_edges<'g>(&'g self, is_body: bool) -> Vec<Edge<'g>> {
-        let mut edges: Vec<Edge<'g>> = Vec::new();
+    pub(super) fn folded_edges<'g>(&'g self, is_body: bool) -> Vec<DrawnEdge<'g>> {
+        let mut edges: Vec<DrawnEdge<'g>> = Vec::new();
         let shown: Vec<usize> = self.shown(is_body).map(|(at, _)| at).collect();
         for (to, node) in self.shown(is_body) {
-            let mut add = |from: usize, kind: EdgeKind<'g>| {
+            let mut add = |from: usize, kind: DrawnEdgeKind<'g>| {
                 if from == to || shown.binary_search(&from).is_err() {
                     return;
                 }
-                let edge = Edge { from, to, kind };
+                let edge = DrawnEdge { from, to, kind };
                 let mut same = edges.iter_mut().rev().take_while(|other| other.to == to);
                 match same
                     .find(|other| **other == edge || (other.from == from && edge.replaces(other)))
@@ -185,19 +185,19 @@ impl Graph {
                 && let Some(router) = self.place(&guard.router)
                 && self.begins_arm(entered)
             {
-                add(router, EdgeKind::Arm(self.arm_label(&guard.router, &guard.arm, node)));
+                add(router, DrawnEdgeKind::Arm(self.arm_label(&guard.router, &guard.arm, node)));
             }
             if let Some(router) = self.router_above(node) {
-                add(router, EdgeKind::Arm("otherwise"));
+                add(router, DrawnEdgeKind::Arm("otherwise"));
             }
             for edge in entered.edges.iter().filter(|edge| !self.is_of_skipped(edge)) {
                 let kind = match edge {
                     GraphEdge { arm: Some(arm), .. } => {
-                        EdgeKind::Arm(self.arm_label(&edge.from, arm, node))
+                        DrawnEdgeKind::Arm(self.arm_label(&edge.from, arm, node))
                     }
-                    GraphEdge { failed: true, .. } => EdgeKind::Failure,
-                    GraphEdge { when: Some(when), .. } => EdgeKind::Condition(key_of(when)),
-                    _ => EdgeKind::Output,
+                    GraphEdge { failed: true, .. } => DrawnEdgeKind::Failure,
+                    GraphEdge { when: Some(when), .. } => DrawnEdgeKind::Condition(key_of(when)),
+                    _ => DrawnEdgeKind::Output,
                 };
                 let mut from = Vec::new();
                 self.sources(&edge.from, &mut from);
@@ -208,11 +208,13 @@ impl Graph {
                     .iter()
                     .enumerate()
                     .filter(|(_, saver)| saver.saves.contains_key(key));
-                savers.for_each(|(from, _)| add(from, EdgeKind::State(key)));
+                savers.for_each(|(from, _)| add(from, DrawnEdgeKind::State(key)));
             }
-            let asked = node.after.iter().map(|name| (name, EdgeKind::Order(OrderReason::Asked)));
-            let order = node.order.iter().map(|edge| (&edge.node, EdgeKind::Order(edge.reason)));
-            let reads = self.reads_of(node).into_iter().map(|name| (name, EdgeKind::Output));
+            let asked =
+                node.after.iter().map(|name| (name, DrawnEdgeKind::Order(OrderReason::Asked)));
+            let order =
+                node.order.iter().map(|edge| (&edge.node, DrawnEdgeKind::Order(edge.reason)));
+            let reads = self.reads_of(node).into_iter().map(|name| (name, DrawnEdgeKind::Output));
             for (name, kind) in reads.chain(asked).chain(order) {
                 let mut from = Vec::new();
                 self.sources(name, &mut from);
@@ -388,11 +390,11 @@ fn is_join(node: &GraphNode) -> bool {
 
 /// Removes order edges that are implied by a path over other nodes. Edges that the author wrote
 /// stay.
-fn without_redundant_edges(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
+fn without_redundant_edges(edges: Vec<DrawnEdge<'_>>) -> Vec<DrawnEdge<'_>> {
     let last = edges.iter().map(|edge| edge.to).max().unwrap_or_default();
-    let mut into: Vec<Vec<&Edge<'_>>> = vec![Vec::new(); last + 1];
+    let mut into: Vec<Vec<&DrawnEdge<'_>>> = vec![Vec::new(); last + 1];
     edges.iter().for_each(|edge| into[edge.to].push(edge));
-    let says = |wanted: &Edge<'_>| {
+    let says = |wanted: &DrawnEdge<'_>| {
         let mut open = vec![wanted.to];
         let mut seen = HashSet::new();
         while let Some(at) = open.pop() {
@@ -412,7 +414,7 @@ fn without_redundant_edges(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
     let kept: Vec<bool> = edges
         .iter()
         .map(|edge| match edge.kind {
-            EdgeKind::Order(why) => why == OrderReason::Asked || !says(edge),
+            DrawnEdgeKind::Order(why) => why == OrderReason::Asked || !says(edge),
             _ => true,
         })
         .collect();
@@ -421,15 +423,15 @@ fn without_redundant_edges(edges: Vec<Edge<'_>>) -> Vec<Edge<'_>> {
 
 /// An edge between two nodes, by index.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) struct Edge<'g> {
+pub(super) struct DrawnEdge<'g> {
     pub(super) from: usize,
     pub(super) to: usize,
-    pub(super) kind: EdgeKind<'g>,
+    pub(super) kind: DrawnEdgeKind<'g>,
 }
 
 /// Reason of an edge, with its text.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum EdgeKind<'g> {
+pub(super) enum DrawnEdgeKind<'g> {
     Output,
     /// From a router, with the name of the arm.
     Arm(&'g str),
@@ -441,7 +443,7 @@ pub(super) enum EdgeKind<'g> {
     Order(OrderReason),
 }
 
-impl EdgeKind<'_> {
+impl DrawnEdgeKind<'_> {
     fn display_kind(self) -> DisplayEdgeKind {
         match self {
             Self::Output => DisplayEdgeKind::Output,
@@ -467,13 +469,13 @@ impl EdgeKind<'_> {
     }
 }
 
-impl Edge<'_> {
+impl DrawnEdge<'_> {
     fn is_order(&self) -> bool {
-        matches!(self.kind, EdgeKind::Order(_))
+        matches!(self.kind, DrawnEdgeKind::Order(_))
     }
 
     pub(super) fn is_dashed(&self) -> bool {
-        self.is_order() || matches!(self.kind, EdgeKind::State(_))
+        self.is_order() || matches!(self.kind, DrawnEdgeKind::State(_))
     }
 
     fn replaces(&self, other: &Self) -> bool {
@@ -482,11 +484,11 @@ impl Edge<'_> {
 
     pub(super) fn label(&self) -> Option<&str> {
         match self.kind {
-            EdgeKind::Output | EdgeKind::Order(OrderReason::Asked) => None,
-            EdgeKind::Failure => Some("failed"),
-            EdgeKind::Condition(key) => Some(key.unwrap_or("condition")),
-            EdgeKind::Arm(label) | EdgeKind::State(label) => Some(label),
-            EdgeKind::Order(why) => Some(why.as_str()),
+            DrawnEdgeKind::Output | DrawnEdgeKind::Order(OrderReason::Asked) => None,
+            DrawnEdgeKind::Failure => Some("failed"),
+            DrawnEdgeKind::Condition(key) => Some(key.unwrap_or("condition")),
+            DrawnEdgeKind::Arm(label) | DrawnEdgeKind::State(label) => Some(label),
+            DrawnEdgeKind::Order(why) => Some(why.as_str()),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::workflow::spec::{Body, NodeIndex, Outputs, PlanNode};
 
 /// The recorded output of a router: one arm, or a list of arms.
 #[derive(Deserialize)]
-struct Chosen<'a> {
+struct RecordedArms<'a> {
     #[serde(borrow, default)]
     arm: Option<Cow<'a, str>>,
     #[serde(default)]
@@ -24,7 +24,7 @@ impl Machine {
     /// Returns the arm that a router chose. `None` if it has not chosen or chooses several arms.
     pub(crate) fn chosen(&self, router: NodeIndex) -> Option<u32> {
         let Body::Router { arms, .. } = &self.spec.node(router).body else { return None };
-        let chosen: Chosen<'_> = serde_json::from_str(self.output(router)?.as_str()).ok()?;
+        let chosen: RecordedArms<'_> = serde_json::from_str(self.output(router)?.as_str()).ok()?;
         let chosen = chosen.arm?;
         arms.iter().position(|arm| **arm == *chosen).map(index)
     }
@@ -35,7 +35,7 @@ impl Machine {
         let (Some(arm), Some(output)) = (arms.get(arm as usize), self.output(router)) else {
             return false;
         };
-        serde_json::from_str::<Chosen<'_>>(output.as_str()).is_ok_and(|chosen| {
+        serde_json::from_str::<RecordedArms<'_>>(output.as_str()).is_ok_and(|chosen| {
             chosen.arm.is_some_and(|chosen| **arm == *chosen)
                 || chosen.arms.iter().any(|chosen| **arm == **chosen)
         })

@@ -101,7 +101,7 @@ impl State {
 
 /// Result of comparing the stored login with the current one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum LoginComparison {
     Same,
     Another,
     Removed,
@@ -387,15 +387,15 @@ impl Shared {
     }
 
     /// Adopts the stored login if another process has changed or removed it.
-    async fn reload(&self) -> Result<Kept, McpError> {
+    async fn reload(&self) -> Result<LoginComparison, McpError> {
         // The store does not contain the current login, so the two cannot be compared.
         if !self.state().is_saved {
-            return Ok(Kept::Same);
+            return Ok(LoginComparison::Same);
         }
         let kept = self.kept().await?;
         let mut state = self.state();
         if state.login.as_deref() == kept.as_ref() {
-            return Ok(Kept::Same);
+            return Ok(LoginComparison::Same);
         }
         state.version += 1;
         let wants = state.wanted.take();
@@ -408,7 +408,7 @@ impl Shared {
         });
         state.put_aside();
         state.login = kept.map(Arc::new);
-        Ok(if state.login.is_some() { Kept::Another } else { Kept::Removed })
+        Ok(if state.login.is_some() { LoginComparison::Another } else { LoginComparison::Removed })
     }
 
     /// Makes a new login if the current one is missing or insufficient.
@@ -456,7 +456,7 @@ impl Shared {
         first: u64,
     ) -> Result<(), McpError> {
         // Another process may have logged in or renewed the login.
-        if self.reload().await? == Kept::Another {
+        if self.reload().await? == LoginComparison::Another {
             return Ok(());
         }
         let mut login = self.login();
@@ -510,7 +510,7 @@ impl Shared {
                 // The lock and the second `reload` prevent two processes from using one refresh
                 // token.
                 let _locked = self.locked().await;
-                if self.reload().await? == Kept::Another {
+                if self.reload().await? == LoginComparison::Another {
                     return Ok(());
                 }
                 login = self.login();
@@ -597,7 +597,7 @@ impl Shared {
                 // A refusal is expected if another process has used the refresh token in the
                 // meantime.
                 match self.reload().await {
-                    Ok(Kept::Another) => Ok(()),
+                    Ok(LoginComparison::Another) => Ok(()),
                     _ => Err(refused),
                 }
             }

@@ -160,10 +160,10 @@ async fn fetch_resource_metadata(
                 .map_err(|why| format!("the metadata at `{shown}` cannot be used: {why}"))?;
             let named = head(&resource.resource, 200);
             return match match_resource(&resource.resource, server) {
-                Some(Named::Itself) => Ok(Some(resource)),
+                Some(ResourceRelation::Itself) => Ok(Some(resource)),
                 // The owner of one path of a host must not obtain tokens for the whole host.
-                Some(Named::Above(place)) if place == url => Ok(Some(resource)),
-                Some(Named::Above(place)) => Err(format!(
+                Some(ResourceRelation::Above(place)) if place == url => Ok(Some(resource)),
+                Some(ResourceRelation::Above(place)) => Err(format!(
                     "the metadata at `{shown}` is of `{named}`, which the server is only a part of; that is read from `{}` alone",
                     head(place.as_str(), 200)
                 )),
@@ -196,14 +196,14 @@ fn at(server: &Url, path: &str) -> Url {
 
 /// Relation of a resource to the server.
 #[derive(Debug, PartialEq, Eq)]
-enum Named {
+enum ResourceRelation {
     Itself,
     /// The server is a part of the resource. Contains the address of the resource's metadata.
     Above(Url),
 }
 
 /// Compares the name of a resource with the server. Returns `None` if it names another server.
-fn match_resource(resource: &str, server: &Url) -> Option<Named> {
+fn match_resource(resource: &str, server: &Url) -> Option<ResourceRelation> {
     let resource = resource.parse::<Url>().ok()?;
     let path = resource.path().trim_end_matches('/');
     // A resource at a parent path covers the server, but only at a boundary between path segments.
@@ -218,9 +218,11 @@ fn match_resource(resource: &str, server: &Url) -> Option<Named> {
     let above = || {
         let mut place = at(&resource, &format!("{WELL_KNOWN}{path}"));
         place.set_query(resource.query());
-        Named::Above(place)
+        ResourceRelation::Above(place)
     };
-    is_of.then(|| if rest.trim_end_matches('/').is_empty() { Named::Itself } else { above() })
+    is_of.then(|| {
+        if rest.trim_end_matches('/').is_empty() { ResourceRelation::Itself } else { above() }
+    })
 }
 
 pub(super) async fn authorization_server(
@@ -316,18 +318,18 @@ impl AuthorizationServer {
 mod tests {
     use reqwest::Url;
 
-    use super::{Named, match_resource, name_of};
+    use super::{ResourceRelation, match_resource, name_of};
 
     #[test]
     fn a_resource_is_the_server_or_what_it_is_a_part_of() {
         let server = "https://h.example/a/mcp".parse().unwrap();
         let above = |path: &str| {
             let place = format!("https://h.example/.well-known/oauth-protected-resource{path}");
-            Some(Named::Above(place.parse::<Url>().unwrap()))
+            Some(ResourceRelation::Above(place.parse::<Url>().unwrap()))
         };
         for (resource, expected) in [
-            ("https://h.example/a/mcp", Some(Named::Itself)),
-            ("https://h.example/a/mcp/", Some(Named::Itself)),
+            ("https://h.example/a/mcp", Some(ResourceRelation::Itself)),
+            ("https://h.example/a/mcp/", Some(ResourceRelation::Itself)),
             ("https://h.example/a", above("/a")),
             ("https://h.example/a/", above("/a")),
             ("https://h.example", above("")),

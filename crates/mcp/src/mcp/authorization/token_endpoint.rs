@@ -28,7 +28,7 @@ impl TokenFailure {
 }
 
 #[derive(Deserialize)]
-struct Refused {
+struct ErrorResponse {
     error: String,
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn tokens(
     let failed = |problem: String| TokenFailure { problem, error: None };
     let reply = sent(requests, url, client, secret, fields).await.map_err(failed)?;
     let host = url.host_str().unwrap_or_default();
-    let error = reply.json::<Refused>().map(|refused| refused.error).ok();
+    let error = reply.json::<ErrorResponse>().map(|refused| refused.error).ok();
     // Some servers report errors with a success status.
     if !reply.is_success() || error.is_some() {
         // An error of a different form is not shown, because it could repeat values of the request.

@@ -139,7 +139,7 @@ fn encoded_message(message: &Message, model: &str, official: bool) -> Vec<u8> {
     };
     for result in message.results() {
         put(&WireMessage {
-            content: Some(Content::Text(result_text(result))),
+            content: Some(ChatContent::Text(result_text(result))),
             tool_call_id: Some(call_id(&result.call_id, official)),
             ..WireMessage::new("tool")
         });
@@ -154,7 +154,7 @@ fn encoded_message(message: &Message, model: &str, official: bool) -> Vec<u8> {
         role => {
             let content = content(message, true);
             if content.is_some() || role != Role::Tool && message.results().next().is_none() {
-                let content = content.or(Some(Content::Text(Cow::Borrowed(""))));
+                let content = content.or(Some(ChatContent::Text(Cow::Borrowed(""))));
                 put(&WireMessage { content, ..WireMessage::new("user") });
             }
         }
@@ -168,7 +168,7 @@ fn assistant<'a>(message: &'a Message, model: &str, official: bool) -> WireMessa
     let mut wire = WireMessage::new("assistant");
     wire.content = match text.is_empty() && !calls.is_empty() {
         true => None,
-        false => Some(Content::Text(text)),
+        false => Some(ChatContent::Text(text)),
     };
     wire.tool_calls = calls;
     let opaque = own_reasoning(message, model).find_map(|reasoning| reasoning.opaque.as_deref());
@@ -225,7 +225,7 @@ fn result_text(result: &ToolResult) -> Cow<'_, str> {
 
 /// Returns the text and, if `media` is set, the files of a message. Returns `None` if the message
 /// has neither.
-fn content(message: &Message, media: bool) -> Option<Content<'_>> {
+fn content(message: &Message, media: bool) -> Option<ChatContent<'_>> {
     let mut parts = message.parts().iter().filter_map(|part| match part {
         Part::Text { text } => Some(WirePart::Text { text: Cow::Borrowed(text) }),
         Part::Media(file) if media => Some(wire_media(file)),
@@ -237,9 +237,9 @@ fn content(message: &Message, media: bool) -> Option<Content<'_>> {
     let first = parts.next()?;
     match (first, parts.next()) {
         // Many servers accept a list only where it is necessary.
-        (WirePart::Text { text }, None) => Some(Content::Text(text)),
+        (WirePart::Text { text }, None) => Some(ChatContent::Text(text)),
         (first, second) => {
-            Some(Content::Parts([first].into_iter().chain(second).chain(parts).collect()))
+            Some(ChatContent::Parts([first].into_iter().chain(second).chain(parts).collect()))
         }
     }
 }
@@ -284,7 +284,7 @@ struct WireToolFunction<'a> {
 struct WireMessage<'a> {
     role: &'static str,
     /// `null` if the response consists of tool calls only.
-    content: Option<Content<'a>>,
+    content: Option<ChatContent<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -310,7 +310,7 @@ impl WireMessage<'_> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum ChatContent<'a> {
     Text(Cow<'a, str>),
     Parts(Vec<WirePart<'a>>),
 }

@@ -232,7 +232,7 @@ fn encoded_message(message: &Message, before: &[Arc<Message>], format: &Format) 
         role => {
             let content = content(message, true);
             if content.is_some() || role != Role::Tool && message.results().next().is_none() {
-                out.message("user", content.unwrap_or(Content::Text("")));
+                out.message("user", content.unwrap_or(InputContent::Text("")));
             }
         }
     }
@@ -249,7 +249,7 @@ impl Items {
         write(&mut self.0, item);
     }
 
-    fn message(&mut self, role: &'static str, content: Content<'_>) {
+    fn message(&mut self, role: &'static str, content: InputContent<'_>) {
         self.put(&WireItem::Message { kind: "message", role, content, phase: None });
     }
 }
@@ -276,7 +276,7 @@ fn assistant(out: &mut Items, message: &Message, format: &Format) {
             },
             Part::Text { text } if text.is_empty() => {}
             Part::Text { text } => {
-                let content = Content::Text(text);
+                let content = InputContent::Text(text);
                 out.put(&WireItem::Message {
                     kind: "message",
                     role: "assistant",
@@ -345,7 +345,7 @@ fn result_content(result: &ToolResult) -> ResultContent<'_> {
 
 /// Returns the text and, if `media` is set, the files of a message. Returns `None` if the message
 /// has neither.
-fn content(message: &Message, media: bool) -> Option<Content<'_>> {
+fn content(message: &Message, media: bool) -> Option<InputContent<'_>> {
     let mut parts = message.parts().iter().filter_map(|part| match part {
         Part::Text { text } => Some(WirePart::Text { text: Cow::Borrowed(text) }),
         Part::Media(file) if media => Some(wire_media(file)),
@@ -356,9 +356,9 @@ fn content(message: &Message, media: bool) -> Option<Content<'_>> {
     });
     let first = parts.next()?;
     match (first, parts.next()) {
-        (WirePart::Text { text: Cow::Borrowed(text) }, None) => Some(Content::Text(text)),
+        (WirePart::Text { text: Cow::Borrowed(text) }, None) => Some(InputContent::Text(text)),
         (first, second) => {
-            Some(Content::Parts([first].into_iter().chain(second).chain(parts).collect()))
+            Some(InputContent::Parts([first].into_iter().chain(second).chain(parts).collect()))
         }
     }
 }
@@ -398,7 +398,7 @@ enum WireItem<'a> {
         #[serde(rename = "type")]
         kind: &'static str,
         role: &'static str,
-        content: Content<'a>,
+        content: InputContent<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<&'a str>,
     },
@@ -438,7 +438,7 @@ enum ResultContent<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum InputContent<'a> {
     Text(&'a str),
     Parts(Vec<WirePart<'a>>),
 }

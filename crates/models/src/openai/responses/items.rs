@@ -31,11 +31,11 @@ struct Slot {
     index: u64,
     id: String,
     settled: bool,
-    content: Content,
+    content: ItemContent,
 }
 
 #[derive(Clone, Debug)]
-enum Content {
+enum ItemContent {
     Message {
         text: String,
         phase: String,
@@ -131,9 +131,9 @@ impl Items {
 
     /// Returns true if the response contains text.
     pub(super) fn has_text(&self) -> bool {
-        self.slots
-            .iter()
-            .any(|slot| matches!(&slot.content, Content::Message { text, .. } if !text.is_empty()))
+        self.slots.iter().any(
+            |slot| matches!(&slot.content, ItemContent::Message { text, .. } if !text.is_empty()),
+        )
     }
 
     /// Adds complete text, from a server that sends no pieces of it.
@@ -145,7 +145,7 @@ impl Items {
         deltas: &mut Deltas,
     ) {
         let known = self.find(index, id).map(|at| &self.slots[at].content);
-        if !matches!(known, Some(Content::Message { text, .. }) if !text.is_empty()) {
+        if !matches!(known, Some(ItemContent::Message { text, .. }) if !text.is_empty()) {
             self.more(Kind::Message, index, id, whole, deltas);
         }
     }
@@ -164,19 +164,19 @@ impl Items {
         }
         let Some(at) = self.of_kind(kind, index, id) else { return };
         match &mut self.slots[at].content {
-            Content::Message { text, .. } => {
+            ItemContent::Message { text, .. } => {
                 text.push_str(more);
                 deltas.push(|| ModelEvent::Text(more.to_owned()));
             }
-            Content::Reasoning { text, .. } => {
+            ItemContent::Reasoning { text, .. } => {
                 text.push_str(more);
                 deltas.push(|| ModelEvent::Reasoning(more.to_owned()));
             }
-            Content::Call { number, call } => {
+            ItemContent::Call { number, call } => {
                 call.arguments.push_str(more);
                 arguments(*number, more, deltas);
             }
-            Content::Other(_) => {}
+            ItemContent::Other(_) => {}
         }
     }
 
@@ -189,7 +189,7 @@ impl Items {
         deltas: &mut Deltas,
     ) {
         if let Some(at) = self.of_kind(Kind::Call, index, id)
-            && let Content::Call { number, call } = &mut self.slots[at].content
+            && let ItemContent::Call { number, call } = &mut self.slots[at].content
             && let Some(rest) = settle(&mut call.arguments, whole)
         {
             arguments(*number, rest, deltas);
@@ -209,8 +209,8 @@ impl Items {
             }
         }
         let content = match kind {
-            Kind::Message => Content::Message { text: String::new(), phase: String::new() },
-            Kind::Reasoning => Content::Reasoning { text: String::new(), item: None },
+            Kind::Message => ItemContent::Message { text: String::new(), phase: String::new() },
+            Kind::Reasoning => ItemContent::Reasoning { text: String::new(), item: None },
             Kind::Call => self.new_call(),
         };
         Some(self.insert(index, id, content))
@@ -232,23 +232,23 @@ impl Items {
 
     fn kind(&self, at: usize) -> Option<Kind> {
         match &self.slots[at].content {
-            Content::Message { .. } => Some(Kind::Message),
-            Content::Reasoning { .. } => Some(Kind::Reasoning),
-            Content::Call { .. } => Some(Kind::Call),
-            Content::Other(_) => None,
+            ItemContent::Message { .. } => Some(Kind::Message),
+            ItemContent::Reasoning { .. } => Some(Kind::Reasoning),
+            ItemContent::Call { .. } => Some(Kind::Call),
+            ItemContent::Other(_) => None,
         }
     }
 
-    fn insert(&mut self, index: Option<u64>, id: &str, content: Content) -> usize {
+    fn insert(&mut self, index: Option<u64>, id: &str, content: ItemContent) -> usize {
         let index = index.unwrap_or_else(|| self.slots.last().map_or(0, |slot| slot.index + 1));
         let at = self.slots.partition_point(|slot| slot.index <= index);
         self.slots.insert(at, Slot { index, id: id.to_owned(), settled: false, content });
         at
     }
 
-    fn new_call(&mut self) -> Content {
+    fn new_call(&mut self) -> ItemContent {
         self.calls += 1;
-        Content::Call { number: self.calls - 1, call: ToolCall::default() }
+        ItemContent::Call { number: self.calls - 1, call: ToolCall::default() }
     }
 
     /// Fills an item into its slot, or into a new slot if the existing one has a different kind of
@@ -269,11 +269,13 @@ impl Items {
             None => {
                 let content = match kind {
                     Some(Kind::Message) => {
-                        Content::Message { text: String::new(), phase: String::new() }
+                        ItemContent::Message { text: String::new(), phase: String::new() }
                     }
-                    Some(Kind::Reasoning) => Content::Reasoning { text: String::new(), item: None },
+                    Some(Kind::Reasoning) => {
+                        ItemContent::Reasoning { text: String::new(), item: None }
+                    }
                     Some(Kind::Call) => self.new_call(),
-                    None => Content::Other(Value::Null),
+                    None => ItemContent::Other(Value::Null),
                 };
                 self.insert(index, &item.id, content)
             }
@@ -282,7 +284,7 @@ impl Items {
             item.id.clone_into(&mut self.slots[slot].id);
         }
         match &mut self.slots[slot].content {
-            Content::Message { text, phase } => {
+            ItemContent::Message { text, phase } => {
                 let (whole, refused) = readable(item.content);
                 self.refused |= refused;
                 item.phase.clone_into(phase);
@@ -290,7 +292,7 @@ impl Items {
                     deltas.push(|| ModelEvent::Text(rest.to_owned()));
                 }
             }
-            Content::Reasoning { text, item: kept } => {
+            ItemContent::Reasoning { text, item: kept } => {
                 // Servers send readable reasoning either in the summary or in the content.
                 let whole = readable(item.summary).0 + &readable(item.content).0;
                 *kept = Some(value(raw)?);
@@ -298,7 +300,7 @@ impl Items {
                     deltas.push(|| ModelEvent::Reasoning(rest.to_owned()));
                 }
             }
-            Content::Call { number, call } => {
+            ItemContent::Call { number, call } => {
                 let custom = &*item.kind == "custom_tool_call";
                 let said = if custom { &item.input } else { &item.arguments };
                 let id = news(&mut call.id, &item.call_id);
@@ -312,7 +314,7 @@ impl Items {
                 }
                 call.opaque = beside(raw, custom)?;
             }
-            Content::Other(kept) => *kept = value(raw)?,
+            ItemContent::Other(kept) => *kept = value(raw)?,
         }
         Ok(slot)
     }
@@ -327,8 +329,8 @@ impl Items {
         let mut parts = Vec::with_capacity(self.slots.len());
         for Slot { id, content, .. } in self.slots {
             match content {
-                Content::Message { text, .. } if text.is_empty() => {}
-                Content::Message { text, phase } => {
+                ItemContent::Message { text, .. } if text.is_empty() => {}
+                ItemContent::Message { text, phase } => {
                     if !phase.is_empty() {
                         // The phase of a message must be sent back. A text part has no field for
                         // it, so an opaque part before the text stores it.
@@ -339,19 +341,19 @@ impl Items {
                     }
                     parts.push(Part::Text { text });
                 }
-                Content::Reasoning { text, item: Some(item) } => parts.push(opaque(text, item)),
-                Content::Reasoning { text, item: None } => {
+                ItemContent::Reasoning { text, item: Some(item) } => parts.push(opaque(text, item)),
+                ItemContent::Reasoning { text, item: None } => {
                     let (provider, model) = (PROVIDER.name.to_owned(), asked.to_string());
                     parts.push(Part::Reasoning(reasoning(text, provider, model, None)));
                 }
-                Content::Call { number, mut call } => {
+                ItemContent::Call { number, mut call } => {
                     if call.id.is_empty() {
                         // Results refer to calls by id, so every call needs one.
                         call.id = if id.is_empty() { format!("call_{turn}_{number}") } else { id };
                     }
                     parts.push(Part::ToolCall(Arc::new(call)));
                 }
-                Content::Other(item) => parts.push(opaque(String::new(), item)),
+                ItemContent::Other(item) => parts.push(opaque(String::new(), item)),
             }
         }
         parts

@@ -77,20 +77,20 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 pub struct OpenApi {
     document: Arc<Value>,
     base: Option<String>,
-    keys: BTreeMap<String, Key>,
+    keys: BTreeMap<String, SchemeKey>,
     access: ApiAccess,
 }
 
 /// The key for a security scheme, by name.
 #[derive(Clone, Debug)]
-struct Key {
+struct SchemeKey {
     secret: String,
     /// User name of a password.
     user: Option<String>,
 }
 
 /// An operation and its place in the document.
-struct Operation<'d> {
+struct LocatedOperation<'d> {
     path: &'d str,
     method: &'static str,
     item: &'d Value,
@@ -148,7 +148,7 @@ impl OpenApi {
     /// last two, the key is a token that the program has obtained.
     #[must_use]
     pub fn key(mut self, scheme: impl Into<String>, secret: impl Into<String>) -> Self {
-        self.keys.insert(scheme.into(), Key { secret: secret.into(), user: None });
+        self.keys.insert(scheme.into(), SchemeKey { secret: secret.into(), user: None });
         self
     }
 
@@ -161,7 +161,8 @@ impl OpenApi {
         user: impl Into<String>,
         secret: impl Into<String>,
     ) -> Self {
-        self.keys.insert(scheme.into(), Key { secret: secret.into(), user: Some(user.into()) });
+        self.keys
+            .insert(scheme.into(), SchemeKey { secret: secret.into(), user: Some(user.into()) });
         self
     }
 
@@ -249,7 +250,7 @@ impl OpenApi {
         Ok(ApiTool::below(path_of(&base), described, self.access.clone()))
     }
 
-    fn operations(&self) -> Result<Vec<Operation<'_>>, String> {
+    fn operations(&self) -> Result<Vec<LocatedOperation<'_>>, String> {
         let paths = self.document["paths"].as_object();
         let mut all = Vec::new();
         for (path, item) in paths.into_iter().flatten() {
@@ -259,7 +260,7 @@ impl OpenApi {
                 if let Some(operation) =
                     item.get(method).filter(|one| one["operationId"].is_string())
                 {
-                    all.push(Operation { path, method, item, operation });
+                    all.push(LocatedOperation { path, method, item, operation });
                 }
             }
         }
@@ -268,7 +269,7 @@ impl OpenApi {
 
     /// Returns the credentials of an operation: the first alternative of the document for which a
     /// key is set.
-    fn auth(&self, found: &Operation<'_>) -> Result<Option<ApiAuth>, String> {
+    fn auth(&self, found: &LocatedOperation<'_>) -> Result<Option<ApiAuth>, String> {
         let ways =
             found.operation["security"].as_array().or_else(|| self.document["security"].as_array());
         let Some(ways) = ways.filter(|ways| !ways.is_empty()) else { return Ok(None) };
@@ -305,7 +306,7 @@ impl OpenApi {
         }
     }
 
-    fn auth_for_scheme(&self, name: &str, key: &Key) -> Result<ApiAuth, String> {
+    fn auth_for_scheme(&self, name: &str, key: &SchemeKey) -> Result<ApiAuth, String> {
         let schemes = &self.document["components"]["securitySchemes"];
         let scheme = schemes
             .get(name)
@@ -342,7 +343,7 @@ impl OpenApi {
     }
 
     /// Returns the address to which a path is appended.
-    fn base(&self, found: &Operation<'_>) -> Result<String, String> {
+    fn base(&self, found: &LocatedOperation<'_>) -> Result<String, String> {
         if let Some(base) = &self.base {
             return match base.contains(['?', '#', '{']) {
                 true => Err(format!("the base `{base}` has more than a host and a path")),
