@@ -105,6 +105,7 @@ const _: () = {
                 ),
                 made,
                 ((&&&form).agentflow_answer(), (&&&form).agentflow_error()),
+                (&&&form).agentflow_denial(),
             )
         }
     }
