@@ -26,8 +26,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Commands: `start`, `kill`. The end of the input stops the server and deletes its data.
 const SCRIPT: &str = r#"
 bin=$1; port=$2
-# Only the end of the input ends the shell.
-trap '' INT TERM HUP
+# Only the end of the input ends the shell. An answer fails if the test program has ended.
+trap '' INT TERM HUP PIPE
 # `mktemp` replaces the last X's by random characters.
 dir=$(mktemp -d "${TMPDIR:-/tmp}/agentflow-postgres-XXXXXX") || exit 1
 pid=

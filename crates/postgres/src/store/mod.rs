@@ -87,6 +87,9 @@ use self::state_rows::StateRows;
 /// without TLS. Certificates are always verified, also with `prefer`, against the authorities of
 /// the platform or of [`PostgresStoreBuilder::root_certificates`].
 ///
+/// The connections are named `agentflow` in the views of the server, or as `application_name` in
+/// the URL. The name of the connection for the lease and the notifications ends with ` listener`.
+///
 /// The store keeps settings and prepared statements in its connections and uses `LISTEN`. A pooler
 /// between the store and the server must therefore work in the mode *session*.
 ///
