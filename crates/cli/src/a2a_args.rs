@@ -1,10 +1,9 @@
 //! Clap types for `agentwf a2a`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
 use super::document_args::DocumentArgs;
+use agentflow_core::store::StoreAddress;
 
 /// Subcommands of `agentwf a2a`.
 #[derive(Debug, Subcommand)]
@@ -47,10 +46,10 @@ pub(super) struct A2aServeArgs {
     pub(super) clients_approve: bool,
     #[command(flatten)]
     pub(super) documents: DocumentArgs,
-    /// The file to keep tasks in; unfinished tasks of an earlier process continue [default: the
-    /// configured store]
-    #[arg(long, value_name = "FILE")]
-    pub(super) store: Option<PathBuf>,
+    /// The store to keep tasks in: a file, or a URL such as postgres://user@host/database;
+    /// unfinished tasks of an earlier process continue [default: the configured store]
+    #[arg(long, value_name = "STORE")]
+    pub(super) store: Option<StoreAddress>,
     /// The address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3200")]
     pub(super) listen: String,

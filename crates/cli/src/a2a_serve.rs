@@ -50,12 +50,12 @@ pub(super) async fn serve(host: &Runtime, args: A2aServeArgs) -> Result<(), Stop
     }
     let with_documents = validate::with(host, &args.documents)?;
     with_documents.note_mistakes();
-    let named_store = store_argument(store.as_deref());
+    let named_store = store_argument(store.as_ref());
     let host = match (store, with_documents.host) {
-        (Some(file), host) => runs::with_store(&host, Some(&file)).await?,
+        (Some(address), host) => runs::with_store(&host, Some(&address)).await?,
         (None, host) if host.store().is_some() => host,
         (None, _) => {
-            return Err(Stop::failed("a2a", "tasks are kept in a store; name a file with --store"));
+            return Err(Stop::failed("a2a", "tasks are kept in a store; name one with --store"));
         }
     };
     let server = A2aServer::from_runtime(&host).agents(agents).workflows(workflows).grant(grant);

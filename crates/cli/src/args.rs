@@ -13,7 +13,7 @@ use super::mcp_args::McpCommand;
 use super::run_args::{ModelArgs, RunArgs};
 use super::session_args::SessionsArgs;
 use agentflow_core::document::DocumentForm;
-use agentflow_core::store::RunStatus;
+use agentflow_core::store::{RunStatus, StoreAddress};
 
 /// Call models and run agents over the tools linked into this program.
 #[derive(Debug, Parser)]
@@ -62,11 +62,11 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List and control the runs of a store file
+    /// List and control the runs of a store
     Runs(RunsArgs),
     /// Execute queued runs of a store, and runs whose process has ended, until stopped
     Worker(WorkerArgs),
-    /// List, copy and remove the sessions of a store file
+    /// List, copy and remove the sessions of a store
     Sessions(SessionsArgs),
     /// Serve this program's tools over the Model Context Protocol, and call the tools of servers
     #[command(subcommand, arg_required_else_help = true)]
@@ -87,10 +87,10 @@ pub(super) struct ChatArgs {
     /// longer fit
     #[arg(long, value_name = "ID")]
     pub(super) session: String,
-    /// The file to keep sessions in; created if it does not exist [default: the configured store,
-    /// or agentflow.db]
-    #[arg(long, value_name = "FILE")]
-    pub(super) store: Option<PathBuf>,
+    /// The store to keep sessions in: a file, which is created if it does not exist, or a URL such
+    /// as postgres://user@host/database [default: the configured store, or agentflow.db]
+    #[arg(long, value_name = "STORE")]
+    pub(super) store: Option<StoreAddress>,
     /// The caller of the runs, who also answers their questions; recorded
     #[arg(long, value_name = "NAME")]
     pub(super) caller: Option<String>,
@@ -195,10 +195,11 @@ pub(super) struct WorkflowRunArgs {
     /// The inputs by name, such as '{"n": 3}'
     #[arg(long, value_name = "JSON")]
     pub(super) input: Option<String>,
-    /// Keep the run in this file, so that it survives this process; created if it does not exist
-    /// [default: the configured store]
-    #[arg(long, value_name = "FILE")]
-    pub(super) store: Option<PathBuf>,
+    /// Keep the run in this store, so that it survives this process: a file, which is created if it
+    /// does not exist, or a URL such as postgres://user@host/database [default: the configured
+    /// store]
+    #[arg(long, value_name = "STORE")]
+    pub(super) store: Option<StoreAddress>,
     /// The run's id, so that the same request is not started twice; needs a store
     #[arg(long, value_name = "ID")]
     pub(super) run_id: Option<String>,
@@ -216,9 +217,10 @@ pub(super) struct WorkflowRunArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct WorkerArgs {
-    /// The file with the runs; created if it does not exist [default: the configured store]
-    #[arg(long, value_name = "FILE")]
-    pub(super) store: Option<PathBuf>,
+    /// The store with the runs: a file, which is created if it does not exist, or a URL such as
+    /// postgres://user@host/database [default: the configured store]
+    #[arg(long, value_name = "STORE")]
+    pub(super) store: Option<StoreAddress>,
     /// Number of runs to execute at the same time, without those that wait for a person
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = at_least_one)]
     pub(super) concurrency: usize,
@@ -252,9 +254,10 @@ pub(super) struct RunStartArgs {
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(super) struct RunsArgs {
-    /// The file with the runs [default: the configured store, or agentflow.db]
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(super) store: Option<PathBuf>,
+    /// The store with the runs: a file, or a URL such as postgres://user@host/database [default:
+    /// the configured store, or agentflow.db]
+    #[arg(long, value_name = "STORE", global = true)]
+    pub(super) store: Option<StoreAddress>,
     #[command(subcommand)]
     pub(super) command: RunsCommand,
 }

@@ -26,7 +26,7 @@ use agentflow_core::value::Encoded;
 pub(super) async fn chat(host: &Runtime, args: ChatArgs) -> Result<(), Stop> {
     let mut told = ctrl_c::watch();
     host.catalogue().agent_outline(&args.agent)?;
-    let runtime = with_store(host, args.store.as_deref()).await?;
+    let runtime = with_store(host, args.store.as_ref()).await?;
     let chat = Chat { runtime, by: args.caller.clone().unwrap_or_else(operator), args };
     tokio::select! {
         ended = chat.talk() => ended,
@@ -55,7 +55,7 @@ impl Chat {
             if line.trim().is_empty() {
                 continue;
             }
-            // `shared`: the user of the store file has access to all sessions in it.
+            // `shared`: the user of the store has access to all sessions in it.
             let session =
                 Session::from(self.args.session.as_str()).shared().summarized(Summary::default());
             let request = RunRequest::new(line).session(session);

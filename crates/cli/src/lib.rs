@@ -47,14 +47,14 @@
 //!   agent, given by its name or the file of a document. The task becomes the input `task`, or the
 //!   only input. `--input JSON` sets all inputs. Otherwise the command is the same as
 //!   `workflow run`.
-//! - `chat --agent NAME --session ID [--store FILE]`: a conversation between a person and an agent,
+//! - `chat --agent NAME --session ID [--store STORE]`: a conversation between a person and an agent,
 //!   one line each, in a persistent [`session`](agentflow_core::session). If the session exists, its
 //!   messages are shown and an interrupted run continues. The answer goes to standard output while
 //!   it is generated; tool calls and questions go to standard error. Answer a question with `yes`,
 //!   `no`, a reason for a denial, or JSON. The end of the input ends the chat.
 //! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json|dry-run]`: the
 //!   workflows of the program, with their origin. `workflows` is the same command.
-//! - `workflow run NAME --input JSON [--store FILE] [--run-id ID] [--queue]`: runs a workflow to its
+//! - `workflow run NAME --input JSON [--store STORE] [--run-id ID] [--queue]`: runs a workflow to its
 //!   end. The output goes to standard output, the progress (on a terminal a live tree) to standard
 //!   error. On Ctrl-C a run with a store is detached and can be resumed; a run without a store is
 //!   cancelled. A run without a store also ends when it asks a person without a time-out, because
@@ -73,7 +73,7 @@
 //!   `workflow` commands.
 //! - `health [--json]`: reads the document folders of the host and reports each phase of
 //!   [`Runtime::health`](agentflow_core::Runtime::health). The exit code is 1 if a phase failed.
-//! - `runs --store FILE ..`: `list`, `show ID` (with the steps that would run again on resume, and
+//! - `runs --store STORE ..`: `list`, `show ID` (with the steps that would run again on resume, and
 //!   why), `resume ID [--changes RULE]`, `cancel ID`, `pause ID`, `unpause ID`, `retry ID NODE`,
 //!   `delete ID`, `purge --older-than TIME [--dry-run]`, `questions` (questions of all runs to
 //!   people), `answer ID NODE TEXT`,
@@ -82,15 +82,15 @@
 //!   Requests to a run in another process are sent through the store. `resume` requires the run's
 //!   workflow or agent to be linked into the program; with it, `retry` also resumes the run. All
 //!   other commands work with any `agentwf`.
-//! - `worker --store FILE [--concurrency N] [--name A,B] [--drain-timeout TIME]`: executes
+//! - `worker --store STORE [--concurrency N] [--name A,B] [--drain-timeout TIME]`: executes
 //!   [queued](agentflow_core::StartRun::queued) runs, and runs whose process has ended, of the
 //!   workflows and agents of this program. Several workers may share a store. On SIGTERM or Ctrl-C
 //!   it takes no more runs and lets running steps finish until the time-out; another worker
 //!   continues the rest.
-//! - `sessions --store FILE ..`: `list [--caller NAME] [--tag KEY=VALUE]`, `show ID` (its runs, and
+//! - `sessions --store STORE ..`: `list [--caller NAME] [--tag KEY=VALUE]`, `show ID` (its runs, and
 //!   the ends of its branches), `export ID` (the whole session as JSON), `delete ID [--dry-run]`,
 //!   `expire --idle TIME [--dry-run]`.
-//! - `mcp serve [--tool A,B] [--agent A,B] [--workflow A,B] [--grant A,B] [--store FILE]`: serves
+//! - `mcp serve [--tool A,B] [--agent A,B] [--workflow A,B] [--grant A,B] [--store STORE]`: serves
 //!   the tools of the program, and the named agents and workflows, over the Model Context Protocol
 //!   ([`mcp_server`](agentflow_mcp::mcp_server)): over standard input and output, or with
 //!   `--http PORT|ADDR [--host A,B] [--origin A,B] [--key-from VARIABLE]` over HTTP at the path
@@ -105,11 +105,15 @@
 //!   `--key-from VARIABLE`: shows the card of a remote agent, and sends it a message over the
 //!   Agent2Agent protocol ([`a2a`](agentflow_a2a::a2a)). The exit code is 1 if the task did not complete,
 //!   or waits for input.
-//! - `a2a serve [--agent A,B] [--workflow A,B] --store FILE [--listen ADDRESS] [--public-url URL]
+//! - `a2a serve [--agent A,B] [--workflow A,B] --store STORE [--listen ADDRESS] [--public-url URL]
 //!   [--token-from VARIABLE] [--grant A,B] [--clients-approve]`: serves the named agents and
 //!   workflows over the Agent2Agent protocol ([`a2a_server`](agentflow_a2a::a2a_server)), only on this
 //!   machine unless clients send a token. An operator answers approvals with `runs approve`; with
 //!   `--clients-approve`, clients do. `serve` is the same command.
+//!
+//! `--store` is a [`StoreAddress`](agentflow_core::store::StoreAddress): a file, `postgres://..`
+//! (feature `postgres`) or `memory:`. Other users of the machine can read the arguments of a
+//! process, so a URL with a password belongs in the variable `AGENTFLOW_STORE`.
 //!
 //! `--model` is a [`ModelRef`](agentflow_core::model::ModelRef), such as `openai-chat/gpt-5-mini`.
 //! `--base-url` has the form that the provider's official SDK uses (`http://127.0.0.1:8080/v1` for

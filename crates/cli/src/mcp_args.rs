@@ -1,11 +1,11 @@
 //! Clap types for `agentwf mcp`.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use super::document_args::DocumentArgs;
+use agentflow_core::store::StoreAddress;
 
 /// Subcommands of `agentwf mcp`.
 #[derive(Debug, Subcommand)]
@@ -112,10 +112,10 @@ pub(super) struct McpServeArgs {
     pub(super) clients_approve: bool,
     #[command(flatten)]
     pub(super) documents: DocumentArgs,
-    /// The file to keep runs of agents and workflows in; without it, a run that asks a person is
-    /// cancelled
-    #[arg(long, value_name = "FILE")]
-    pub(super) store: Option<PathBuf>,
+    /// The store to keep runs of agents and workflows in: a file, or a URL such as
+    /// postgres://user@host/database; without it, a run that asks a person is cancelled
+    #[arg(long, value_name = "STORE")]
+    pub(super) store: Option<StoreAddress>,
     /// Serve over HTTP at this port of 127.0.0.1, or at this address, such as 0.0.0.0:8080; the
     /// path is /mcp
     #[arg(long, value_name = "ADDR", value_parser = address)]

@@ -47,9 +47,9 @@ async fn serve(host: &Runtime, args: McpServeArgs) -> Result<(), Stop> {
     let McpServeArgs { hosts, origins, key_from, max_sessions, documents, .. } = args;
     let with_documents = validate::with(host, &documents)?;
     with_documents.note_mistakes();
-    let named_store = store_argument(store.as_deref());
+    let named_store = store_argument(store.as_ref());
     let host = match store {
-        Some(file) => runs::with_store(&with_documents.host, Some(&file)).await?,
+        Some(address) => runs::with_store(&with_documents.host, Some(&address)).await?,
         None => with_documents.host,
     };
     let is_kept = host.store().is_some();

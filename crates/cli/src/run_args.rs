@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::args::{EventFormat, RunStartArgs, duration};
+use agentflow_core::store::StoreAddress;
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
@@ -54,10 +55,11 @@ pub(super) struct WorkflowInsteadArgs {
     /// The inputs of the workflow by name, such as '{"n": 3}'
     #[arg(long, value_name = "JSON", requires = "which", conflicts_with = "task")]
     pub(super) input: Option<String>,
-    /// Keep the workflow's run in this file, so that it survives this process; created if it does
-    /// not exist [default: the configured store]
-    #[arg(long, value_name = "FILE", requires = "which")]
-    pub(super) store: Option<PathBuf>,
+    /// Keep the workflow's run in this store, so that it survives this process: a file, which is
+    /// created if it does not exist, or a URL such as postgres://user@host/database [default: the
+    /// configured store]
+    #[arg(long, value_name = "STORE", requires = "which")]
+    pub(super) store: Option<StoreAddress>,
     /// The run's id, so that the same request is not started twice; needs a store
     #[arg(long, value_name = "ID", requires = "which")]
     pub(super) run_id: Option<String>,

@@ -1,7 +1,6 @@
 //! `agentwf runs`: lists, shows, resumes and controls the runs of a store.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -19,48 +18,48 @@ use agentflow_core::run::Approval;
 use agentflow_core::runtime::{
     AttemptReport, NodeStatus, Purge, Recovered, Runtime, UndoReport, UndoStatus,
 };
-use agentflow_core::store::{RunFilter, RunList, RunStatus, open_store_file};
+use agentflow_core::store::{RunFilter, RunList, RunStatus, StoreAddress};
 use agentflow_core::value::Encoded;
 
 /// Interval at which a run that compensates is inspected.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Default store file of commands that need one.
+/// Default store of commands that need one.
 const DEFAULT_STORE: &str = "agentflow.db";
 
-/// Returns the host's runtime over the given store file, the configured store, or the default file.
-pub(super) async fn with_store(host: &Runtime, file: Option<&Path>) -> Result<Runtime, Stop> {
-    if file.is_none() && host.store().is_some() {
+/// Returns the host's runtime over the given store, the configured store, or the default file.
+pub(super) async fn with_store(
+    host: &Runtime,
+    address: Option<&StoreAddress>,
+) -> Result<Runtime, Stop> {
+    if address.is_none() && host.store().is_some() {
         return Ok(host.clone());
     }
-    let file = file.unwrap_or(Path::new(DEFAULT_STORE));
-    let open = open_store_file().ok_or_else(|| {
-        let file = file.display();
-        Stop::failed(
-            "store",
-            format!(
-                "the store `{file}` needs the feature `sqlite`, without which this program is built"
-            ),
-        )
-    })?;
-    Ok(host.with_opened_store(open(file.to_owned()).await?))
+    let store = match address {
+        Some(address) => address.open().await?,
+        None => StoreAddress::from(DEFAULT_STORE).open().await?,
+    };
+    Ok(host.with_opened_store(store))
 }
 
-/// Returns the same as [`with_store`], but fails if the file does not exist.
+/// Returns the same as [`with_store`], but fails if the file of the store does not exist.
 pub(super) async fn with_existing_store(
     host: &Runtime,
-    file: Option<&Path>,
+    address: Option<&StoreAddress>,
 ) -> Result<Runtime, Stop> {
-    let is_configured = file.is_none() && host.store().is_some();
-    let path = file.unwrap_or(Path::new(DEFAULT_STORE));
-    if !is_configured && !path.exists() {
+    if address.is_none() && host.store().is_some() {
+        return Ok(host.clone());
+    }
+    let default = StoreAddress::from(DEFAULT_STORE);
+    let address = address.unwrap_or(&default);
+    if let Some(path) = address.file().filter(|path| !path.exists()) {
         let path = path.display();
         return Err(Stop::failed(
             "not_found",
             format!("there is no store file `{path}`; name one with --store"),
         ));
     }
-    with_store(host, file).await
+    with_store(host, Some(address)).await
 }
 
 /// Prints the recovered runs that wait for a person.
@@ -71,8 +70,8 @@ pub(super) fn note_waiting(recovered: &Recovered, store: &str) {
 }
 
 pub(super) async fn runs(host: &Runtime, args: RunsArgs) -> Result<(), Stop> {
-    let runtime = with_existing_store(host, args.store.as_deref()).await?;
-    let store = args.store.as_deref();
+    let runtime = with_existing_store(host, args.store.as_ref()).await?;
+    let store = args.store.as_ref();
     match args.command {
         RunsCommand::Resume { run, changes, events } => {
             let runtime = changes

@@ -1,18 +1,19 @@
 //! Clap types for `agentwf sessions`.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
 use super::args::{ArtifactArgs, duration, tag};
+use agentflow_core::store::StoreAddress;
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(super) struct SessionsArgs {
-    /// The file with the sessions [default: the configured store, or agentflow.db]
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(super) store: Option<PathBuf>,
+    /// The store with the sessions: a file, or a URL such as postgres://user@host/database
+    /// [default: the configured store, or agentflow.db]
+    #[arg(long, value_name = "STORE", global = true)]
+    pub(super) store: Option<StoreAddress>,
     #[command(subcommand)]
     pub(super) command: SessionsCommand,
 }

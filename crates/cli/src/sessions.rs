@@ -17,7 +17,7 @@ use agentflow_core::session::{SessionExport, SessionFilter, SessionRecord, Sessi
 use agentflow_core::store::{RunFilter, RunRecord, RunStatus};
 
 pub(super) async fn sessions(host: &Runtime, args: SessionsArgs) -> Result<(), Stop> {
-    let runtime = with_existing_store(host, args.store.as_deref()).await?;
+    let runtime = with_existing_store(host, args.store.as_ref()).await?;
     ctrl_c::or_stop(command(&runtime, args.command)).await
 }
 

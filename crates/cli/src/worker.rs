@@ -20,13 +20,18 @@ enum Signal {
 pub(super) async fn worker(host: &Runtime, args: WorkerArgs) -> Result<(), Stop> {
     let with_documents = validate::with(host, &args.documents)?;
     with_documents.note_mistakes();
-    let named_store = store_argument(args.store.as_deref());
+    let named_store = store_argument(args.store.as_ref());
     let runtime = match args.store {
         None if with_documents.host.store().is_none() => {
-            let problem = "a worker takes runs from a store; name a file with --store";
+            let problem = "a worker takes runs from a store; name one with --store";
             return Err(Stop::failed("worker", problem));
         }
-        store => runs::with_store(&with_documents.host, store.as_deref()).await?,
+        Some(address) if address.is_memory() => {
+            let problem = "no other process can queue runs in `memory:`; name a store that \
+                           processes share with --store";
+            return Err(Stop::failed("worker", problem));
+        }
+        store => runs::with_store(&with_documents.host, store.as_ref()).await?,
     };
     let mut ctrl_c = ctrl_c::watch();
     // Before the first line, after which a program may send the signal.

@@ -1,7 +1,5 @@
 //! `agentwf workflow`: lists, shows and runs the workflows of this program.
 
-use std::path::Path;
-
 use agentflow_schema::schema::words;
 use agentflow_schema::text::OneLine;
 use futures_util::StreamExt;
@@ -21,6 +19,7 @@ use agentflow_core::error::{Error, FailureKind};
 use agentflow_core::event::{EventKind, RunId};
 use agentflow_core::run::RunHandle;
 use agentflow_core::runtime::{EntryKind, RunReport, Runtime, StartRun};
+use agentflow_core::store::StoreAddress;
 use agentflow_core::value::Encoded;
 use agentflow_core::workflow::{Graph, GraphNode, NodeKind};
 
@@ -209,13 +208,17 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
         None => Encoded::from_json("{}".to_owned()).unwrap_or_else(|_| Encoded::null()),
     };
     let runtime = match &args.store {
-        Some(file) => runs::with_store(&host, Some(file)).await?,
+        Some(address) => runs::with_store(&host, Some(address)).await?,
         None => host,
     };
+    if args.queue && args.store.as_ref().is_some_and(StoreAddress::is_memory) {
+        let problem = "--queue needs a store that outlives this process; `memory:` does not";
+        return Err(Stop::Usage(problem.to_owned()));
+    }
     if runtime.store().is_none() && (args.run_id.is_some() || args.queue) {
         let option = if args.queue { "--queue" } else { "--run-id" };
         return Err(Stop::Usage(format!(
-            "{option} needs a store that keeps the run; name a file with --store, or in the field `store` of the \
+            "{option} needs a store that keeps the run; name one with --store, or in the field `store` of the \
              configuration"
         )));
     }
@@ -235,7 +238,7 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
     let handle = start.await?;
     let kept = runtime.store().is_some();
     let how = FollowOptions {
-        store: args.store.as_deref(),
+        store: args.store.as_ref(),
         kept,
         events: args.events.is_some(),
         before: None,
@@ -246,9 +249,9 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
 
 /// Options for following a run.
 pub(super) struct FollowOptions<'a> {
-    /// Store file from the command line.
-    pub(super) store: Option<&'a Path>,
-    /// `true` if the run has a store: this file, or the store of the host.
+    /// Store from the command line.
+    pub(super) store: Option<&'a StoreAddress>,
+    /// `true` if the run has a store: this one, or the store of the host.
     pub(super) kept: bool,
     /// `true` if events are printed as JSON.
     pub(super) events: bool,
@@ -356,6 +359,11 @@ pub(super) async fn follow(handle: RunHandle<Encoded>, how: FollowOptions<'_>) -
 }
 
 /// Formats the option that names the store on the command line.
-pub(super) fn store_argument(store: Option<&Path>) -> String {
-    store.map(|store| format!(" --store {}", store.display())).unwrap_or_default()
+pub(super) fn store_argument(store: Option<&StoreAddress>) -> String {
+    match store {
+        None => String::new(),
+        // A shell interprets characters of a query, and the stars of a hidden password.
+        Some(store) if store.to_string().contains(['?', '&', '*']) => format!(" --store '{store}'"),
+        Some(store) => format!(" --store {store}"),
+    }
 }

@@ -16,9 +16,9 @@ pub trait ConfigureRuntime: Sized {
     /// that the configuration refers to.
     ///
     /// # Errors
-    /// [`ConfigError::Store`] if the store cannot be opened. [`ConfigError::Missing`] if the
-    /// configuration names a store and the feature `sqlite` is not compiled in, or folders and
-    /// `documents` is not.
+    /// [`ConfigError::Store`] if the store cannot be opened, also because its feature is not
+    /// compiled in. [`ConfigError::Missing`] if the configuration names folders and the feature
+    /// `documents` is not compiled in.
     fn config(
         self,
         config: RuntimeConfig,
@@ -36,8 +36,9 @@ impl ConfigureRuntime for RuntimeBuilder {
             changes,
             ..
         } = config;
-        if let Some(file) = store {
-            open_store(&mut self, file).await?;
+        if let Some(address) = store {
+            let store = address.open().await.map_err(ConfigError::Store)?;
+            extension::set_store(&mut self, store);
         }
         let RuntimeConfig { providers, mcp_servers, a2a_agents, a2a_networks, tools, .. } = config;
         let secrets = extension::secrets(&self);
@@ -122,15 +123,4 @@ fn with_a2a_networks(mut builder: RuntimeBuilder, networks: &[String]) -> Runtim
         "it needs the feature `a2a-client`, without which this program is built".to_owned();
     extension::report_problem(&mut builder, ConfigProblem::new("a2a_networks", problem));
     builder
-}
-
-async fn open_store(builder: &mut RuntimeBuilder, file: PathBuf) -> Result<(), ConfigError> {
-    let shown = file.display().to_string();
-    let Some(store) = extension::open_store(file).await else {
-        return Err(ConfigError::Missing(format!(
-            "the store `{shown}` needs the feature `sqlite`, without which this program is built"
-        )));
-    };
-    extension::set_store(builder, store.map_err(ConfigError::Store)?);
-    Ok(())
 }

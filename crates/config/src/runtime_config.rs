@@ -10,6 +10,7 @@ use std::str::FromStr;
 use agentflow_core::__private::extension;
 use agentflow_core::definition::Changes;
 use agentflow_core::model::ModelRef;
+use agentflow_core::store::StoreAddress;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -34,7 +35,7 @@ use crate::{A2aAgentSettings, ConfigError, McpServerSettings, ProviderSettings, 
 /// | `a2a_networks` | `AGENTFLOW_A2A_NETWORKS`, with commas | networks outside the public internet, such as `10.1.0.0/16`, in which documents may refer to agents by `endpoint`: `RuntimeBuilder::a2a_guard` |
 /// | `tools` | `AGENTFLOW_TOOLS` | ready-made tools: [`ToolSettings`] |
 /// | `documents` | `AGENTFLOW_DOCUMENTS`, folders as in `PATH` | [`RuntimeBuilder::document_folder`](agentflow_core::runtime::RuntimeBuilder::document_folder) for each |
-/// | `store` | `AGENTFLOW_STORE` | the file of a `SqliteStore` (feature `sqlite`) |
+/// | `store` | `AGENTFLOW_STORE` | [`StoreAddress`]: a file (feature `sqlite`), `postgres://..` (feature `postgres`) or `memory:` |
 /// | `grant` | `AGENTFLOW_GRANT`, with commas | [`RuntimeBuilder::grant`](agentflow_core::runtime::RuntimeBuilder::grant) |
 /// | `max_llm_calls` | `AGENTFLOW_MAX_LLM_CALLS` | [`RuntimeBuilder::max_llm_calls`](agentflow_core::runtime::RuntimeBuilder::max_llm_calls) |
 /// | `max_output_bytes` | `AGENTFLOW_MAX_OUTPUT_BYTES` | [`RuntimeBuilder::max_output_bytes`](agentflow_core::runtime::RuntimeBuilder::max_output_bytes) |
@@ -90,8 +91,9 @@ pub struct RuntimeConfig {
     pub tools: ToolSettings,
     /// Folders of documents.
     pub documents: Vec<PathBuf>,
-    /// File of the store.
-    pub store: Option<PathBuf>,
+    /// Address of the store. The password of a URL should be a secret of the environment: set
+    /// `AGENTFLOW_STORE` instead of this field.
+    pub store: Option<StoreAddress>,
     /// Scopes that are granted to all runs.
     pub grant: Vec<String>,
     /// Maximum number of model calls of a run.
@@ -147,7 +149,8 @@ impl RuntimeConfig {
             *cwd = folder.join(&*cwd);
         }
         let documents = documents.into_iter().map(in_folder).collect();
-        Ok(Self { documents, store: store.map(in_folder), tools, mcp_servers, ..read })
+        let store = store.map(|store| store.in_folder(folder));
+        Ok(Self { documents, store, tools, mcp_servers, ..read })
     }
 
     /// Reads the configuration of this process: the file that `AGENTFLOW_CONFIG` names, if set, and

@@ -10,12 +10,14 @@ mod store;
 
 use std::sync::Arc;
 
-use agentflow_core::__private::{StoreFiles, inventory};
+use agentflow_core::__private::{StoreOpener, inventory};
 
 pub use self::memory::SqliteMemory;
 pub use self::store::{ArtifactCheck, SqliteStore, SqliteStoreBuilder, Synchronous};
 
 // Registers the function that opens a store file, for configurations and the command line.
 inventory::submit! {
-    StoreFiles { open: |file| Box::pin(async move { Ok(Arc::new(SqliteStore::open(file).await?) as _) }) }
+    StoreOpener::File(|file| {
+        Box::pin(async move { Ok(Arc::new(SqliteStore::open(file).await?) as _) })
+    })
 }

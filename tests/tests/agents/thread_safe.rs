@@ -81,7 +81,7 @@ fn public_types_are_send_and_sync() {
         SavedByStep, StateKey<String>, StateKeyError, StateMerge, StateOwner, StateTransform, StateValues,
         Answered, Append, ArtifactCheck, Epoch, MemoryStore, MessageId, PostgresStore, PostgresStoreBuilder, RunFilter, RunList, RunRecord,
         RunStatus, SessionFilter, SessionRecord, Snapshot, SqliteStore, SqliteStoreBuilder, StateWrite,
-        StoreError, StoreErrorKind, StoreMessage, Synchronous,
+        StoreAddress, StoreError, StoreErrorKind, StoreMessage, Synchronous,
         MetricsSink,
         Placeholder, Template, TemplateError,
         SystemClock, Timestamp,

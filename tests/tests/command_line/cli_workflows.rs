@@ -258,7 +258,7 @@ fn a_wrong_input_is_reported() {
     );
     let unknown = failure(&["workflow", "run", "quik"]);
     assert_eq!(unknown, "this program has no workflow `quik`; did you mean `quick`?");
-    let no_store = "error: --run-id needs a store that keeps the run; name a file with --store, or in the field `store` of the \
+    let no_store = "error: --run-id needs a store that keeps the run; name one with --store, or in the field `store` of the \
                     configuration\n";
     for args in [&["workflow", "run", "quick"][..], &["run", "quick"]] {
         let ended =

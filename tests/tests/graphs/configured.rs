@@ -38,7 +38,7 @@ fn a_file_has_all_settings_and_variables_stand_in_their_place() {
     assert_eq!(config.agent_models["writer"], "anthropic/claude-sonnet-4-5");
     assert_eq!((&config.app["company"], &config.app["seats"]), (&json!("Acme"), &json!(3)));
     assert_eq!(config.documents, [folder.path().join("flows"), PathBuf::from("/elsewhere")]);
-    assert_eq!(config.store, Some(folder.path().join("runs.db")));
+    assert_eq!(config.store, Some(folder.path().join("runs.db").into()));
     assert_eq!(config.grant, ["mail.send", "files"]);
     let numbers = (config.max_llm_calls, config.max_output_bytes, config.max_nesting);
     assert_eq!(numbers, (Some(50), Some(1000), Some(4)));

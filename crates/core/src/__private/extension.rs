@@ -3,7 +3,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::agent::RunRequest;
@@ -66,11 +65,6 @@ pub fn add_toolset(builder: &mut RuntimeBuilder, toolset: ToolsetRef) {
 /// Adds a tool. It replaces an earlier tool of its name.
 pub fn add_tool(builder: &mut RuntimeBuilder, tool: ToolRef) {
     builder.configured_tool(tool);
-}
-
-/// Opens the file of a store with the store crate that is linked; `None` without such a crate.
-pub async fn open_store(file: PathBuf) -> Option<Result<Arc<dyn Store>, StoreError>> {
-    Some(crate::store::open_store_file()?(file).await)
 }
 
 /// Sets the store of a builder.

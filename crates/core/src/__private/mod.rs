@@ -57,8 +57,8 @@ pub use crate::run::saved_values::state_of;
 pub use crate::runtime::ProcessedRequest;
 /// For agentflow-views.
 pub use crate::state::reserved::{EXIT, is_reserved};
-/// For agentflow-sqlite.
-pub use crate::store::store_file::StoreFiles;
+/// For agentflow-sqlite and agentflow-postgres.
+pub use crate::store::address::StoreOpener;
 pub use crate::tool::probe::{Probe, Probed};
 pub use crate::tool::{Effects, Param, ToolFuture};
 /// For the lines of agentflow-testing.

@@ -10,7 +10,9 @@
 //!
 //! A store only interprets the few events that change the status of a run ([`RunRecord::apply`]).
 //! [`MemoryStore`] is the implementation in memory; [`StoreLayer`] wraps another store.
+//! [`StoreAddress`] opens the store that a setting names.
 
+pub(crate) mod address;
 mod artifact_store;
 mod commit;
 mod filter;
@@ -24,7 +26,6 @@ mod session_record;
 mod session_store;
 mod state_store;
 mod store_error;
-pub(crate) mod store_file;
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 
+pub use self::address::StoreAddress;
 pub use self::artifact_store::ArtifactStore;
 pub use self::commit::{Answered, Append, Epoch, MessageId, Snapshot, StateWrite, StoreMessage};
 pub use self::filter::{RunFilter, RunList};
@@ -45,8 +47,6 @@ pub use self::session_record::{SessionFilter, SessionRecord};
 pub use self::session_store::SessionStore;
 pub use self::state_store::StateStore;
 pub use self::store_error::{StoreError, StoreErrorKind};
-#[doc(hidden)]
-pub use self::store_file::open_store_file;
 use crate::event::{Event, RunId};
 use crate::future::BoxFuture;
 
