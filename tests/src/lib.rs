@@ -7,12 +7,14 @@
 mod agentwf;
 mod blessed;
 mod elsewhere;
+mod guard;
 mod http;
 mod install;
 pub mod journal;
 pub mod kill;
 mod llama_cpp;
 pub mod order;
+mod postgres_server;
 mod process;
 mod store_of_processes;
 mod wire_cases;
@@ -22,6 +24,7 @@ use std::io::Write;
 pub use self::agentwf::{Agentwf, Ended};
 pub use self::blessed::words_are_blessed;
 pub use self::elsewhere::Elsewhere;
+pub use self::guard::ChildGuard;
 pub use self::http::{Answer, get, post};
 pub use self::install::{
     Python, a2a_ag2, a2a_agent_framework, a2a_google_adk, a2a_langgraph, a2a_linter,
@@ -29,8 +32,10 @@ pub use self::install::{
     mcp_fetch, mcp_filesystem, mcp_inspector, mcp_memory, mcp_python, mcp_time, sdk_types,
 };
 pub use self::llama_cpp::LlamaServer;
+pub use self::postgres_server::PostgresServer;
 pub use self::process::{
-    Process, free_port, interrupt, lines_of, target_folder, terminate, test_as_process,
+    Process, free_port, freeze, interrupt, lines_of, target_folder, terminate, test_as_process,
+    unfreeze,
 };
 pub use self::store_of_processes::ProcessStore;
 pub use self::wire_cases::{Replay, VARIANTS, WireCase, WireTurn, relevant, run_all, wire_cases};

@@ -4,20 +4,24 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::guard::ChildGuard;
+
 /// Maximum time for a server to start.
 const STARTUP: Duration = Duration::from_secs(120);
 
-/// A child process that is killed by its id when this value is dropped.
+/// A child process that is killed by its id when this value is dropped, or when the test program
+/// ends.
 ///
 /// Its output goes to a file, and from there into the output of a failing test.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    _guard: ChildGuard,
     output: tempfile::NamedTempFile,
 }
 
@@ -30,12 +34,25 @@ impl Process {
         let output = tempfile::NamedTempFile::new()?;
         let file: File = output.reopen()?;
         let child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
-        Ok(Self { child, output })
+        let _guard = ChildGuard::new(child.id());
+        Ok(Self { child, _guard, output })
     }
 
     /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Returns the exit status if the process has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Kills the process, and waits for its end.
+    pub fn kill(&mut self) {
+        // Fails only if the process has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Returns the output so far.
@@ -67,8 +84,7 @@ impl Process {
 impl Drop for Process {
     #[expect(clippy::print_stderr, reason = "captured with the output of the test that failed")]
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
         if thread::panicking() {
             eprintln!("--- what the process {} printed:\n{}", self.child.id(), self.output());
         }
@@ -111,6 +127,22 @@ pub fn interrupt(process: u32) {
 /// When there is no `kill`.
 pub fn terminate(process: u32) {
     signal(process, "-TERM");
+}
+
+/// Stops a process by SIGSTOP, until it is [continued](unfreeze).
+///
+/// # Panics
+/// When there is no `kill`.
+pub fn freeze(process: u32) {
+    signal(process, "-STOP");
+}
+
+/// Continues a process that was stopped by [`freeze`].
+///
+/// # Panics
+/// When there is no `kill`.
+pub fn unfreeze(process: u32) {
+    signal(process, "-CONT");
 }
 
 fn signal(process: u32, name: &str) {

@@ -84,8 +84,12 @@ async fn other_process() {
         "hold and start another" => {
             store.create(&run(), vec![started(&run())]).await.unwrap();
             // The process is killed, but its child survives.
-            let mut child =
-                Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
+            let mut child = Command::new("sleep")
+                .arg("1000")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
             say(&child.id().to_string());
             let _ = std::io::stdin().read_line(&mut String::new());
             child.kill().unwrap();

@@ -9,11 +9,11 @@ use agentflow::store::{
 };
 use agentflow::value::Encoded;
 use agentflow::{RunId, serde_json};
+use agentflow_tests::PostgresServer;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::postgres_server::{PostgresServer, url};
 use crate::{cancelled, connect, event, in_time, new_schema, noted, started};
 
 /// Forward everything.
@@ -23,9 +23,12 @@ const BEFORE: u8 = 1;
 /// Forward the next `COMMIT`, wait for the answer, and cut the connection.
 const AFTER: u8 = 2;
 
+/// Text in an event. A statement with it is treated as a `COMMIT`.
+const CUT: &str = "this connection is cut";
+
 /// A proxy in front of the server.
 struct Proxy {
-    port: u16,
+    url: String,
     mode: Arc<AtomicU8>,
     /// SQL that is executed after the server has executed a `COMMIT` and before the connection is
     /// cut.
@@ -36,7 +39,8 @@ impl Proxy {
     async fn start(server: &'static PostgresServer) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let proxy = Self { port, mode: Arc::default(), between: Arc::default() };
+        let proxy =
+            Self { url: server.url_at(port), mode: Arc::default(), between: Arc::default() };
         let (mode, between) = (Arc::clone(&proxy.mode), Arc::clone(&proxy.between));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -48,7 +52,7 @@ impl Proxy {
     }
 
     async fn store(&self, schema: &str) -> PostgresStore {
-        let builder = PostgresStore::builder(url(self.port)).schema(schema).pool_size(4);
+        let builder = PostgresStore::builder(&*self.url).schema(schema).pool_size(4);
         builder.connect().await.expect("the store can be opened")
     }
 
@@ -74,8 +78,9 @@ async fn forward(
         tokio::select! {
             read = client.read(&mut sent) => {
                 let Ok(count @ 1..) = read else { return };
-                let is_commit = sent[..count].windows(7).any(|bytes| bytes == b"COMMIT\0");
-                let cut = if is_commit { mode.swap(PASS, Ordering::SeqCst) } else { PASS };
+                let has = |text: &[u8]| sent[..count].windows(text.len()).any(|part| part == text);
+                let is_write = has(b"COMMIT\0") || has(CUT.as_bytes());
+                let cut = if is_write { mode.swap(PASS, Ordering::SeqCst) } else { PASS };
                 if cut == BEFORE || upstream.write_all(&sent[..count]).await.is_err() {
                     return;
                 }
@@ -121,18 +126,24 @@ async fn check_runs(proxy: &Proxy, mode: u8) -> Result<(), StoreError> {
     assert_eq!(again.kind(), StoreErrorKind::Exists, "only the repeated write is recognized");
     let append = Append::new(1, vec![noted(&run, 2, "x"), noted(&run, 3, "y")]);
     proxy.cut(mode, store.append(&run, first, append)).await?;
+    // The run is known now, so this append is one statement without a `COMMIT`.
+    let append = Append::new(3, vec![noted(&run, 4, CUT)]);
+    proxy.cut(mode, store.append(&run, first, append)).await?;
+    store.append(&run, first, Append::new(4, vec![noted(&run, 5, "quick")])).await?;
     let second = proxy.cut(mode, store.open(&run)).await?;
     assert_eq!(second, Epoch(2), "it is opened once");
+    let late = store.append(&run, first, Append::new(5, vec![noted(&run, 6, "late")])).await;
+    assert_eq!(late.unwrap_err().kind(), StoreErrorKind::Fenced);
     let snapshot = Snapshot::new(1, vec![started(&run)]);
     proxy.cut(mode, store.put_snapshot(&run, second, snapshot.clone())).await?;
     assert_eq!(store.snapshot(&run).await?, Some(snapshot));
     proxy.cut(mode, store.put_definition("d", "{}".to_owned())).await?;
     proxy.cut(mode, store.close(&run, second)).await?;
-    proxy.cut(mode, store.amend(&run, 3, vec![noted(&run, 4, "z")])).await?;
+    proxy.cut(mode, store.amend(&run, 5, vec![noted(&run, 6, "z")])).await?;
     assert_eq!(store.open(&run).await?, Epoch(4), "the amendment has counted once");
-    let end = Append::new(4, vec![cancelled(&run, 5)]);
+    let end = Append::new(6, vec![cancelled(&run, 7)]);
     proxy.cut(mode, store.append(&run, Epoch(4), end)).await?;
-    assert_eq!(store.read(&run, 0, 100).await?.len(), 5);
+    assert_eq!(store.read(&run, 0, 100).await?.len(), 7);
     proxy.cut(mode, store.delete(&run)).await?;
     assert_eq!(store.record(&run).await?, None);
     Ok(())

@@ -1,22 +1,23 @@
-//! Tests of [`PostgresStore`](agentflow::store::PostgresStore) with a server of this machine. They
-//! are skipped if Postgres is not installed.
+//! Tests of [`PostgresStore`](agentflow::store::PostgresStore) with a server on this machine. They
+//! are skipped if there is no Postgres and it cannot be installed.
 
 mod cut_connections;
-mod postgres_server;
+mod notifications;
+mod pinned_server;
 mod processes;
 mod real_processes;
 mod rules;
 mod server_restarts;
 mod setup;
+mod throughput;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use agentflow::store::PostgresStore;
 use agentflow::{Event, RunId, serde_json};
+use agentflow_tests::PostgresServer;
 use serde_json::{Value, json};
-
-use self::postgres_server::PostgresServer;
 
 /// Time limit of a test.
 const LIMIT: Duration = Duration::from_secs(300);

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use agentflow::RunId;
 use agentflow::store::{Append, PostgresStore, RunFilter, Store, StoreErrorKind};
+use agentflow_tests::PostgresServer;
 use futures_util::FutureExt;
 
-use crate::postgres_server::PostgresServer;
 use crate::{connect, in_time, new_schema, noted, started};
 
 #[tokio::test]

@@ -1,16 +1,14 @@
 //! Two real processes with one database. The other process is this test program; its environment
 //! selects its role.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use agentflow::prelude::*;
 use agentflow::store::{PostgresStore, RunStatus, Store, StoreErrorKind};
 use agentflow::{RunId, Runtime};
+use agentflow_tests::{PostgresServer, Process, test_as_process};
 
-use crate::postgres_server::PostgresServer;
 use crate::{connect, in_time, new_schema};
 
 const URL: &str = "AGENTFLOW_TEST_POSTGRES_URL";
@@ -35,7 +33,7 @@ async fn keep_back(version: u32) -> String {
 }
 
 #[workflow]
-async fn release(cx: &Context, version: u32) -> Result<String> {
+pub(crate) async fn release(cx: &Context, version: u32) -> Result<String> {
     let approval = gate!("release {version}?").await?;
     let outcome = match approval {
         Approval::Granted { .. } => publish(version).await,
@@ -44,44 +42,32 @@ async fn release(cx: &Context, version: u32) -> Result<String> {
     Ok(outcome)
 }
 
-/// A second process that executes [`release`]. It is killed when this value is dropped.
-struct Other {
-    child: Child,
-    lines: Receiver<String>,
+/// A second process that executes [`release`] again and again. The schema is also the name of its
+/// connections. It is killed when this value is dropped.
+pub(crate) struct Other {
+    process: Process,
+    /// Number of lines that were read.
+    read: usize,
 }
 
 impl Other {
-    fn start(server: &PostgresServer, schema: &str) -> Self {
-        let program = std::env::current_exe().unwrap();
-        let mut child = Command::new(program)
-            .args(["--exact", "real_processes::other_process", "--nocapture"])
-            .env(URL, server.url())
-            .env(SCHEMA, schema)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (sender, lines) = channel();
-        let output = child.stdout.take().unwrap();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
-                // The test framework also prints lines.
-                if let Some((_, line)) = line.split_once("> ") {
-                    let _ = sender.send(line.to_owned());
-                }
-            }
-        });
-        Self { child, lines }
+    pub(crate) fn start(server: &PostgresServer, schema: &str) -> Self {
+        let mut command = test_as_process(module_path!(), "other_process");
+        let url = format!("{}&application_name={schema}", server.url());
+        command.env(URL, url).env(SCHEMA, schema);
+        Self { process: Process::start(&mut command).unwrap(), read: 0 }
     }
 
-    fn next_line(&self) -> String {
-        self.lines.recv_timeout(STEP).expect("the other process prints a line in time")
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub(crate) fn next_line(&mut self) -> String {
+        let read = self.read;
+        self.read += 1;
+        self.process.wait_until("it printed a line", |process| {
+            let output = process.output();
+            // The test framework also prints lines, and the last line may be incomplete.
+            let (lines, _) = output.rsplit_once('\n')?;
+            let mut lines = lines.lines().filter_map(|line| line.split_once("> "));
+            lines.nth(read).map(|(_, line)| line.to_owned())
+        })
     }
 }
 
@@ -98,16 +84,19 @@ async fn other_process() {
     in_time(async {
         let builder = PostgresStore::builder(url).schema(schema).pool_size(2).lease(LEASE);
         let runtime = Runtime::builder().store(builder.connect().await.unwrap()).build();
-        let run = runtime.start(release::workflow(), 7).await.unwrap();
-        print(run.run_id().as_str());
-        let output: String = run.result().await.unwrap();
-        print(&output);
+        // Until it is killed.
+        loop {
+            let run = runtime.start(release::workflow(), 7).await.unwrap();
+            print(run.run_id().as_str());
+            let output: String = run.result().await.unwrap();
+            print(&output);
+        }
     })
     .await;
 }
 
 /// Waits until the run of another process asks for an approval.
-async fn paused(store: &PostgresStore, run: &RunId) {
+pub(crate) async fn paused(store: &PostgresStore, run: &RunId) {
     let begun = Instant::now();
     while store.record(run).await.unwrap().is_none_or(|run| run.status != RunStatus::Paused) {
         assert!(begun.elapsed() < STEP, "the run asks for an approval");
@@ -121,12 +110,12 @@ async fn a_person_approves_a_run_of_another_process() {
     in_time(async {
         let schema = new_schema();
         let store = connect(server, &schema).await;
-        let other = Other::start(server, &schema);
+        let mut other = Other::start(server, &schema);
         let run = RunId::new(tokio::task::block_in_place(|| other.next_line()));
         paused(&store, &run).await;
         let error = store.open(&run).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Busy);
-        assert!(error.to_string().contains(&other.child.id().to_string()), "{error}");
+        assert!(error.to_string().contains(&other.process.id().to_string()), "{error}");
         let runtime = Runtime::builder().store(store).build();
         let begun = Instant::now();
         runtime.run(&run).approve("approval", Approval::granted(), "ann").await.unwrap();
@@ -145,7 +134,7 @@ async fn a_run_of_a_killed_process_is_resumed_when_its_lease_has_expired() {
         let mut other = Other::start(server, &schema);
         let run = RunId::new(tokio::task::block_in_place(|| other.next_line()));
         paused(&store, &run).await;
-        other.child.kill().unwrap();
+        other.process.kill();
         assert_eq!(store.open(&run).await.unwrap_err().kind(), StoreErrorKind::Busy);
         let begun = Instant::now();
         while store.leases().unwrap().holder(&run).await.unwrap().is_some() {

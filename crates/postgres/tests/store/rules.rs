@@ -6,9 +6,9 @@ use agentflow::store::{
 use agentflow::value::Encoded;
 use agentflow::{RunId, serde_json};
 use agentflow_testing::{check_store, check_store_reopened};
+use agentflow_tests::PostgresServer;
 use serde_json::json;
 
-use crate::postgres_server::PostgresServer;
 use crate::{connect, event, in_time, new_schema, noted, started};
 
 #[tokio::test]

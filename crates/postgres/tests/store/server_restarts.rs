@@ -6,9 +6,9 @@ use std::time::Duration;
 use agentflow::RunId;
 use agentflow::event::EventKind;
 use agentflow::store::{Append, PostgresStore, Store, StoreErrorKind};
+use agentflow_tests::PostgresServer;
 use futures_util::future::{join, join_all};
 
-use crate::postgres_server::PostgresServer;
 use crate::{connect, in_time, noted, started};
 
 /// Number of times that the server is killed.

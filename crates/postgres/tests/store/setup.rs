@@ -4,9 +4,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use agentflow::store::{PostgresStore, Store, StoreError, StoreErrorKind};
+use agentflow_tests::{PostgresServer, free_port};
 use futures_util::future::join_all;
 
-use crate::postgres_server::{PostgresServer, free_port, url};
 use crate::{connect, in_time, new_schema};
 
 fn kind(opened: Result<PostgresStore, StoreError>) -> (StoreErrorKind, String) {
@@ -78,7 +78,7 @@ async fn problems_of_a_connection_are_explained() {
     in_time(async {
         drop(server.client("public").await);
         let begun = Instant::now();
-        let (unreachable, text) = kind(PostgresStore::connect(url(free_port())).await);
+        let (unreachable, text) = kind(PostgresStore::connect(server.url_at(free_port())).await);
         assert_eq!(unreachable, StoreErrorKind::Unreachable, "{text}");
         assert!(begun.elapsed() < Duration::from_secs(5), "a read is attempted three times");
         let missing = server.url().replace("/postgres?", "/missing?");
