@@ -6,4 +6,15 @@
 
 mod store;
 
+use std::sync::Arc;
+
+use agentflow_core::__private::{StoreOpener, inventory};
+
 pub use self::store::{PostgresStore, PostgresStoreBuilder};
+
+// Registers the function that connects to a URL, for configurations and the command line.
+inventory::submit! {
+    StoreOpener::Url(&["postgres", "postgresql"], |url| {
+        Box::pin(async move { Ok(Arc::new(PostgresStore::connect(url).await?) as _) })
+    })
+}

@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use agentflow_core::store::{StoreError, StoreErrorKind};
-use tokio::sync::watch;
 
-use super::background::{self, Background};
+use super::background::Background;
 use super::builder::{PostgresStoreBuilder, Settings, server_name};
 use super::database::{Database, session_setup};
 use super::io_thread::{IoThread, ignore};
 use super::lease::{self, ProcessOwner};
+use super::notices::{self, Notices};
 use super::postgres_error::PostgresErrors;
+use super::quick_append::KnownRuns;
 use super::tls::Connector;
 use super::{PostgresStore, migrations};
 
@@ -20,8 +21,8 @@ pub(super) struct Shared {
     pub(super) thread: IoThread,
     pub(super) database: Arc<Database>,
     pub(super) owner: Arc<str>,
-    /// Counts the messages to this process.
-    pub(super) messages: watch::Receiver<u64>,
+    pub(super) notices: Arc<Notices>,
+    pub(super) known: Arc<KnownRuns>,
     /// Hashes of graph definitions that are known to be in the database.
     pub(super) definitions: Mutex<HashSet<String>>,
     pub(super) identity: String,
@@ -42,9 +43,10 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let is_last = self.process.release();
         let (database, owner) = (Arc::clone(&self.database), Arc::clone(&self.owner));
+        let channel = Arc::clone(&self.channel);
         self.thread.shut_down(Box::pin(async move {
             if is_last {
-                lease::end(&database, &owner).await;
+                lease::end(&database, &owner, &channel).await;
             }
         }));
     }
@@ -81,15 +83,15 @@ impl PostgresStoreBuilder {
         let identity = format!("postgres:{store}:{}", settings.schema);
         let process = Arc::new(ProcessOwner::acquire(&identity));
         let owner: Arc<str> = process.id().into();
-        let (sender, messages) = watch::channel(0);
-        let channel: Arc<str> = background::channel(&settings.schema).into();
+        let channel: Arc<str> = notices::channel(&settings.schema).into();
         let limits =
             Limits { event: settings.max_event_bytes, snapshot: settings.max_snapshot_bytes() };
         let shared = Shared {
             thread,
             database,
             owner,
-            messages,
+            notices: Arc::new(Notices::new()),
+            known: Arc::default(),
             definitions: Mutex::default(),
             identity,
             channel,
@@ -98,7 +100,7 @@ impl PostgresStoreBuilder {
             process,
         };
         // From here, the drop of `shared` ends the lease.
-        shared.start(settings, config, connector, errors, sender).await?;
+        shared.start(settings, config, connector, errors).await?;
         Ok(PostgresStore(Arc::new(shared)))
     }
 }
@@ -108,15 +110,17 @@ impl Shared {
     async fn start(
         &self,
         settings: Settings,
-        config: tokio_postgres::Config,
+        mut config: tokio_postgres::Config,
         connector: Connector,
         errors: PostgresErrors,
-        messages: watch::Sender<u64>,
     ) -> Result<(), StoreError> {
         let (database, owner) = (Arc::clone(&self.database), Arc::clone(&self.owner));
         let lease = settings.lease;
         let created = async move { lease::create(&database, &owner, lease).await };
         self.thread.submit(created, ignore).await?;
+        // Distinguishes the connection in the views of the server.
+        let name = config.get_application_name().unwrap_or("agentflow").to_owned();
+        config.application_name(format!("{name} listener"));
         let background = Background {
             setup: session_setup(&settings),
             config,
@@ -125,7 +129,7 @@ impl Shared {
             owner: Arc::clone(&self.owner),
             lease,
             errors,
-            messages,
+            notices: Arc::clone(&self.notices),
         };
         self.thread.spawn(background.run());
         Ok(())

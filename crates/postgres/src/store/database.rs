@@ -23,7 +23,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, Row};
 
 use super::builder::Settings;
-use super::postgres_error::{Failed, PostgresErrors, is_outcome_unknown, is_transient};
+use super::postgres_error::{Failed, PostgresErrors, is_outcome_unknown, is_refused, is_transient};
 use super::tls::Connector;
 
 /// Number of attempts of a read.
@@ -130,6 +130,25 @@ impl Database {
         }
     }
 
+    /// Executes one statement without `BEGIN` and `COMMIT`.
+    pub(super) async fn write_at_once<T, F>(&self, act: impl Fn(Session) -> F) -> AtOnce<T>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let Ok(session) = self.session().await else { return AtOnce::NotSent };
+        match timeout(self.statement_timeout + GRACE, act(session.clone())).await {
+            Ok(Ok(value)) => {
+                session.is_clean();
+                AtOnce::Done(value)
+            }
+            Ok(Err(error)) if is_refused(&error) => {
+                session.is_clean();
+                AtOnce::Refused(self.errors.sql(error))
+            }
+            _ => AtOnce::Unknown,
+        }
+    }
+
     /// Executes a write in a transaction, and repeats it as the page of the module describes.
     ///
     /// `act` is called with `true` if an earlier attempt may have been committed.
@@ -143,6 +162,18 @@ impl Database {
         self.write_within(self.statement_timeout, act).await
     }
 
+    /// Like [`write`](Self::write). With `unknown`, an earlier attempt may have been committed.
+    pub(super) async fn write_again<T, F>(
+        &self,
+        unknown: bool,
+        act: impl Fn(Session, bool) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        self.repeat_write(self.statement_timeout, unknown, act).await
+    }
+
     /// Like [`write`](Self::write), for a write that may take longer than the statement timeout.
     pub(super) async fn write_within<T, F>(
         &self,
@@ -152,7 +183,19 @@ impl Database {
     where
         F: Future<Output = Result<T, Failed>>,
     {
-        let (begun, mut pause, mut unknown) = (Instant::now(), PAUSE, false);
+        self.repeat_write(limit, false, act).await
+    }
+
+    async fn repeat_write<T, F>(
+        &self,
+        limit: Duration,
+        mut unknown: bool,
+        act: impl Fn(Session, bool) -> F,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, Failed>>,
+    {
+        let (begun, mut pause) = (Instant::now(), PAUSE);
         loop {
             let failed = match self.write_once(limit, &act, unknown).await {
                 Ok(value) => return Ok(value),
@@ -249,6 +292,17 @@ pub(super) fn session_setup(settings: &Settings) -> String {
          SET default_transaction_isolation = 'read committed'",
         settings.schema
     )
+}
+
+/// The outcome of [`Database::write_at_once`].
+pub(super) enum AtOnce<T> {
+    Done(T),
+    /// There was no connection, so nothing was written.
+    NotSent,
+    /// The server refused the statement, so nothing was written.
+    Refused(StoreError),
+    /// The statement may have been executed.
+    Unknown,
 }
 
 /// An attempt that failed.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio_postgres::Error;
 
 use super::database::{Database, Session};
+use super::notices::RUNS;
 use super::postgres_error::Failed;
 
 /// Days after which the row of an ended process is deleted.
@@ -65,8 +66,14 @@ impl ProcessOwner {
     }
 }
 
+/// Statement that renews a lease and sends the process a notification.
+pub(super) const RENEW_AND_ECHO: &str = "WITH renewed AS (INSERT INTO owners (id, name, expires) \
+     VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second') \
+     ON CONFLICT (id) DO UPDATE SET expires = EXCLUDED.expires RETURNING id) \
+     SELECT pg_notify($4, $5) FROM renewed";
+
 /// Statement that creates or renews a lease.
-pub(super) const RENEW: &str = "INSERT INTO owners (id, name, expires) \
+const RENEW: &str = "INSERT INTO owners (id, name, expires) \
      VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second') \
      ON CONFLICT (id) DO UPDATE SET expires = EXCLUDED.expires";
 
@@ -86,10 +93,14 @@ pub(super) async fn create(
         .map(drop)
 }
 
-/// Ends the lease. If this fails, the lease expires.
-pub(super) async fn end(database: &Database, owner: &str) {
+/// Ends the lease, and notifies the workers if runs are free because of that. If this fails, the
+/// lease expires.
+pub(super) async fn end(database: &Database, owner: &str, channel: &str) {
+    let sql = "WITH ended AS (DELETE FROM owners WHERE id = $1 RETURNING id) \
+               SELECT pg_notify($2, $3) FROM ended \
+               WHERE EXISTS (SELECT 1 FROM runs WHERE owner = $1)";
     let ended = database.write(async |session: Session, _| {
-        Ok::<_, Failed>(session.execute("DELETE FROM owners WHERE id = $1", &[&owner]).await?)
+        Ok::<_, Failed>(session.row(sql, &[&owner, &channel, &RUNS]).await?)
     });
     if let Err(error) = ended.await {
         tracing::debug!(%error, "the lease of this process could not be ended, so it expires");

@@ -16,9 +16,8 @@ pub(super) async fn send(
     context: WriteContext<'_>,
     run: &RunId,
     body: &str,
-    channel: &str,
 ) -> Result<MessageId, Failed> {
-    let WriteContext { session, errors, write_id, repeated, .. } = context;
+    let WriteContext { session, errors, channel, write_id, repeated, .. } = context;
     // The lock makes a commit that ends the run wait, so that it removes this message.
     let sql = "SELECT key, status, version, owner FROM runs WHERE run_id = $1 FOR SHARE";
     let Some(row) = session.row(sql, &[&&*text::encode(run.as_str())]).await? else {

@@ -1,10 +1,11 @@
 //! Runs in a Postgres database: [`PostgresStore`] and its options.
 //!
 //! An operation is encoded on the caller's thread and executed on the thread of the store
-//! (`io_thread.rs`), with a connection of the pool (`database.rs`). `run_writes.rs` and
-//! `run_reads.rs` contain the statements for runs; `session_rows.rs`, `message_rows.rs` and
-//! `state_rows.rs` the statements of the optional parts, which `parts.rs` implements. `connect.rs` opens the
-//! store. `background.rs` renews the lease of the process (`lease.rs`) and listens for messages.
+//! (`io_thread.rs`), with a connection of the pool (`database.rs`). `run_writes.rs`,
+//! `quick_append.rs` and `run_reads.rs` contain the statements for runs; `session_rows.rs`,
+//! `message_rows.rs` and `state_rows.rs` the statements of the optional parts, which `parts.rs`
+//! implements. `connect.rs` opens the store. `background.rs` renews the lease of the process
+//! (`lease.rs`) and listens for notifications (`notices.rs`).
 //!
 //! The tables are defined in `schema/`, which `migrations.rs` executes.
 
@@ -18,8 +19,10 @@ mod io_thread;
 mod lease;
 mod message_rows;
 mod migrations;
+mod notices;
 mod parts;
 mod postgres_error;
+mod quick_append;
 mod run_reads;
 mod run_row;
 mod run_writes;
@@ -38,13 +41,15 @@ use agentflow_core::store::{
 };
 use async_trait::async_trait;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 
 pub use self::builder::PostgresStoreBuilder;
 use self::connect::Shared;
-use self::database::{Session, WriteId, new_write_id};
+use self::database::{AtOnce, Database, Session, WriteId, new_write_id};
 use self::event_row::{EventRow, check_key, encode_snapshot, number};
 use self::io_thread::ignore;
 use self::postgres_error::{Failed, PostgresErrors};
+use self::quick_append::{KnownRuns, QuickAppend};
 use self::run_writes::WriteContext;
 use self::state_rows::StateRows;
 
@@ -82,6 +87,9 @@ use self::state_rows::StateRows;
 /// without TLS. Certificates are always verified, also with `prefer`, against the authorities of
 /// the platform or of [`PostgresStoreBuilder::root_certificates`].
 ///
+/// The connections are named `agentflow` in the views of the server, or as `application_name` in
+/// the URL. The name of the connection for the lease and the notifications ends with ` listener`.
+///
 /// The store keeps settings and prepared statements in its connections and uses `LISTEN`. A pooler
 /// between the store and the server must therefore work in the mode *session*.
 ///
@@ -108,6 +116,11 @@ use self::state_rows::StateRows;
 /// | read | is attempted three times, with pauses of about 50 and 100 ms |
 /// | write, before `COMMIT` was sent | has not happened; is repeated |
 /// | write, while `COMMIT` was executed | may have happened; is repeated after a check |
+/// | append that is one statement | may have happened; is repeated after a check |
+///
+/// An append is one statement, and thus one round trip, if the store has also written the append
+/// before it. Appends that answer messages, change state or end the run, and all other writes, are
+/// transactions of several statements.
 ///
 /// A repeated write first looks for the mark of the earlier attempt. An append that finds its mark,
 /// or its own events at their positions, has succeeded. If the position of the run is unchanged,
@@ -123,8 +136,12 @@ use self::state_rows::StateRows;
 ///
 /// # Messages
 ///
-/// A message for a run notifies the process that executes it (`NOTIFY`). The inbox is also read
-/// every 500 milliseconds, so a lost notification only causes a delay.
+/// A message for a run notifies the process that executes it (`NOTIFY`), and a run that becomes
+/// claimable notifies all processes. The notification is sent by the transaction of the write. One
+/// connection of each store listens; after it was lost, the store connects again, with pauses that
+/// grow from 100 ms to 5 seconds. The inbox and the claimable runs are also read every 1.5 seconds,
+/// so a lost notification only causes a delay, and every 500 milliseconds while the store does not
+/// receive the notifications that it sends to itself.
 ///
 /// # Threads
 ///
@@ -177,33 +194,98 @@ impl PostgresStore {
         T: Send + 'static,
         F: Future<Output = Result<T, Failed>> + Send + 'static,
     {
-        self.0.thread.submit(self.writing(act), ignore).await
+        self.0.thread.submit(self.writer().write(act), ignore).await
     }
 
-    /// Returns the future of a write, for the thread of the store.
-    fn writing<T, F>(
-        &self,
+    /// Returns a writer, which the thread of the store can own.
+    fn writer(&self) -> Writer {
+        Writer {
+            database: Arc::clone(&self.0.database),
+            owner: Arc::clone(&self.0.owner),
+            channel: Arc::clone(&self.0.channel),
+        }
+    }
+}
+
+/// Executes one write on the thread of the store.
+struct Writer {
+    database: Arc<Database>,
+    owner: Arc<str>,
+    channel: Arc<str>,
+}
+
+impl Writer {
+    async fn write<T, F>(
+        self,
         act: impl Fn(OwnedContext) -> F + Send + Sync + 'static,
-    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Failed>> + Send + 'static,
     {
-        let (database, owner) = (Arc::clone(&self.0.database), Arc::clone(&self.0.owner));
         let write_id = new_write_id();
-        async move {
-            let write = |session, repeated| {
-                act(OwnedContext {
-                    session,
-                    errors: database.errors().clone(),
-                    owner: Arc::clone(&owner),
-                    write_id: Arc::clone(&write_id),
-                    repeated,
-                })
-            };
-            database.write(write).await
+        self.database
+            .write(|session, repeated| act(self.context(session, &write_id, repeated)))
+            .await
+    }
+
+    fn context(&self, session: Session, write_id: &WriteId, repeated: bool) -> OwnedContext {
+        OwnedContext {
+            session,
+            errors: self.database.errors().clone(),
+            owner: Arc::clone(&self.owner),
+            channel: Arc::clone(&self.channel),
+            write_id: Arc::clone(write_id),
+            repeated,
         }
     }
+
+    /// Appends in one round trip if the run is known, otherwise in a transaction.
+    async fn append(
+        self,
+        known: Arc<KnownRuns>,
+        commit: Arc<Commit>,
+        quick: Option<QuickAppend>,
+    ) -> Result<(), StoreError> {
+        let (write_id, mut unknown) = (new_write_id(), false);
+        if let Some(quick) = quick {
+            let append = async |session: Session| {
+                quick.execute(&session, &self.owner, &write_id, &commit.rows).await
+            };
+            match self.database.write_at_once(append).await {
+                AtOnce::Done(true) => {
+                    known.put(quick.run);
+                    return Ok(());
+                }
+                AtOnce::Refused(error) => return Err(error),
+                // The transaction finds the reason, or tries again.
+                AtOnce::Done(false) | AtOnce::NotSent => {}
+                AtOnce::Unknown => unknown = true,
+            }
+        }
+        let append = |session, repeated| {
+            let (commit, context) =
+                (Arc::clone(&commit), self.context(session, &write_id, repeated));
+            async move {
+                let Commit { run, epoch, append, rows, state } = &*commit;
+                run_writes::append(context.borrow(), run, *epoch, append, rows, state).await
+            }
+        };
+        let appended = self.database.write_again(unknown, append).await?;
+        if let Some(run) = appended.filter(|run| !run.record.status.has_ended()) {
+            known.put(run);
+        }
+        Ok(())
+    }
+}
+
+/// The parts of an append, ready to be written.
+struct Commit {
+    run: RunId,
+    epoch: Epoch,
+    append: Append,
+    rows: Vec<EventRow>,
+    state: StateRows,
 }
 
 /// The context of one attempt of a write.
@@ -211,6 +293,7 @@ struct OwnedContext {
     session: Session,
     errors: PostgresErrors,
     owner: Arc<str>,
+    channel: Arc<str>,
     write_id: WriteId,
     repeated: bool,
 }
@@ -221,6 +304,7 @@ impl OwnedContext {
             session: &self.session,
             errors: &self.errors,
             owner: &self.owner,
+            channel: &self.channel,
             write_id: &self.write_id,
             repeated: self.repeated,
         }
@@ -248,25 +332,20 @@ impl Store for PostgresStore {
 
     async fn open(&self, run: &RunId) -> Result<Epoch, StoreError> {
         let id = run.clone();
-        let opening = self.writing(move |context| {
+        let opening = self.writer().write(move |context| {
             let id = id.clone();
             async move { run_writes::open(context.borrow(), &id).await }
         });
         // If the future is dropped, the caller cannot close the run. It would stay `busy` for other
         // processes.
-        let (database, owner, id) =
-            (Arc::clone(&self.0.database), Arc::clone(&self.0.owner), run.clone());
+        let (writer, id) = (self.writer(), run.clone());
         let close = move |epoch: Epoch| {
+            let closing = writer.write(move |context| {
+                let id = id.clone();
+                async move { run_writes::close(context.borrow(), &id, epoch).await }
+            });
             async move {
-                let closed = database.write(|session, repeated| {
-                    let (errors, owner) = (database.errors().clone(), Arc::clone(&owner));
-                    let (write_id, id) = (new_write_id(), id.clone());
-                    async move {
-                        let context = OwnedContext { session, errors, owner, write_id, repeated };
-                        run_writes::close(context.borrow(), &id, epoch).await
-                    }
-                });
-                if let Err(error) = closed.await {
+                if let Err(error) = closing.await {
                     tracing::warn!(%error, "a run whose opening was cancelled could not be closed");
                 }
             }
@@ -276,6 +355,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self, run: &RunId, epoch: Epoch) -> Result<(), StoreError> {
+        self.0.known.forget(run);
         let id = run.clone();
         self.write_with(move |context| {
             let id = id.clone();
@@ -289,15 +369,10 @@ impl Store for PostgresStore {
         // work.
         let rows = EventRow::encode_all(run, append.after, &append.events, self.0.limits.event)?;
         let state = StateRows::encode(&append.state, self.0.limits.event)?;
-        let commit = Arc::new((run.clone(), append, rows, state));
-        self.write_with(move |context| {
-            let commit = Arc::clone(&commit);
-            async move {
-                let (run, append, rows, state) = &*commit;
-                run_writes::append(context.borrow(), run, epoch, append, rows, state).await
-            }
-        })
-        .await
+        let quick = self.0.known.take(run, epoch, &append, &rows);
+        let commit = Commit { run: run.clone(), epoch, append, rows, state };
+        let appending = self.writer().append(Arc::clone(&self.0.known), Arc::new(commit), quick);
+        self.0.thread.submit(appending, ignore).await
     }
 
     async fn amend(&self, run: &RunId, after: u64, events: Vec<Event>) -> Result<(), StoreError> {
@@ -355,6 +430,13 @@ impl Store for PostgresStore {
             async move { run_reads::claimable(&session, &errors, &filter).await }
         })
         .await
+    }
+
+    /// Completes when a run was released, changed at rest, or freed by the end of its process, in
+    /// any process. Otherwise after 1.5 seconds, or 500 milliseconds while notifications may not
+    /// arrive.
+    fn runs_changed(&self) -> BoxFuture<'static, ()> {
+        self.0.notices.runs_changed()
     }
 
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {

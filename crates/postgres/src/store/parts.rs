@@ -1,7 +1,6 @@
 //! The optional parts of [`PostgresStore`]: sessions, artifacts, state, messages and leases.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use agentflow_core::event::RunId;
 use agentflow_core::store::{
@@ -16,9 +15,6 @@ use super::event_row::{check_key, check_size};
 use super::postgres_error::Failed;
 use super::state_rows::{self, StateRows};
 use super::{PostgresStore, lease, message_rows, run_reads, run_writes, session_rows};
-
-/// Interval at which the inbox is read without a notification.
-const POLL: Duration = Duration::from_millis(500);
 
 /// A value that an earlier attempt of a write has read. If its commit happened although the
 /// connection was lost, the next attempt finds nothing.
@@ -149,10 +145,10 @@ impl MessageStore for PostgresStore {
     async fn send(&self, run: &RunId, message: String) -> Result<MessageId, StoreError> {
         let what = format!("a message for the run `{run}`");
         check_size(message.len(), self.0.limits.event, what)?;
-        let sent = Arc::new((run.clone(), message, Arc::clone(&self.0.channel)));
+        let sent = Arc::new((run.clone(), message));
         self.write_with(move |context| {
             let sent = Arc::clone(&sent);
-            async move { message_rows::send(context.borrow(), &sent.0, &sent.1, &sent.2).await }
+            async move { message_rows::send(context.borrow(), &sent.0, &sent.1).await }
         })
         .await
     }
@@ -201,22 +197,10 @@ impl MessageStore for PostgresStore {
         .await
     }
 
-    /// Completes when this process is notified of a message, and otherwise after 500 milliseconds.
+    /// Completes when this process is notified of a message. Otherwise after 1.5 seconds, or 500
+    /// milliseconds while notifications may not arrive.
     fn message_sent(&self) -> Option<BoxFuture<'static, ()>> {
-        let mut messages = self.0.messages.clone();
-        messages.mark_unchanged();
-        Some(Box::pin(async move {
-            let notified = async {
-                // After the store is dropped, no notification arrives.
-                if messages.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            };
-            tokio::select! {
-                () = notified => {}
-                () = tokio::time::sleep(POLL) => {}
-            }
-        }))
+        Some(self.0.notices.message_sent())
     }
 }
 

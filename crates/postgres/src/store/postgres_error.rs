@@ -67,6 +67,12 @@ pub(super) fn is_outcome_unknown(error: &Error) -> bool {
     }
 }
 
+/// Returns `true` if the server refused a statement, and executing it again does not help.
+pub(super) fn is_refused(error: &Error) -> bool {
+    let is_cancelled = error.code() == Some(&SqlState::QUERY_CANCELED);
+    is_cancelled || (!is_transient(error) && !is_outcome_unknown(error))
+}
+
 /// Creates the errors of one store. Their messages contain the server, but not the password.
 #[derive(Clone, Debug)]
 pub(super) struct PostgresErrors(Arc<str>);

@@ -3,19 +3,21 @@
 //! committed.
 
 use agentflow_core::event::{Event, RunId, RunStarted};
-use agentflow_core::store::{Append, Epoch, RunRecord, StoreError, StoreErrorKind};
+use agentflow_core::store::{Append, Epoch, RunRecord, RunStatus, StoreError, StoreErrorKind};
 use futures_util::future::try_join4;
 use tokio_postgres::Error;
 
-use super::database::Session;
+use super::database::{Param, Session};
 use super::event_row::{EventRow, number};
+use super::notices::RUNS;
 use super::postgres_error::{Failed, PostgresErrors};
+use super::quick_append::KnownRun;
 use super::run_row::{MutableColumns, RunRow};
 use super::state_rows::StateRows;
 use super::{lease, message_rows, session_rows, text};
 
 /// Size of the events that one statement inserts. Postgres limits a message to 1 GB.
-const BATCH: usize = 32 << 20;
+pub(super) const BATCH: usize = 32 << 20;
 
 /// Context of a write: its mark, the process that writes, and the errors of the store.
 #[derive(Clone, Copy)]
@@ -24,12 +26,14 @@ pub(super) struct WriteContext<'a> {
     pub(super) errors: &'a PostgresErrors,
     /// This process, as in the table `owners`.
     pub(super) owner: &'a str,
+    /// The channel for notifications of the schema.
+    pub(super) channel: &'a str,
     pub(super) write_id: &'a str,
     pub(super) repeated: bool,
 }
 
 /// Version of the events that this release writes.
-fn event_version() -> i32 {
+pub(super) fn event_version() -> i32 {
     i32::try_from(RunStarted::VERSION).unwrap_or(i32::MAX)
 }
 
@@ -142,7 +146,7 @@ async fn insert_events(session: &Session, key: i64, rows: &[EventRow]) -> Result
 
 /// Opens a run that no other living process has open.
 pub(super) async fn open(context: WriteContext<'_>, run: &RunId) -> Result<Epoch, Failed> {
-    let WriteContext { session, errors, owner, write_id, repeated } = context;
+    let WriteContext { session, errors, owner, write_id, repeated, .. } = context;
     let row = RunRow::lock(session, errors, run).await?;
     if repeated && row.write_id == write_id {
         return Ok(Epoch(row.epoch.unsigned_abs()));
@@ -175,7 +179,8 @@ async fn check_not_held(
     }
 }
 
-/// Appends events, with all other parts of the commit.
+/// Appends events, with all other parts of the commit. Returns the run afterwards; `None` if an
+/// earlier attempt has written it.
 pub(super) async fn append(
     context: WriteContext<'_>,
     run: &RunId,
@@ -183,11 +188,11 @@ pub(super) async fn append(
     append: &Append,
     rows: &[EventRow],
     state: &StateRows,
-) -> Result<(), Failed> {
+) -> Result<Option<KnownRun>, Failed> {
     let WriteContext { session, errors, .. } = context;
     let row = RunRow::lock(session, errors, run).await?;
     if is_done(context, &row, rows).await? {
-        return Ok(());
+        return Ok(None);
     }
     row.check_version(errors)?;
     row.check_epoch(run, epoch)?;
@@ -215,7 +220,7 @@ pub(super) async fn append(
         state.write(session),
     )
     .await?;
-    Ok(())
+    Ok(Some(KnownRun { key: row.key, epoch, record }))
 }
 
 /// Returns `true` if an earlier attempt of this write has been committed.
@@ -305,18 +310,27 @@ pub(super) async fn amend(
     insert_events(session, row.key, rows).await?;
     // The run is not executed, so it has no owner afterwards.
     update(context, row.key, &record, None, 1).await?;
+    if !record.status.has_ended() {
+        session.row("SELECT pg_notify($1, $2)", &[&context.channel, &RUNS]).await?;
+    }
     Ok(())
 }
 
-/// Releases the right to write. Does nothing if the epoch is outdated.
+/// Releases the right to write, and notifies the workers if the run is not at its end. Does nothing
+/// if the epoch is outdated.
 pub(super) async fn close(
     context: WriteContext<'_>,
     run: &RunId,
     epoch: Epoch,
 ) -> Result<(), Failed> {
-    let sql = "UPDATE runs SET owner = NULL WHERE run_id = $1 AND epoch = $2 AND owner = $3";
+    let sql = "WITH closed AS (UPDATE runs SET owner = NULL \
+               WHERE run_id = $1 AND epoch = $2 AND owner = $3 RETURNING status) \
+               SELECT pg_notify($4, $5) FROM closed WHERE status <> ALL ($6)";
     let (run, epoch) = (text::encode(run.as_str()), number(epoch.0));
-    context.session.execute(sql, &[&&*run, &epoch, &context.owner]).await?;
+    let ended = RunStatus::ALL.iter().filter(|status| status.has_ended());
+    let ended: Vec<&str> = ended.map(|status| status.as_str()).collect();
+    let params: [Param<'_>; 6] = [&&*run, &epoch, &context.owner, &context.channel, &RUNS, &ended];
+    context.session.row(sql, &params).await?;
     Ok(())
 }
 
