@@ -145,15 +145,16 @@ fn subject(event: &Event) -> &str {
     event.name().rsplit_once('.').map_or("", |(subject, _)| subject)
 }
 
-/// Returns how often the journal allows a step to be retried: by an operator, for the step or for
-/// the whole map that contains it, or by the step's own retry policy.
+/// Returns how often the journal allows a step to be retried: by an operator, for the step, for the
+/// node with the call, or for the whole map that contains it; or by the step's own retry policy.
 fn allowed(path: &StepPath, events: &[Event]) -> usize {
     let path = path.to_string();
     let whole =
         path.strip_suffix(']').and_then(|path| path.rsplit_once('[')).map(|(whole, _)| whole);
     let is_it = |of: &StepPath| {
         let of = of.to_string();
-        of == path || Some(of.as_str()) == whole
+        let is_within = path.strip_prefix(&of).is_some_and(|rest| rest.starts_with('/'));
+        of == path || is_within || Some(of.as_str()) == whole
     };
     let says = |event: &&Event| match event.kind {
         EventKind::NodeReset { .. } => is_it(&event.path),

@@ -1,4 +1,4 @@
-//! Kills real processes over SQLite with SIGKILL at random moments and restarts them. The result is
+//! Kills real processes with SIGKILL at random moments and restarts them. The result is
 //! the same each time, no finished step is repeated, and no effect happens twice without a recorded
 //! decision.
 //!
@@ -10,6 +10,7 @@ mod forms;
 mod graph;
 mod invariants;
 mod kill_kit;
+mod worker_program;
 mod workers;
 mod written;
 
