@@ -167,8 +167,9 @@ async fn lists_contain_the_runs_that_a_caller_may_read() {
     let runtime = runtime();
     for (user, runs) in [("ada", 3), ("bob", 2)] {
         for _ in 0..runs {
-            let start = runtime.for_caller(user).start(callers_gate::workflow(), "rain".to_owned());
-            within("the question", start.await.unwrap().asked()).await.unwrap().unwrap();
+            let of_user = runtime.for_caller(user);
+            let run = of_user.start(callers_gate::workflow(), "rain".to_owned()).await.unwrap();
+            within("the question", run.asked()).await.unwrap().unwrap();
         }
     }
     for (user, expected) in [("ada", 3), ("bob", 2), ("eve", 0), ("audit", 5), ("root", 5)] {

@@ -4,6 +4,7 @@ use agentflow::document::Document;
 use agentflow::prelude::*;
 use agentflow::runtime::{NodeStatus, RunGraph, RunGraphNode};
 use agentflow::store::MemoryStore;
+use agentflow::tool::ToolError;
 use agentflow::workflow::{DisplayEdge, DisplayEdgeKind, Graph};
 use agentflow_testing::within;
 use serde_json::json;
@@ -119,7 +120,7 @@ async fn an_agent_shows_its_calls() {
         agentflow_testing::Turn::text("done"),
     ]);
     let agent = Agent::new(model).tools(tools![praise_number]).runtime(&runtime);
-    let run = runtime.start_agent(&agent, "praise 3").await.unwrap();
+    let run = agent.start("praise 3").unwrap();
     let id = run.run_id().clone();
     within("the end", run.result()).await.unwrap();
     let graph = runtime.run(&id).graph().await.unwrap();

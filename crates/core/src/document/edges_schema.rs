@@ -99,8 +99,8 @@ fn node() -> Value {
         json!({
             "require_approval": flag("whether a person must agree before it begins"),
             "acl_server_ids": texts("the servers that it may be bound to; empty for all"),
-            "allowed_roles": texts("the roles of which the caller must have one, unless it is one of the users"),
-            "allowed_users": texts("the callers that may; with no roles and no users, every caller may"),
+            "allowed_roles": texts("roles; the caller needs one of them, unless it is one of the users"),
+            "allowed_users": texts("names of callers; with no roles and no users, every caller is allowed"),
         }),
     );
     either(
@@ -145,8 +145,8 @@ pub(super) fn edges() -> Value {
         json!({
             "require_approval": flag("whether a person must agree before the run begins"),
             "acl_scope": texts("the servers that nodes may be bound to; empty for all"),
-            "allowed_roles": texts("the roles of which the caller must have one, unless it is one of the users"),
-            "allowed_users": texts("the callers that may; with no roles and no users, every caller may"),
+            "allowed_roles": texts("roles; the caller needs one of them, unless it is one of the users"),
+            "allowed_users": texts("names of callers; with no roles and no users, every caller is allowed"),
         }),
     );
     either(

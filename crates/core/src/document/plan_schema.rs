@@ -66,8 +66,8 @@ pub(super) fn policy() -> Value {
             "concurrency": whole_or_none("the most items of a map, or branches of a race, at once"),
             "repeatable": {"type": ["boolean", "null"], "description": "whether it may run again when its process ended in the middle of it"},
             "tap": {"type": "boolean", "description": "whether it observes and changes nothing"},
-            "allowed_roles": list(json!({"type": "string"}), "the roles of which the caller must have one, unless it is one of the users"),
-            "allowed_users": list(json!({"type": "string"}), "the callers that may run it; with no roles and no users, every caller may"),
+            "allowed_roles": list(json!({"type": "string"}), "roles; the caller needs one of them, unless it is one of the users"),
+            "allowed_users": list(json!({"type": "string"}), "names of callers; with no roles and no users, every caller is allowed"),
         }),
     )
 }

@@ -40,7 +40,7 @@ use crate::value::{Encoded, NodeValue};
 pub struct RunHandle<T = RunResult> {
     run: Arc<Followed>,
     decode: Arc<dyn Fn(Ended) -> Result<T> + Send + Sync>,
-    /// The caller that controls the run, if access control is asked for it.
+    /// The caller that controls the run, for which the access control decides.
     acting: Option<ActingCaller>,
 }
 

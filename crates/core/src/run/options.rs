@@ -93,15 +93,13 @@ impl RunOptions {
         }
     }
 
-    /// Returns the granted scopes: those of the options, and those of the caller.
-    fn scopes(&self) -> Vec<Arc<str>> {
-        let mut scopes = self.grants.clone();
+    /// Adds the scopes of the caller to the grants.
+    pub(crate) fn grant_scopes_of_caller(&mut self) {
         for scope in self.caller.iter().flat_map(Caller::granted_scopes) {
-            if !scopes.contains(scope) {
-                scopes.push(Arc::clone(scope));
+            if !self.grants.contains(scope) {
+                self.grants.push(Arc::clone(scope));
             }
         }
-        scopes
     }
 
     /// Returns the recorded form of the grants and limits.
@@ -112,7 +110,7 @@ impl RunOptions {
                 .timeout
                 .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
             max_llm_calls: self.max_llm_calls,
-            scopes: self.scopes(),
+            scopes: self.grants.clone(),
             compensate: self.compensate,
             live: self.live,
             stream: self.stream,
@@ -133,6 +131,7 @@ impl RunOptions {
         run: &RunId,
         name: &Arc<str>,
     ) -> Result<Option<Box<RunData>>> {
+        self.grant_scopes_of_caller();
         let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
         let state = self.take_state()?;
         // Most runs need none of these and no allocation.

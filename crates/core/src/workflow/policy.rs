@@ -192,9 +192,9 @@ pub struct NodePolicy {
     /// error. Default: `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub tap: bool,
-    /// Roles of which the caller of the run must have one for the node to start. If this and
-    /// `allowed_users` are empty (the default), every caller may run the node. Otherwise it
-    /// suffices to have a role or to be one of the users. The node fails with the kind
+    /// Roles that allow the caller of the run to run this node. If this and `allowed_users` are
+    /// empty (the default), every caller is allowed. Otherwise one of the roles, or being one of
+    /// the users, suffices. The node fails with the kind
     /// [`Unauthorized`](crate::error::FailureKind::Unauthorized) if the caller is not allowed, and in a run
     /// without a caller.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]

@@ -85,7 +85,7 @@ impl McpHttpService {
             authenticate_timeout: settings.handshake,
             max_body: settings.max_message,
             body_timeout: settings.handshake,
-            // Calls and sessions have limits of their own, in total and for each caller.
+            // Calls and sessions have separate limits, in total and for each caller.
             max_requests: usize::MAX,
             max_requests_of_caller: usize::MAX,
             max_streams: usize::MAX,

@@ -41,7 +41,7 @@ impl McpServer {
     /// [`BearerToken`](agentflow_front::BearerToken), a closure, or another implementation of
     /// [`Authenticate`]. Runs that a caller starts record it
     /// ([`StartRun::caller`](agentflow_core::runtime::StartRun::caller)); its calls have its scopes,
-    /// in addition to those of the server. Default: all clients that can connect may call, with the
+    /// in addition to the scopes of the server. Default: all clients that can connect may call, with the
     /// scopes of the server. If the hook takes longer than
     /// [`handshake_timeout`](Self::handshake_timeout), the request is refused with status 503.
     ///

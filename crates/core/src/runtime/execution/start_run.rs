@@ -43,7 +43,7 @@ pub(crate) type Decode<T> = Box<dyn Fn(Ended) -> Result<T> + Send + Sync>;
 ///
 /// #[workflow]
 /// async fn greet(cx: &Context, name: String) -> Result<String> {
-///     let greeting = format!("Hello {name}, asked by {}.", cx.caller().map_or("nobody", |caller| caller.name()));
+///     let greeting = format!("Hello {name}, asked by {}.", cx.caller().map_or("a guest", |caller| caller.name()));
 ///     Ok(greeting)
 /// }
 ///
@@ -304,8 +304,8 @@ impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
     }
 }
 
-/// Asks the access control, and makes the acting caller the caller of the run. A workflow that does
-/// not exist is denied like one that exists.
+/// Asks the access control, and makes the acting caller the caller of the run. A denied
+/// caller gets the same error for an unknown workflow.
 async fn check_start(
     acting: Option<&ActingCaller>,
     described: &Described,

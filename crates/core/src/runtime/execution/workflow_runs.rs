@@ -52,6 +52,7 @@ pub(crate) async fn start_spec<T: 'static>(
     begins: impl FnOnce(&Arc<RunShared>),
 ) -> Result<RunHandle<T>> {
     runtime.host().running.check()?;
+    options.grant_scopes_of_caller();
     check_compensating_tools(runtime, spec, &options).await?;
     let run = options.run_id.get_or_insert_with(|| runtime.host().new_run_id()).clone();
     // The reservation prevents another start or resume of the same id in this process.

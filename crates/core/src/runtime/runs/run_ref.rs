@@ -84,8 +84,8 @@ impl<'a> RunRef<'a> {
     /// Asks the access control.
     ///
     /// # Errors
-    /// If the caller may not do this. The error is that of a missing run if the caller may not read
-    /// the run.
+    /// If the caller may not do this. If the caller may not read the run, the error says
+    /// that the run does not exist.
     pub(super) async fn check_access(self, action: AccessAction) -> Result<()> {
         let Some(acting) = self.acting else { return Ok(()) };
         let record = self.runtime.require_store()?.record(self.run).await?;

@@ -566,6 +566,9 @@ impl WorkflowRun {
 
     /// Records the question of a node and starts its timeout.
     fn ask(&mut self, node: NodeIndex) {
+        if let Err(error) = self.check_allowed(node) {
+            return self.fail(Unit::node(node), error);
+        }
         let spec = Arc::clone(self.machine.spec());
         let definition = spec.node(node);
         let is_filled = definition.question_text.is_some()

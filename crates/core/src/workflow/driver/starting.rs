@@ -18,7 +18,7 @@ use crate::value::Encoded;
 use crate::workflow::decided::RevisedOutputs;
 use crate::workflow::machine::Unit;
 use crate::workflow::outputs::OutputsWithState;
-use crate::workflow::spec::{Body, Outputs, PlanNode, StepFuture};
+use crate::workflow::spec::{Body, NodeIndex, Outputs, PlanNode, StepFuture};
 use crate::workflow::step_error::StepError;
 
 impl WorkflowRun {
@@ -66,7 +66,7 @@ impl WorkflowRun {
                 undecided_failure(&undecided_writes(cx.run(), cx.path(), node.called.is_some()))
             }
         };
-        let forbidden = (!node.policy.allows(cx.caller())).then(|| not_allowed(&cx));
+        let forbidden = self.check_allowed(unit.node).err();
         let unable = forbidden.or(unasked).or_else(|| undecided.map(StepError::recorded));
         let step = match (unable, &self.executor) {
             (Some(error), _) => Step::new(place, || Err(error)),
@@ -86,6 +86,26 @@ impl WorkflowRun {
         self.tasks.push(Task::step(unit, began, step, durable));
     }
 
+    /// Checks that the caller of the run may run a node.
+    ///
+    /// # Errors
+    /// If neither the roles nor the name of the caller are allowed.
+    pub(super) fn check_allowed(&self, node: NodeIndex) -> Result<(), StepError> {
+        let caller = self.segment.shared.own().and_then(|own| own.began.caller());
+        if self.machine.spec().node(node).policy.allows(caller) {
+            return Ok(());
+        }
+        let caller = match caller {
+            Some(caller) => format!("the caller `{caller}`"),
+            None => "a run without a caller".to_owned(),
+        };
+        let message = format!(
+            "{caller} may not run `{}`, which is for its `allowed_roles` and `allowed_users` only",
+            self.path(Unit::node(node))
+        );
+        Err(StepError::new(FailureKind::Unauthorized, message))
+    }
+
     /// Returns the tool whose call the node consists of, if the call itself does not record events.
     /// A call that `waits` at the node's path since an earlier process is continued there.
     fn unrecorded_tool<'n>(
@@ -96,19 +116,6 @@ impl WorkflowRun {
         let tool = node.called.as_ref()?;
         (waits || !call_has_events(&self.segment.shared.host, tool)).then_some(tool)
     }
-}
-
-/// Returns the error of a node that the caller of the run may not run.
-fn not_allowed(cx: &Context) -> StepError {
-    let caller = match cx.caller() {
-        Some(caller) => format!("the caller `{caller}`"),
-        None => "a run without a caller".to_owned(),
-    };
-    let message = format!(
-        "{caller} may not run `{}`, which is for its `allowed_roles` and `allowed_users` only",
-        cx.path()
-    );
-    StepError::new(FailureKind::Unauthorized, message)
 }
 
 /// Fills in the text of the question that the call of a node asks.

@@ -36,6 +36,7 @@ impl WorkflowRun {
 
     /// Evaluates a value or a router's choice.
     pub(super) fn evaluate(&self, node: NodeIndex) -> Result<Encoded, StepError> {
+        self.check_allowed(node)?;
         let definition = self.machine.spec().node(node);
         let (Body::Pure(pure) | Body::Router { pick: pure, .. }) = &definition.body else {
             return Err(StepError::new(FailureKind::Value, "a step is not a value"));
