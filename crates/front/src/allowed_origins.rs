@@ -7,7 +7,7 @@ use http::Uri;
 struct WebOrigin {
     scheme: String,
     host: String,
-    /// `None` in a pattern stands for every port.
+    /// `None` in a pattern matches every port.
     port: Option<u16>,
 }
 
@@ -41,8 +41,8 @@ impl WebOrigin {
 }
 
 /// Returns `true` if a page of this origin may send requests. An allowed origin without a port has
-/// the default port of its scheme, and `:*` stands for every port. An entry that is no origin of a
-/// page, such as `null`, matches only the same text.
+/// the default port of its scheme, and `:*` matches every port. An entry without
+/// a host, such as `null`, matches only the same text.
 pub(crate) fn is_allowed(origin: &str, allowed: &[String]) -> bool {
     let parsed = WebOrigin::parse(origin);
     for entry in allowed {

@@ -1,5 +1,5 @@
 //! `Authenticate`, the hook that determines the caller of a request, with its argument
-//! `RequestHead` and its error `Refusal`.
+//! `RequestHead` and its error `AuthRefusal`.
 
 use std::net::SocketAddr;
 
@@ -26,17 +26,17 @@ pub trait Authenticate: Send + Sync + 'static {
     /// authentication.
     ///
     /// # Errors
-    /// [`Refusal`] if the request must not be served.
-    async fn authenticate(&self, request: RequestHead) -> Result<Caller, Refusal>;
+    /// [`AuthRefusal`] if the request must not be served.
+    async fn authenticate(&self, request: RequestHead) -> Result<Caller, AuthRefusal>;
 }
 
 #[async_trait]
 impl<F, C> Authenticate for F
 where
     F: Fn(RequestHead) -> C + Send + Sync + 'static,
-    C: Future<Output = Result<Caller, Refusal>> + Send + 'static,
+    C: Future<Output = Result<Caller, AuthRefusal>> + Send + 'static,
 {
-    async fn authenticate(&self, request: RequestHead) -> Result<Caller, Refusal> {
+    async fn authenticate(&self, request: RequestHead) -> Result<Caller, AuthRefusal> {
         self(request).await
     }
 }
@@ -121,13 +121,13 @@ impl RequestHead {
 /// The refusal of an HTTP request before its body is read. The client receives the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct Refusal {
+pub struct AuthRefusal {
     pub(crate) status: StatusCode,
     pub(crate) challenge: Option<HeaderValue>,
     pub(crate) text: String,
 }
 
-impl Refusal {
+impl AuthRefusal {
     /// The request is not authenticated. Responds with status 401 and `WWW-Authenticate: Bearer`.
     pub fn unauthenticated(text: impl Into<String>) -> Self {
         let challenge = Some(HeaderValue::from_static("Bearer"));

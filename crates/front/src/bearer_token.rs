@@ -6,7 +6,7 @@ use agentflow_core::__private::sha256;
 use agentflow_core::Caller;
 use async_trait::async_trait;
 
-use crate::authenticate::{Authenticate, Refusal, RequestHead};
+use crate::authenticate::{AuthRefusal, Authenticate, RequestHead};
 
 /// Accepts requests with one token in the header `Authorization: Bearer ..`. All clients with the
 /// token are the same caller.
@@ -36,11 +36,11 @@ impl BearerToken {
 
 #[async_trait]
 impl Authenticate for BearerToken {
-    async fn authenticate(&self, request: RequestHead) -> Result<Caller, Refusal> {
+    async fn authenticate(&self, request: RequestHead) -> Result<Caller, AuthRefusal> {
         // The time to compare two hashes does not depend on how much of the token is right.
         match request.bearer() {
             Some(token) if sha256(token.as_bytes()) == self.expected => Ok(self.caller.clone()),
-            _ => Err(Refusal::unauthenticated("send the key of this server as a bearer token")),
+            _ => Err(AuthRefusal::unauthenticated("send the key of this server as a bearer token")),
         }
     }
 }

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::allowed_origins;
-use crate::authenticate::{Authenticate, Refusal, RequestHead};
+use crate::authenticate::{AuthRefusal, Authenticate, RequestHead};
 use crate::caller_slots::{CallerSlot, CallerSlots};
 use crate::host_header::{named_host, without_port};
 use crate::peer_address::PeerAddress;
@@ -222,7 +222,7 @@ impl HttpFront {
         Ok(StreamSlot { _permit: permit, _own: own })
     }
 
-    /// Takes a slot of the caller, or of the address. Fails if there is none left.
+    /// Takes a slot of the caller, or of the address. Fails if all are taken.
     fn own_slot(
         &self,
         slots: &Arc<CallerSlots>,
@@ -280,8 +280,8 @@ fn address(peer: SocketAddr) -> String {
     peer.ip().to_canonical().to_string()
 }
 
-fn refused(refusal: Refusal) -> Rejection {
-    let Refusal { status, challenge, text } = refusal;
+fn refused(refusal: AuthRefusal) -> Rejection {
+    let AuthRefusal { status, challenge, text } = refusal;
     let mut response = rejection(status, text);
     if let Some(challenge) = challenge {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);

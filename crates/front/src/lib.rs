@@ -6,18 +6,18 @@
 //!
 //! ```
 //! use agentflow::Caller;
-//! use agentflow::front::{Authenticate, Refusal, RequestHead};
+//! use agentflow::front::{Authenticate, AuthRefusal, RequestHead};
 //!
 //! /// Trusts the proxy in front of the server, which sets the header.
 //! struct ProxyUser;
 //!
 //! #[agentflow::async_trait]
 //! impl Authenticate for ProxyUser {
-//!     async fn authenticate(&self, request: RequestHead) -> Result<Caller, Refusal> {
+//!     async fn authenticate(&self, request: RequestHead) -> Result<Caller, AuthRefusal> {
 //!         match request.header("x-user") {
-//!             Some("mallory") => Err(Refusal::forbidden("this account is closed")),
+//!             Some("mallory") => Err(AuthRefusal::forbidden("this account is closed")),
 //!             Some(user) => Ok(Caller::new(user).with_scopes(["invoices"])),
-//!             None => Err(Refusal::unauthenticated("log in first")),
+//!             None => Err(AuthRefusal::unauthenticated("log in first")),
 //!         }
 //!     }
 //! }
@@ -44,7 +44,7 @@ mod http_front;
 mod listener;
 mod peer_address;
 
-pub use self::authenticate::{Authenticate, Refusal, RequestHead};
+pub use self::authenticate::{AuthRefusal, Authenticate, RequestHead};
 pub use self::bearer_token::BearerToken;
 #[doc(hidden)]
 pub use self::caller_slots::{CallerPermit, CallerPermits, CallerSlot, CallerSlots};

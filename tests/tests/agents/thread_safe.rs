@@ -7,7 +7,7 @@ use agentflow::model::openai_responses::OpenAiResponses;
 use agentflow::prelude::*;
 use agentflow::{
     Caller, CallerClaims, a2a::*, a2a_server::*, access::*, agent::*, artifact::*, definition::*,
-    document::*, dry_run::*, error::*, event::*, executor::*, expression::*, front::Refusal,
+    document::*, dry_run::*, error::*, event::*, executor::*, expression::*, front::AuthRefusal,
     front::*, mailbox::*, mcp::*, mcp_server::*, memory::*, message::*, middleware::*, model::*,
     path::*, pipeline::*, resource::*, run::*, runtime::*, schema::*, session::*, state::*,
     store::*, telemetry::*, template::*, time::*, tool::*, tools::*, value::*, views::*,
@@ -29,7 +29,7 @@ macro_rules! all_send_and_sync {
 #[test]
 fn public_types_are_send_and_sync() {
     all_send_and_sync![
-        AccessAction, AccessRequest<'static>, BearerToken, Caller, CallerClaims, Refusal, RequestHead,
+        AccessAction, AccessRequest<'static>, BearerToken, Caller, CallerClaims, AuthRefusal, RequestHead,
         A2aAnswer, A2aArtifact, A2aArtifactUpdate, A2aCapabilities, A2aCard, A2aClient, A2aClientBuilder,
         A2aContent, A2aError, A2aErrorCode, A2aExtension, A2aInterface, A2aMessage, A2aPart, A2aProvider,
         A2aPushAuthentication, A2aPushConfig, A2aPushConfigs, A2aRelay, A2aRole, A2aSkill, A2aStatusUpdate,

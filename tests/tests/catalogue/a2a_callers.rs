@@ -3,7 +3,7 @@
 
 use agentflow::Caller;
 use agentflow::a2a_server::A2aServer;
-use agentflow::front::{Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow_testing::within;
@@ -24,7 +24,10 @@ async fn served(set: impl FnOnce(A2aServer) -> A2aServer) -> (Runtime, String) {
     let runtime = runtime();
     let server = A2aServer::from_runtime(&runtime).workflows(["caller_asks"]).authenticate(
         |request: RequestHead| async move {
-            request.header("x-who").map(Caller::new).ok_or_else(|| Refusal::unauthenticated("who?"))
+            request
+                .header("x-who")
+                .map(Caller::new)
+                .ok_or_else(|| AuthRefusal::unauthenticated("who?"))
         },
     );
     let url = serve(set(server)).await;

@@ -8,7 +8,7 @@ use agentflow::a2a::{
     A2aClient, A2aContent, A2aErrorCode, A2aMessage, A2aPart, A2aRole, A2aTaskQuery,
 };
 use agentflow::a2a_server::A2aServer;
-use agentflow::front::{Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::message::Part;
 use agentflow::middleware::{AgentStep, Flow, Middleware};
 use agentflow::prelude::*;
@@ -283,7 +283,7 @@ async fn a_client_that_is_known_sees_more_skills() {
     let server = server.authenticate(|request: RequestHead| async move {
         match request.header("x-who") {
             Some(who) => Ok(Caller::new(who)),
-            None => Err(Refusal::unauthenticated("who are you?")),
+            None => Err(AuthRefusal::unauthenticated("who are you?")),
         }
     });
     let problem = server.clone().extended(["halve"]).check().await.unwrap_err();

@@ -8,7 +8,7 @@ use agentflow::Caller;
 use agentflow::RunId;
 use agentflow::a2a::{A2aClient, A2aErrorCode, A2aMessage, A2aPushConfig, A2aTaskState, A2aUpdate};
 use agentflow::a2a_server::A2aServer;
-use agentflow::front::{Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::prelude::*;
 use agentflow::runtime::Purge;
 use agentflow::serde_json::{self, Value, json};
@@ -305,7 +305,10 @@ async fn a_configuration_of_another_caller_is_not_found() {
     let runtime = runtime();
     let server = server(&runtime).push_notifications(here()).authenticate(
         |request: RequestHead| async move {
-            request.header("x-who").map(Caller::new).ok_or_else(|| Refusal::unauthenticated("who?"))
+            request
+                .header("x-who")
+                .map(Caller::new)
+                .ok_or_else(|| AuthRefusal::unauthenticated("who?"))
         },
     );
     let url = serve(server).await;

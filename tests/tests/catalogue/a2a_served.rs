@@ -11,7 +11,7 @@ use agentflow::a2a::{
 };
 use agentflow::a2a_server::{A2aServer, A2aServerError};
 use agentflow::document::Document;
-use agentflow::front::{Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
 use agentflow::store::{MemoryStore, RunFilter};
@@ -266,9 +266,9 @@ async fn a_task_of_another_caller_is_not_found() {
     let server = A2aServer::from_runtime(&runtime).workflows(["announce"]).authenticate(
         |request: RequestHead| async move {
             match request.header("x-who") {
-                Some("mallory") => Err(Refusal::forbidden("not you")),
+                Some("mallory") => Err(AuthRefusal::forbidden("not you")),
                 Some(who) => Ok(Caller::new(who).approves()),
-                None => Err(Refusal::unauthenticated("who are you?")),
+                None => Err(AuthRefusal::unauthenticated("who are you?")),
             }
         },
     );

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agentflow::Caller;
 use agentflow::a2a::{A2aClient, A2aMessage, A2aPart, A2aPushConfig, A2aTaskQuery};
 use agentflow::a2a_server::A2aServer;
-use agentflow::front::{Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
 use agentflow::tools::{AddressGuard, HttpRequest};
@@ -30,7 +30,7 @@ async fn a2a_repeat(word: String, times: u32) -> Result<String> {
 
 fn with_callers(server: A2aServer) -> A2aServer {
     server.authenticate(|request: RequestHead| async move {
-        request.header("x-who").map(Caller::new).ok_or_else(|| Refusal::unauthenticated("who?"))
+        request.header("x-who").map(Caller::new).ok_or_else(|| AuthRefusal::unauthenticated("who?"))
     })
 }
 

@@ -7,7 +7,7 @@ use agentflow::access::{AccessAction, AccessControl, AccessRequest};
 use agentflow::document::Document;
 use agentflow::error::FailureKind;
 use agentflow::event::EventKind;
-use agentflow::front::{Authenticate, Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, Authenticate, RequestHead};
 use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::runtime::CallerRuntime;
@@ -38,10 +38,10 @@ struct ByHeader;
 
 #[agentflow::async_trait]
 impl Authenticate for ByHeader {
-    async fn authenticate(&self, request: RequestHead) -> Result<Caller, Refusal> {
+    async fn authenticate(&self, request: RequestHead) -> Result<Caller, AuthRefusal> {
         match request.header("x-user") {
-            Some("mallory") => Err(Refusal::forbidden("this account is closed")),
-            Some("busy") => Err(Refusal::unavailable("the directory does not answer")),
+            Some("mallory") => Err(AuthRefusal::forbidden("this account is closed")),
+            Some("busy") => Err(AuthRefusal::unavailable("the directory does not answer")),
             Some(user) => Ok(user_named(user)),
             None => Ok(Caller::anonymous()),
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use agentflow::Caller;
-use agentflow::front::{Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::mcp::McpClient;
 use agentflow::mcp_server::McpServer;
 use agentflow::message::{ToolCall, ToolStatus};
@@ -128,8 +128,8 @@ async fn a_caller_has_its_scopes_and_nobody_else_has_them() {
             match request.header("authorization") {
                 Some("Bearer owner") => Ok(Caller::new("ann").with_scopes(["safe"])),
                 Some("Bearer guest") => Ok(Caller::new("guest")),
-                Some(_) => Err(Refusal::forbidden("not you")),
-                None => Err(Refusal::unauthenticated("who are you?")),
+                Some(_) => Err(AuthRefusal::forbidden("not you")),
+                None => Err(AuthRefusal::unauthenticated("who are you?")),
             }
         },
     );

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use agentflow::Caller;
-use agentflow::front::{Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::mcp_server::{McpServer, ServedResource};
 use agentflow::prelude::*;
 use agentflow::serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn with_callers(server: McpServer) -> McpServer {
     server.authenticate(|request: RequestHead| async move {
         match request.header("x-who") {
             Some(who) => Ok(Caller::new(who)),
-            None => Err(Refusal::unauthenticated("who are you?")),
+            None => Err(AuthRefusal::unauthenticated("who are you?")),
         }
     })
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use agentflow::Caller;
-use agentflow::front::{Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::serde_json::json;
@@ -31,7 +31,7 @@ async fn a_caller_waits_for_its_own_calls_and_others_do_not() {
     let server = McpServer::from_runtime(&runtime).max_calls(8).max_waiting(4).authenticate(
         |request: RequestHead| async move {
             let who = request.header("x-who");
-            who.map(Caller::new).ok_or_else(|| Refusal::unauthenticated("who are you?"))
+            who.map(Caller::new).ok_or_else(|| AuthRefusal::unauthenticated("who are you?"))
         },
     );
     let address = served(server).await;
@@ -102,7 +102,7 @@ async fn half_sent_heads_of_one_address_leave_room_for_others() {
     let server = server.authenticate(|request: RequestHead| async move {
         match request.header("x-who").is_some() {
             true => Ok(Caller::new("ada")),
-            false => Err(Refusal::unauthenticated("who are you?")),
+            false => Err(AuthRefusal::unauthenticated("who are you?")),
         }
     });
     let address = served(server).await;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use agentflow::Caller;
-use agentflow::front::{Refusal, RequestHead};
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value, json};
@@ -263,7 +263,7 @@ async fn a_task_belongs_to_its_caller_and_its_server() {
         match request.header("authorization") {
             Some("Bearer ann") => Ok(Caller::new("ann")),
             Some("Bearer bob") => Ok(Caller::new("bob")),
-            _ => Err(Refusal::unauthenticated("who are you?")),
+            _ => Err(AuthRefusal::unauthenticated("who are you?")),
         }
     });
     let address = served(server.clone()).await;

@@ -9,6 +9,8 @@ use crate::workspace::{LIBRARIES, SOURCES, is_internal, root};
 const ROOT: &[&str] = &[
     "Agent",
     "Approval",
+    "Caller",
+    "CallerClaims",
     "Context",
     "Error",
     "Event",
@@ -301,6 +303,7 @@ fn types_of_other_crates_in_signatures_are_few() {
         "agentflow_a2a",
         "agentflow_config",
         "agentflow_core",
+        "agentflow_front",
         "agentflow_http",
         "agentflow_macros",
         "agentflow_mcp",

@@ -51,7 +51,7 @@ impl McpServer {
     ///
     /// ```
     /// use agentflow::Caller;
-    /// use agentflow::front::{Refusal, RequestHead};
+    /// use agentflow::front::{AuthRefusal, RequestHead};
     /// use agentflow::mcp_server::McpServer;
     /// # use agentflow::prelude::*;
     ///
@@ -59,8 +59,8 @@ impl McpServer {
     /// let server = McpServer::from_runtime(&runtime).authenticate(|request: RequestHead| async move {
     ///     match request.header("x-team") {
     ///         Some("accounts") => Ok(Caller::new("accounts").with_scopes(["invoices"])),
-    ///         Some(_) => Err(Refusal::forbidden("this team has no access; ask for it")),
-    ///         None => Err(Refusal::unauthenticated("name your team")),
+    ///         Some(_) => Err(AuthRefusal::forbidden("this team has no access; ask for it")),
+    ///         None => Err(AuthRefusal::unauthenticated("name your team")),
     ///     }
     /// });
     /// # drop(server);
