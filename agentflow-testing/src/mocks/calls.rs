@@ -189,8 +189,9 @@ impl fmt::Debug for Call {
 /// use agentflow_testing::{Call, Calls, Mocks};
 ///
 /// let calls = Calls::any_order([Call::any().returns(1), Call::any().returns(2)]);
-/// let mocks = Mocks::new().tool("search", calls).tool("refund", Calls::never());
-/// # drop(mocks);
+/// let mocks = Mocks::new().tool("refund", Calls::never());
+/// # drop(calls);
+/// mocks.finish();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Calls {

@@ -9,17 +9,10 @@ use super::pipeline_part::Kind;
 /// holds runs. If no condition holds and [`otherwise`](Self::otherwise) is not set, the run fails.
 ///
 /// ```
-/// use agentflow::prelude::*;
 /// use agentflow::pipeline::Pipeline;
 ///
-/// /// Answer at once.
-/// #[tool(effects = "none")]
-/// fn quick_answer(text: String) -> String { text }
-/// /// Answer with care.
-/// #[tool(effects = "none")]
-/// fn long_answer(text: String) -> String { text }
-///
-/// let choice = Pipeline::when("size(input.text) < 80", quick_answer).otherwise(long_answer);
+/// let (quick, long) = (Pipeline::tool("quick_answer"), Pipeline::tool("long_answer"));
+/// let choice = Pipeline::when("size(input.text) < 80", quick).otherwise(long);
 /// # drop(choice);
 /// ```
 #[derive(Clone, Debug)]
