@@ -255,7 +255,7 @@ fn graph(caller: Caller, tool: &str) -> Graph {
         _ => json!({"call": call}),
     };
     serde_json::from_value(json!({
-        "version": 1, "name": "matrix", "output": "out",
+        "version": 1, "name": "matrix", "output": "out", "concurrency": 4,
         "nodes": [
             {"name": "who", "kind": "input", "schema": {"type": "string"}},
             {"name": "out", "does": does},
