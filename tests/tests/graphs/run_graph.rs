@@ -4,7 +4,6 @@ use agentflow::document::Document;
 use agentflow::prelude::*;
 use agentflow::runtime::{NodeStatus, RunGraph, RunGraphNode};
 use agentflow::store::MemoryStore;
-use agentflow::tool::ToolError;
 use agentflow::workflow::{DisplayEdge, DisplayEdgeKind, Graph};
 use agentflow_testing::within;
 use serde_json::json;
@@ -34,9 +33,9 @@ fn ends_are_shown(graph: &Graph) {
 
 /// Measure a word.
 #[tool(idempotent)]
-async fn measure_word(word: String) -> Result<usize, ToolError> {
+async fn measure_word(word: String) -> Result<usize> {
     match word.as_str() {
-        "" => Err(ToolError::new("the word is empty")),
+        "" => Err(agentflow::Error::other("the word is empty")),
         _ => Ok(word.len()),
     }
 }
