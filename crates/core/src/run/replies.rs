@@ -77,7 +77,7 @@ impl Replies {
                 Reply::Caller(caller, _) if needed <= records => drop(caller.send(outcome)),
                 Reply::Message(id) if answered.iter().any(|answered| answered.message == id) => {}
                 reply => {
-                    self.waiting.push(WaitingReply { id: name, records: needed, outcome, reply })
+                    self.waiting.push(WaitingReply { id: name, records: needed, outcome, reply });
                 }
             }
         }
