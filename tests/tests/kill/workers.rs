@@ -175,7 +175,7 @@ fn input(events: &[Event]) -> u32 {
 }
 
 fn is_denied(number: u32) -> bool {
-    number % DENIED == 0
+    number.is_multiple_of(DENIED)
 }
 
 /// The figures of a campaign, and the violated invariants.

@@ -152,7 +152,7 @@ async fn rpc(
             let response = json!({"jsonrpc": "2.0", "id": id, "result": result});
             Ok(json_response(StatusCode::OK, RPC_TYPE, &response))
         }
-        Ok(Done::Stream(updates)) => stream(shared, at, parts, updates, Some(id)),
+        Ok(Done::Stream(updates)) => stream(shared, at, parts, *updates, Some(id)),
         Err(fault) => answered(&id, fault),
     }
 }
@@ -271,7 +271,7 @@ async fn rest(
     };
     match done {
         Ok(Done::Value(value)) => Ok(json_response(StatusCode::OK, REST_TYPE, &value)),
-        Ok(Done::Stream(updates)) => stream(shared, at, parts, updates, None),
+        Ok(Done::Stream(updates)) => stream(shared, at, parts, *updates, None),
         Err(problem) => Ok(fault(problem)),
     }
 }
@@ -456,6 +456,7 @@ fn early(status: StatusCode, problem: &str) -> Early {
     response(rejection(status, problem.to_owned()))
 }
 
+#[expect(clippy::boxed_local, reason = "a rejection of the front is a box")]
 fn response(rejection: Rejection) -> Early {
     Box::new(rejection.map(Body::from))
 }

@@ -34,7 +34,7 @@ const CANCEL_WAIT: Duration = Duration::from_secs(20);
 /// Result of an operation.
 pub(super) enum Done {
     Value(Value),
-    Stream(TaskUpdates),
+    Stream(Box<TaskUpdates>),
 }
 
 /// Executes an operation for a caller. `skill` restricts it to the tasks of one skill; `base` is
@@ -67,7 +67,8 @@ pub(super) async fn execute(
                 let problem = "the task has ended, so nothing more happens to it; get it instead";
                 return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
             }
-            Ok(Done::Stream(TaskUpdates::start(shared, caller, &record.run_id, false).await?))
+            let updates = TaskUpdates::start(shared, caller, &record.run_id, false).await?;
+            Ok(Done::Stream(Box::new(updates)))
         }
         Asked::Push(method, params) => {
             push(shared, caller, skill, method, params).await.map(Done::Value)
@@ -163,7 +164,8 @@ async fn send(
         super::push::create(shared, caller, run.clone(), config).await?;
     }
     if streams {
-        return Ok(Done::Stream(TaskUpdates::start(shared, caller, &run, true).await?));
+        let updates = TaskUpdates::start(shared, caller, &run, true).await?;
+        return Ok(Done::Stream(Box::new(updates)));
     }
     if !settings.return_immediately.unwrap_or_default() {
         let waited = async {

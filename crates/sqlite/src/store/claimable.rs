@@ -49,7 +49,7 @@ pub(super) fn runs(
         match record.optional().map_err(sql)? {
             Some(Ok(record)) => runs.push(record),
             Some(Err(error)) => {
-                tracing::debug!(%error, "a run cannot be read and is not claimable")
+                tracing::debug!(%error, "a run cannot be read and is not claimable");
             }
             None => {}
         }
