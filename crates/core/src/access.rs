@@ -126,7 +126,7 @@ pub trait AccessControl: Send + Sync + 'static {
 #[derive(Clone)]
 pub(crate) struct AccessPolicy(pub(crate) Arc<dyn AccessControl>);
 
-/// A caller, and the access control that is asked for it.
+/// A caller, and the access control that decides about it.
 #[derive(Clone)]
 pub(crate) struct ActingCaller {
     caller: Arc<Caller>,

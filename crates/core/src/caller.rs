@@ -65,7 +65,7 @@ impl CallerClaims {
 }
 
 impl Caller {
-    /// Scope with which a caller may answer the approvals of its own runs through a protocol
+    /// Scope with which a caller may answer the approvals of the runs that it started through a protocol
     /// server: at gates, and before tool calls. It is not granted to runs.
     pub const APPROVES: &'static str = "approve-own-runs";
 

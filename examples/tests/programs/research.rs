@@ -134,7 +134,7 @@ fn citations_from_the_repository_are_true() {
 fn the_readmes_question_gets_the_rule() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let answer = answer("What happens when a tool panics?", root);
-    assert!(answer.contains("a panic in a tool is a tool error"), "{answer}");
+    assert!(answer.contains("A panic in a tool is a tool error"), "{answer}");
 }
 
 #[test]

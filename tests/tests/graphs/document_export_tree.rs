@@ -255,7 +255,7 @@ fn a_plan_that_is_not_a_tree_is_refused_with_its_node_and_the_form_that_says_it(
         ),
         (
             of(vec![call("last", from("input")), call("more", from("last"))]),
-            "its output is that of the node `last`",
+            "it returns the output of the node `last`",
         ),
     ] {
         let refused = DocumentForm::Tree.export(&graph).unwrap_err().to_string();

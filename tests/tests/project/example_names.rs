@@ -72,7 +72,7 @@ fn workflows_of_examples(text: &str, is_page: bool) -> Vec<String> {
         let line = line.trim_start();
         let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
         let Some(line) = doc.or(is_page.then_some(line)) else {
-            // An example does not go on after its comment.
+            // An example ends with its comment.
             is_example = false;
             continue;
         };

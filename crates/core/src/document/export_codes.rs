@@ -13,7 +13,7 @@ codes! {
     ALL_ARMS = "export.all-arms",
         "it takes all arms that hold, and a `route` takes one";
     ARMS_NOT_JOINED = "export.arms-not-joined",
-        "its arms do not lead to a node with the output of the selected arm, as those of a `route` do";
+        "its arms do not lead to a node with the output of the selected arm, and the arms of a `route` do";
     CALL_CHANGES_OUTPUT = "export.call-changes-output",
         "it changes the output of {callee} with `gives`, and a tree cannot express that";
     CALL_OF_INNER_WORKFLOW = "export.call-of-inner-workflow",
@@ -25,17 +25,17 @@ codes! {
     CALL_NOT_REMOTE = "export.call-not-remote",
         "it calls the {kind} {callee}, and a node of this form calls a tool of an MCP server or a remote agent";
     CALL_WITH_OTHER_VALUE = "export.call-with-other-value",
-        "it gives {callee} another value than the one before it, and in a tree only a call that stands alone has `with`";
+        "it gives {callee} another value than the one before it, and in a tree a call within another part has no `with`";
     CALLED_TWICE = "export.called-twice",
         "it calls the inner workflow {inner}, which another node calls too, and a part has one place";
     CONCURRENCY = "export.concurrency",
-        "its `concurrency` is {concurrency}, and that of a tree is {expected}";
+        "its `concurrency` is {concurrency}, and a tree always has {expected}";
     CONDITION_NOT_CEL = "export.condition-not-cel",
         "its condition is not a CEL expression";
     CONDITION_READS_INPUT = "export.condition-reads-input",
         "its condition reads the `input` of the workflow, and at this place `input` is the output of {given}";
     DECIDER_OF_NODE = "export.decider-of-node",
-        "it asks a decider of its own, and a document has one `decider` for all nodes";
+        "it asks another decider, and a document has one `decider` for all nodes";
     EDGE_CONDITION = "export.edge-condition",
         "the edge from {from} has a condition that this form cannot express";
     EDGE_ORDER = "export.edge-order",
@@ -115,7 +115,7 @@ codes! {
     OPTIONS_OF_ROUTE = "export.options-of-route",
         "it combines the arms of a `route`, so it cannot save a key or have a policy or a schema";
     OTHER_OUTPUT = "export.other-output",
-        "its output is that of the node {output}, and the output of a tree is that of its last part, {last}";
+        "it returns the output of the node {output}, and a tree returns the output of its last part, {last}";
     OTHER_SOURCE = "export.other-source",
         "it uses the output of {other}, and the value before it is the output of {given}";
     PART_NAME = "export.part-name",

@@ -19,7 +19,7 @@ use crate::workflow::{IntoInputs, IntoNamedInputs, IntoWorkflow};
 ///
 /// Each method asks the [`AccessControl`](crate::access::AccessControl) of the runtime, also the
 /// control methods of the handles that it returns. The caller is recorded with each run that it
-/// starts, and as the operator of each control request, whatever name is passed to `by`.
+/// starts, and as the operator of each control request, also if another name is passed to `by`.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -46,29 +46,14 @@ pub struct CallerRuntime {
     acting: Option<ActingCaller>,
 }
 
-impl Runtime {
-    /// Returns the part of this runtime that a caller may use. The methods of the runtime itself are
-    /// for the program, and ask no access control.
-    pub fn for_caller(&self, caller: impl Into<Caller>) -> CallerRuntime {
-        self.for_optional_caller(Some(&caller.into()))
-    }
-
-    /// Returns the runtime of a caller, or of the program if there is no caller.
-    #[doc(hidden)]
-    pub fn for_optional_caller(&self, caller: Option<&Caller>) -> CallerRuntime {
-        let policy = self.host().part::<AccessPolicy>().cloned();
-        let acting = caller.map(|caller| ActingCaller::new(caller.clone(), policy));
-        CallerRuntime { runtime: self.clone(), acting }
-    }
-
-    /// Returns `true` if the runtime has an access control.
-    #[doc(hidden)]
-    pub fn controls_access(&self) -> bool {
-        self.host().part::<AccessPolicy>().is_some()
-    }
-}
-
 impl CallerRuntime {
+    /// Creates the runtime of a caller, or of the program if there is no caller.
+    pub(super) fn new(runtime: &Runtime, caller: Option<&Caller>) -> Self {
+        let policy = runtime.host().part::<AccessPolicy>().cloned();
+        let acting = caller.map(|caller| ActingCaller::new(caller.clone(), policy));
+        Self { runtime: runtime.clone(), acting }
+    }
+
     /// Returns access to a run by its id, as [`Runtime::run`].
     pub fn run<'a>(&'a self, run: &'a RunId) -> RunRef<'a> {
         self.runtime.run(run).of_caller(self.acting.as_ref())

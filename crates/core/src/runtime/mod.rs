@@ -70,6 +70,8 @@ pub use self::runs::run_graph::{ItemCounts, RunGraph, RunGraphNode};
 pub use self::runs::run_list::{CallerRuns, Runs};
 pub use self::runs::run_ref::RunRef;
 pub use self::sessions::Sessions;
+use crate::access::AccessPolicy;
+use crate::caller::Caller;
 use crate::context::Context;
 pub use crate::definition::Changes;
 use crate::error::Result;
@@ -218,6 +220,24 @@ impl Runtime {
     #[doc(alias = "lasting_state")]
     pub fn persistent_state(&self) -> PersistentState<'_> {
         PersistentState(self)
+    }
+
+    /// Returns the part of this runtime that a caller may use. The methods of the runtime itself are
+    /// for the program, and ask no access control.
+    pub fn for_caller(&self, caller: impl Into<Caller>) -> CallerRuntime {
+        CallerRuntime::new(self, Some(&caller.into()))
+    }
+
+    /// Returns the runtime of a caller, or of the program if there is no caller.
+    #[doc(hidden)]
+    pub fn for_optional_caller(&self, caller: Option<&Caller>) -> CallerRuntime {
+        CallerRuntime::new(self, caller)
+    }
+
+    /// Returns `true` if the runtime has an access control.
+    #[doc(hidden)]
+    pub fn controls_access(&self) -> bool {
+        self.host().part::<AccessPolicy>().is_some()
     }
 
     /// Returns the runtime with another store.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::call_checks::scope_refusal;
 use super::call_forms::{ArgumentCopies, ArgumentForm, ChangedArguments, DenialForm};
 use super::call_record::Forms;
 use super::history::{RecordedCall, arguments_of};
-use super::invoke::scope_refusal;
 use super::matched_tool_call::MatchedToolCall;
 use super::step_place::{CurrentStep, StepEndPanic, ValueScope};
 use super::tool_body_place::ToolBodyScope;

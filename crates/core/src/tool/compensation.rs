@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::call_checks::is_granted;
 use super::execution::{CallRecord, CallSite, within_limit};
 use super::history::RecordedOutcome;
-use super::invoke::{invoke, is_granted};
+use super::invoke::invoke;
 use super::undo_check::compensation_mismatch;
 use super::{NeededResource, ToolDefinition, ToolError, ToolHost, ToolRef, linked_tools};
 use crate::context::{Context, PreviousCallAttempts};

@@ -22,6 +22,7 @@ mod call_answer;
 mod call_approval;
 #[cfg(feature = "dynamic")]
 mod call_by_name;
+mod call_checks;
 mod call_decision;
 #[allow(missing_docs, missing_debug_implementations, reason = "named by expansions only")]
 pub(crate) mod call_forms;
@@ -37,6 +38,7 @@ mod held_back;
 mod history;
 mod into_tools;
 mod invoke;
+mod linked_tools;
 mod mailbox_tools;
 mod matched_tool_call;
 mod memory_tools;
@@ -77,6 +79,7 @@ pub use self::call_answer::QuestionAnswer;
 pub(crate) use self::call_approval::{CallQuestion, can_be_answered, unanswerable};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_by_name::call_with_approval;
+pub(crate) use self::call_checks::{fitting, is_granted, scope_refusal, warn_unanswerable};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::call_in_step::missing_scope;
 pub(crate) use self::call_in_step::{ToolAnswer, call_has_events};
@@ -98,7 +101,8 @@ pub use self::into_tools::{IntoTools, ToolList};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::invoke::invoke_in_node;
 pub(crate) use self::invoke::invoke_with_hooks;
-pub(crate) use self::invoke::{fitting, is_granted, not_found, scope_refusal, warn_unanswerable};
+pub(crate) use self::invoke::not_found;
+pub(crate) use self::linked_tools::linked_tools;
 pub use self::memory_tools::MemoryTool;
 pub(crate) use self::memory_tools::{MemoryToolKind, needed as memory_resources};
 pub(crate) use self::node_question::NodeQuestion;
@@ -108,7 +112,7 @@ pub(crate) use self::parameters::{Parameters, ToolParams, read, read_each};
 #[cfg(feature = "dynamic")]
 pub(crate) use self::registry::PARAMETERS;
 pub use self::registry::Registry;
-pub(crate) use self::registry::{linked_tools, problem_of};
+pub(crate) use self::registry::problem_of;
 pub(crate) use self::replacement::{
     NeededResource, Replacements, StandIn, answer_with_replacement, replaces_answers,
     unused_resources,

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::invoke::invoke_with_hooks;
+use super::linked_tools::linked_tools;
 use super::{ToolManifest, ToolRef, report_unknown_tool, wire_name};
 use crate::context::Context;
 use crate::error::RegistryError;
-use crate::linked;
 use crate::message::{ToolCall, ToolResult};
 use crate::tool_definition::is_valid_name;
 
@@ -223,11 +223,4 @@ pub(crate) fn problem_of(tool: &ToolRef) -> Option<RegistryError> {
     }
     (tool.definition().parameters["type"] != "object")
         .then(|| RegistryError::NoObjectSchema { name: name() })
-}
-
-/// Returns the tools that are linked into the program, ordered by name and source location. Tools
-/// with equal names are all included. No schema is built.
-pub(crate) fn linked_tools() -> &'static [ToolRef] {
-    static LINKED: OnceLock<Vec<ToolRef>> = OnceLock::new();
-    LINKED.get_or_init(|| linked::items(|tool: &ToolRef| tool.written()))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::registry::linked_tools;
+use super::linked_tools::linked_tools;
 use super::wire_name::wire_name;
 use super::{ToolError, ToolOutput, ToolRef};
 use crate::event::ApprovalRequest;

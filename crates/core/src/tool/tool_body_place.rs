@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
-use super::execution::error_of_failure;
+use super::call_checks::error_of_failure;
 use super::step_place::{CurrentStep, NodeGuarantees, StepEndPanic, WrittenOrder};
 use super::{Tool, ToolDefinition, ToolError, ToolFuture, ToolOutput, is_granted, linked_tools};
 use crate::context::Context;

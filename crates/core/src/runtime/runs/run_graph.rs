@@ -48,7 +48,7 @@ pub struct RunGraphNode {
     pub items: Option<ItemCounts>,
 }
 
-/// Numbers of items of a node, such as those of a `map!`.
+/// Numbers of items of a node, such as the items of a `map!`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ItemCounts {
@@ -151,7 +151,7 @@ impl RunGraph {
         Self { run: report.run, nodes, edges }
     }
 
-    /// Creates the graph of a run without a definition: what it has started, without edges.
+    /// Creates the graph of a run without a definition: its started nodes, without edges.
     fn from_report(report: RunReport) -> Self {
         let nodes = report.nodes.iter().map(RunGraphNode::from_report).collect();
         Self { run: report.run, nodes, edges: Vec::new() }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "dynamic")]
+use super::super::call_checks::fitting;
+use super::super::call_checks::{is_granted, refusal};
 use super::super::call_record::{Outcome, ReturnedError};
 use super::super::history::RecordedOutcome;
-#[cfg(feature = "dynamic")]
-use super::super::invoke::fitting;
-use super::super::invoke::{is_granted, refusal};
 use super::super::step_place::CurrentStep;
 use super::super::tool_body_place::ToolBodyScope;
 use super::super::{ReplacedError, StandIn, Tool, ToolAnswer, ToolError, ToolOutput};

@@ -17,10 +17,10 @@
 //!
 //! Questions to people, and outcomes that an earlier process recorded, come before this module.
 
+mod attempt_limits;
+mod attempt_retry;
 mod body;
-mod limits;
-mod record;
-mod retry;
+mod record_target;
 mod site;
 mod time_limit;
 mod typed_body;
@@ -33,14 +33,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tracing::{Instrument, Span};
 
-pub(crate) use self::body::{JsonBody, RefusedCall, ToolBody};
-pub(crate) use self::limits::{
-    BodyFailure, HEAD, error_of_failure, panic_message, size_error, slot, timeout_message,
-    within_limit,
+pub(crate) use self::attempt_limits::{
+    BodyFailure, HEAD, panic_message, size_error, slot, timeout_message, within_limit,
 };
-use self::limits::{caught_within_limit, cut_message, within_size};
-pub(crate) use self::record::CallRecord;
-use self::retry::pause_after;
+use self::attempt_limits::{caught_within_limit, cut_message, within_size};
+use self::attempt_retry::pause_after;
+pub(crate) use self::body::{JsonBody, RefusedCall, ToolBody};
+pub(crate) use self::record_target::CallRecord;
 pub(crate) use self::site::CallSite;
 pub(crate) use self::time_limit::TimeLimit;
 pub(super) use self::typed_body::{TypedBody, TypedCall};

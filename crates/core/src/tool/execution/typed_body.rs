@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+#[cfg(feature = "dynamic")]
+use super::super::call_checks::fitting;
 use super::super::call_forms::{ArgumentCopies, ChangedArguments};
 use super::super::call_record::{Forms, Outcome, ReturnedError, decode_replacement, read};
 use super::super::history::RecordedOutcome;
-#[cfg(feature = "dynamic")]
-use super::super::invoke::fitting;
 use super::super::step_place::CurrentStep;
 use super::super::undecided::{undecided_failure, undecided_writes};
 use super::super::{StandIn, ToolAnswer, ToolError};

@@ -53,7 +53,7 @@ pub enum DisplayEdgeKind {
 
 impl Graph {
     /// Returns the nodes that a person sees, in source order: without joins, and without nodes
-    /// which a form of document adds. Nested workflows of a node are graphs of their own.
+    /// which a form of document adds. Nested workflows of a node are separate graphs.
     pub fn display_nodes(&self) -> Vec<&GraphNode> {
         self.shown(false).map(|(_, node)| node).collect()
     }

@@ -9,11 +9,12 @@ use std::time::Duration;
 use agentflow_schema::text::{head, panic_text};
 use futures_util::FutureExt;
 
+use super::super::call_checks::error_of_failure;
 use super::super::step_place::StepEndPanic;
 use super::super::{Effects, ToolDefinition, ToolError, ToolOutput, ToolPolicy};
 use super::time_limit::TimeLimit;
 use crate::context::Context;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::message::{ToolContent, ToolStatus};
 use crate::run::Slot;
 
@@ -69,17 +70,6 @@ impl BodyFailure {
         };
         ToolError::with_status(status, format!("{what}; whether it is undone is unknown: find out"))
     }
-}
-
-/// Returns the error of a tool whose body made a call that could not be made.
-pub(crate) fn error_of_failure(failure: &Failure) -> ToolError {
-    let status = match failure.kind {
-        FailureKind::Interrupted => ToolStatus::Interrupted,
-        FailureKind::Unauthorized | FailureKind::Denied => ToolStatus::Unauthorized,
-        FailureKind::Timeout => ToolStatus::Timeout,
-        _ => ToolStatus::Error,
-    };
-    ToolError::with_status(status, super::super::undecided::for_model(&failure.message).to_owned())
 }
 
 /// Returns the message for a call that timed out.
