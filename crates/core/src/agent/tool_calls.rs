@@ -27,8 +27,8 @@ use crate::path::StepPath;
 use crate::run::Around;
 use crate::time::Timestamp;
 use crate::tool::{
-    CallSite, Executed, JsonBody, RecordedOutcome, RefusedCall, ToolExecution, began,
-    describe_writes, ended, is_granted, millis_since, not_found,
+    CallSite, Effects, Executed, JsonBody, RecordedOutcome, RefusedCall, ToolExecution, ToolPolicy,
+    began, describe_writes, ended, is_granted, millis_since, not_found,
 };
 
 impl Run {
@@ -178,9 +178,11 @@ impl Run {
             .get(&*call.name)
             .map(|tool| tool.definition())
             .filter(|definition| agreed || is_granted(definition, &self.scopes));
-        let policy = reached.map(|definition| &definition.policy);
+        let without = ToolPolicy::default().effects(Effects::None);
+        let policy = reached.map_or(&without, |definition| &definition.policy);
         // A call that waited for a person continues, so its start is recorded already.
-        let begins = (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), policy, given));
+        let begins =
+            (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), Some(policy), given));
         let began = begins.map(|begins| {
             let now = self.moment();
             self.record_at(now, path.clone(), begins);
