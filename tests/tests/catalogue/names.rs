@@ -54,7 +54,7 @@ async fn a_name_like_none_is_answered_with_those_that_are_known() {
         assert!(agent.starts_with(&begins) && agent.contains("`judge`"), "{agent}");
         let workflow = runtime.start_named(name, json!({})).await.err().unwrap().to_string();
         let begins = format!("this program has no workflow `{name}`; its ");
-        assert!(workflow.starts_with(&begins) && workflow.contains("`double`"), "{workflow}");
+        assert!(workflow.starts_with(&begins) && workflow.contains("`announce`"), "{workflow}");
         let model = runtime
             .catalogue()
             .snapshot()
