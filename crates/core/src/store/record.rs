@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 #[doc(alias = "WorkflowRunStatus")]
 pub enum RunStatus {
     /// The run can continue but no process executes it: it was started as
-    /// [queued](crate::StartRun::queued), or an operator answered, retried or unpaused it after its
+    /// [queued](crate::runtime::StartRun::queued), or an operator answered, retried or unpaused it after its
     /// process had ended. A process that resumes the run executes it.
     Queued,
     /// A process executes the run, or ended while executing it.

@@ -33,7 +33,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A worker: executes runs of a store that no process executes, until the runtime is
 /// [drained](Runtime::drain). [`Runtime::worker`] creates it.
 ///
-/// A run is executed by a worker if it was [queued](crate::StartRun::queued), if the process that
+/// A run is executed by a worker if it was [queued](crate::runtime::StartRun::queued), if the process that
 /// executed it has ended, or if an operator answered, retried or unpaused it while no process
 /// executed it. The oldest run is first. Each run is executed by one process at a time: the store
 /// hands it to the worker that opens it first.
