@@ -172,17 +172,13 @@ impl Run {
         }
         let PendingTool { path, call, refused: _ } = tool;
         // A tool that is not offered or not granted is not executed, so its call has no effects.
-        let reached = self
-            .offered
-            .tools
-            .get(&*call.name)
-            .map(|tool| tool.definition())
-            .filter(|definition| agreed || is_granted(definition, &self.scopes));
         let without = ToolPolicy::default().effects(Effects::None);
-        let policy = reached.map_or(&without, |definition| &definition.policy);
+        let policy = match self.offered.tools.get(&*call.name).map(|tool| tool.definition()) {
+            Some(tool) => (agreed || is_granted(tool, &self.scopes)).then_some(&tool.policy),
+            None => Some(&without),
+        };
         // A call that waited for a person continues, so its start is recorded already.
-        let begins =
-            (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), Some(policy), given));
+        let begins = (!self.machine.asks(&path)).then(|| began(Arc::clone(&call), policy, given));
         let began = begins.map(|begins| {
             let now = self.moment();
             self.record_at(now, path.clone(), begins);
