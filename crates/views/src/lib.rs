@@ -14,6 +14,7 @@ mod screen_event;
 mod task_chunk;
 mod task_request;
 mod task_result;
+mod task_start;
 
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
@@ -25,10 +26,11 @@ pub use self::agent_event::{AgentEvent, AgentEvents, final_text};
 pub use self::screen_event::{ScreenEvent, ScreenEvents};
 pub use self::task_chunk::{TaskChunkKind, TaskChunks, TaskContent, TaskStreamChunk};
 pub use self::task_request::{
-    TaskAgent, TaskAgentConfig, TaskExecution, TaskFramework, TaskRequest, TaskRequestError,
-    TaskRequestMessage, TaskRole, TaskStart, TaskText, TaskTextPart, TaskUser,
+    TaskAgentConfig, TaskExecution, TaskFramework, TaskRequest, TaskRequestError,
+    TaskRequestMessage, TaskRole, TaskText, TaskTextPart, TaskUser,
 };
 pub use self::task_result::{TaskMessage, TaskResult, TaskStatus};
+pub use self::task_start::{TaskAgent, TaskStart};
 
 /// A timestamp that is displayed and serialized in RFC 3339 format, such as
 /// `2026-01-01T00:00:00.000Z`.

@@ -11,8 +11,9 @@ use agentflow_core::runtime::Runtime;
 use agentflow_core::store::{StoreError, StoreErrorKind};
 use agentflow_core::value::Encoded;
 
-use super::task_request::{TaskAgent, TaskRequest, TaskStart};
+use super::task_request::TaskRequest;
 use super::task_result::TaskResult;
+use super::task_start::{TaskAgent, TaskStart};
 
 impl ProcessedRequest for TaskRequest {
     type Answer = TaskResult;

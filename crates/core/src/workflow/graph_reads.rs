@@ -16,7 +16,7 @@ use super::graph::GraphNode;
 use super::graph_body::{GraphBody, Question, Routes};
 use super::graph_codes;
 use super::mapping::{Mapping, PlaceholderRoot};
-use super::mapping_schema::{Schemas, pointer_of, schema_of};
+use super::mapping::{Schemas, pointer_of, schema_of};
 use super::of_graph::GraphLoader;
 
 /// Schemas against which the reads of a node are checked.

@@ -9,7 +9,7 @@ use super::graph::GraphNode;
 use super::graph_body::GraphBody;
 use super::graph_codes;
 use super::mapping::IsNode;
-use super::mapping_form::pointer;
+use super::mapping::pointer;
 use super::of_graph::GraphLoader;
 use super::question_text::{needed_keys_of_text, state_keys_of_text};
 use super::saved_outputs::FIELDS;

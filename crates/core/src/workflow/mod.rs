@@ -87,9 +87,7 @@ mod machine;
     allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
 )]
 mod mapping;
-mod mapping_form;
 #[cfg(feature = "dynamic")]
-mod mapping_schema;
 mod names;
 mod node;
 mod node_dependency;

@@ -8,7 +8,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
-use super::mapping::Mapping;
+use super::Mapping;
 
 /// Keys of the JSON form. A mapping has one of them.
 const KEYS: [&str; 10] =
@@ -162,7 +162,7 @@ impl TryFrom<String> for Pointer {
 }
 
 /// Checks that a string is a JSON Pointer: empty, or with `/` as its first character.
-pub(super) fn pointer(text: String) -> Result<String, String> {
+pub(in crate::workflow) fn pointer(text: String) -> Result<String, String> {
     match text.is_empty() || text.starts_with('/') {
         true => Ok(text),
         false => {

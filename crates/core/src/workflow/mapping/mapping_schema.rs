@@ -7,20 +7,20 @@ use agentflow_schema::schema::{Definitions, NarrowedSchema, part_at};
 use agentflow_schema::template::Template;
 use serde_json::{Value, json};
 
-use super::input_schema::input_object_schema;
-use super::mapping::{Mapping, PlaceholderRoot};
+use super::super::input_schema::input_object_schema;
+use super::{Mapping, PlaceholderRoot};
 
 /// Schemas of the outputs of nodes by name, with the facts that are known at a position in the
 /// graph.
 #[derive(Clone, Copy)]
-pub(super) struct Schemas<'s> {
-    pub(super) all: &'s HashMap<&'s str, Value>,
+pub(in crate::workflow) struct Schemas<'s> {
+    pub(in crate::workflow) all: &'s HashMap<&'s str, Value>,
     /// Schemas that facts known at this position narrow down.
-    pub(super) narrow: &'s HashMap<String, NarrowedSchema>,
+    pub(in crate::workflow) narrow: &'s HashMap<String, NarrowedSchema>,
 }
 
 impl<'s> Schemas<'s> {
-    pub(super) fn get(self, node: &str) -> Option<&'s Value> {
+    pub(in crate::workflow) fn get(self, node: &str) -> Option<&'s Value> {
         self.narrow.get(node).map(NarrowedSchema::schema).or_else(|| self.all.get(node))
     }
 }
@@ -31,7 +31,11 @@ impl<'s> Schemas<'s> {
 const LARGEST: usize = 1 << 13;
 
 /// Derives the schema of a mapping's value. `item` is the schema of `{"item": ""}`.
-pub(super) fn schema_of(mapping: &Mapping, outputs: Schemas<'_>, item: &Value) -> Value {
+pub(in crate::workflow) fn schema_of(
+    mapping: &Mapping,
+    outputs: Schemas<'_>,
+    item: &Value,
+) -> Value {
     let schema = whole_schema_of(mapping, outputs, item);
     let mut left = LARGEST;
     match fits(&schema, &mut left) {
@@ -109,12 +113,12 @@ fn schema_of_text(template: &Template, outputs: Schemas<'_>) -> Value {
 }
 
 /// Returns the JSON Pointer of a path.
-pub(super) fn pointer_of(parts: &[String]) -> String {
+pub(in crate::workflow) fn pointer_of(parts: &[String]) -> String {
     parts.iter().map(|part| format!("/{}", part.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
 /// Returns the schema of a list of values.
-pub(super) fn list_of(schema: &Value) -> Value {
+pub(in crate::workflow) fn list_of(schema: &Value) -> Value {
     let mut definitions = Definitions::default();
     let mut list = json!({"type": "array", "items": definitions.embed(schema)});
     definitions.add_to(&mut list);
@@ -122,7 +126,7 @@ pub(super) fn list_of(schema: &Value) -> Value {
 }
 
 /// Returns the schema of a value that fits one of several schemas.
-pub(super) fn one_of(mut schemas: Vec<Value>) -> Value {
+pub(in crate::workflow) fn one_of(mut schemas: Vec<Value>) -> Value {
     if schemas.contains(&Value::Bool(true)) {
         return Value::Bool(true);
     }
