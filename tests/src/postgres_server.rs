@@ -28,8 +28,9 @@ const SCRIPT: &str = r#"
 bin=$1; port=$2
 # Only the end of the input ends the shell. An answer fails if the test program has ended.
 trap '' INT TERM HUP PIPE
-# `mktemp` replaces the last X's by random characters.
-dir=$(mktemp -d "${TMPDIR:-/tmp}/agentflow-postgres-XXXXXX") || exit 1
+# Fails if the folder exists, so that no other user can prepare it.
+dir="${TMPDIR:-/tmp}/agentflow-postgres-$$-$port"
+mkdir -m 700 "$dir" || exit 1
 pid=
 if "$bin/initdb" -D "$dir/data" -A trust -U agentflow --no-sync -E UTF8 --locale=C \
     </dev/null >"$dir/log" 2>&1

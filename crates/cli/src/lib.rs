@@ -83,7 +83,7 @@
 //!   workflow or agent to be linked into the program; with it, `retry` also resumes the run. All
 //!   other commands work with any `agentwf`.
 //! - `worker --store STORE [--concurrency N] [--name A,B] [--drain-timeout TIME]`: executes
-//!   [queued](agentflow_core::StartRun::queued) runs, and runs whose process has ended, of the
+//!   [queued](agentflow_core::runtime::StartRun::queued) runs, and runs whose process has ended, of the
 //!   workflows and agents of this program. Several workers may share a store. On SIGTERM or Ctrl-C
 //!   it takes no more runs and lets running steps finish until the time-out; another worker
 //!   continues the rest.

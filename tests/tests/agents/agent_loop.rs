@@ -229,7 +229,7 @@ async fn a_tool_that_needs_approval_is_not_called_without() {
     let refused = Turn::text("I may not.").expect_failure(
         "refund",
         ToolStatus::Unauthorized,
-        "nobody has agreed",
+        "no person has approved",
     );
     let model = ScriptedModel::new([Turn::call("refund", json!({})), refused]);
     Agent::new(model.clone())

@@ -26,7 +26,7 @@ async fn callers_gate(text: String) -> Result<String> {
     Ok(if approval.is_granted() { text } else { "nothing".to_owned() })
 }
 
-/// Says for whom it runs.
+/// Returns the name of its caller.
 #[workflow]
 async fn callers_name(cx: &Context, text: String) -> Result<String> {
     let said = format!("{text} for {}", cx.caller().map_or("nobody", Caller::name));
@@ -210,7 +210,7 @@ async fn a_caller_is_recorded_with_its_run_and_its_requests() {
             (AccessAction::Answer, Some("ada")),
         ]
     );
-    // A workflow that does not exist is denied like one that exists.
+    // The start of an unknown workflow is denied like the start of a known workflow.
     for name in ["callers_secret", "callers_gate"] {
         let caller = if name == "callers_gate" { Caller::anonymous() } else { Caller::new("ada") };
         let denied = runtime.for_caller(caller).start_named(name, json!({"text": "rain"})).await;

@@ -317,7 +317,7 @@ async fn a_call_has_the_policy_and_the_checks_of_any_other() {
     let mut lines = Lines::greeted(&McpServer::from_runtime(&runtime)).await;
     for (at, (tool, arguments, expected)) in [
         ("secret", json!({}), "needs the scope `disk`"),
-        ("approved", json!({}), "nobody has agreed"),
+        ("approved", json!({}), "no person has approved"),
         ("add", json!({"a": "two", "b": 3}), "`a`"),
         ("add", json!({"a": 1}), "`b`"),
         ("add", json!({"a": 1, "b": 2, "c": 3}), "`c`"),

@@ -287,7 +287,8 @@ fn a_tool_is_called_as_an_agent_calls_it() {
     assert_eq!(called(&["ad"]), failed("there is no tool `ad`; did you mean `add`?"));
     let scope = "`forget` needs the scope `admin`, which this run was not granted; do without it";
     assert_eq!(called(&["forget"]), failed(scope));
-    let nobody = "nobody has agreed to this tool's use in this run; do without it, or say what you need it for";
+    let nobody =
+        "no person has approved this tool in this run; do without it, or explain why you need it";
     assert_eq!(called(&["forget", "--grant", "admin"]), failed(nobody));
     assert_eq!(called(&["forget", "--grant", "admin,approve:forget"]), done("forgotten"));
 }

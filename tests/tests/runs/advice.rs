@@ -106,7 +106,7 @@ async fn the_remedy_of_a_refused_call_is_in_the_log_alone() {
         ),
         (
             Agent::new(calls("advised_refund", json!({"cents": 5}))).tools(tools![advised_refund]),
-            "nobody has agreed to this tool's use in this run; do without it, or say what you need it for",
+            "no person has approved this tool in this run; do without it, or explain why you need it",
             "Runtime::builder().store(..)",
         ),
         (

@@ -76,7 +76,7 @@ pub(super) async fn execute(
         Asked::ExtendedCard if shared.settings.extended.is_empty() || caller.is_anonymous() => {
             Err(Fault::new(
                 A2aErrorCode::ExtendedAgentCardNotConfigured,
-                "this server has one card for everybody, at `/.well-known/agent-card.json`",
+                "this server has the same card for all callers, at `/.well-known/agent-card.json`",
             ))
         }
         Asked::ExtendedCard => {
@@ -195,13 +195,7 @@ async fn send(
 }
 
 async fn task_now(shared: &Shared, caller: &Caller, run: &RunId) -> Result<A2aTask, Fault> {
-    let record = shared
-        .runtime
-        .for_caller(caller)
-        .run(run)
-        .record()
-        .await
-        .map_err(|error| Fault::internal(&error))?;
+    let record = shared.record(caller, run).await?;
     build_task(shared, caller, &record, true).await
 }
 

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::fault::Fault;
 use super::skill_offer::SkillOffer;
 use crate::a2a::A2aProvider;
 use agentflow_core::Caller;
+use agentflow_core::event::RunId;
 use agentflow_core::runtime::Runtime;
+use agentflow_core::store::RunRecord;
 use agentflow_front::{Authenticate, CallerPermits, FrontSettings, HttpFront};
 
 /// Maximum number of concurrent task lists of one caller; further ones wait.
@@ -104,6 +107,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Returns the record of a run that the caller may read.
+    pub(super) async fn record(&self, caller: &Caller, run: &RunId) -> Result<RunRecord, Fault> {
+        let runtime = self.runtime.for_caller(caller);
+        runtime.run(run).record().await.map_err(|error| Fault::internal(&error))
+    }
+
     pub(super) fn new(runtime: Runtime, settings: Settings, offers: Vec<Arc<SkillOffer>>) -> Self {
         // The host of the public URL is a host of the server, too.
         let public = settings.public_url.as_ref().and_then(|url| url.split('/').nth(2));

@@ -38,13 +38,7 @@ impl TaskUpdates {
         run: &RunId,
         stops_when_settled: bool,
     ) -> Result<Self, Fault> {
-        let record = shared
-            .runtime
-            .for_caller(caller)
-            .run(run)
-            .record()
-            .await
-            .map_err(|error| Fault::internal(&error))?;
+        let record = shared.record(caller, run).await?;
         // Events are read from the position of the record, so no change between the two reads is
         // lost.
         let events = shared

@@ -31,7 +31,8 @@ pub(super) fn refusal(
     if is_approved(definition, granted) {
         return None;
     }
-    let refusal = "nobody has agreed to this tool's use in this run; do without it, or say what you need it for";
+    let refusal =
+        "no person has approved this tool in this run; do without it, or explain why you need it";
     Some(
         ToolError::with_status(ToolStatus::Unauthorized, refusal)
             .remedy(approval_remedy(&definition.name)),
