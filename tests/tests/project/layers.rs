@@ -150,6 +150,7 @@ const VIEWS: &[&str] = &[
     "task_chunk",
     "task_request",
     "task_result",
+    "task_start",
     "process_request",
     "lib",
 ];

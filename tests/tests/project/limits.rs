@@ -91,7 +91,12 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ),
     ("template", "bytes", "template.rs", "LONGEST"),
     ("template", "bytes when it is filled", "template.rs", "LARGEST"),
-    ("template of a graph", "bytes when it is filled", "workflow/mapping.rs", "LARGEST_TEXT"),
+    (
+        "template of a graph",
+        "bytes when it is filled",
+        "workflow/mapping/mapping_value.rs",
+        "LARGEST_TEXT",
+    ),
     ("address of an HTTP tool", "bytes", "api/url_template.rs", "LONGEST"),
     ("address of an MCP resource", "bytes", "mcp_server/uri_template.rs", "MOST_URI"),
     ("near name", "bytes of a name", "text.rs", "MOST_NAME"),
