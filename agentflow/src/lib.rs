@@ -24,7 +24,7 @@ pub use agentflow_core::{
     mailbox, message, middleware, path, resource, run, schema, session, state, telemetry, template,
     time, tool, value, workflow,
 };
-#[cfg(any(feature = "a2a-server", feature = "mcp-server-http"))]
+#[cfg(any(feature = "a2a-server", feature = "mcp-server-http", feature = "server"))]
 #[doc(inline)]
 pub use agentflow_front as front;
 #[cfg(feature = "mcp")]
@@ -33,6 +33,9 @@ pub use agentflow_mcp::mcp;
 #[cfg(feature = "mcp-server")]
 #[doc(inline)]
 pub use agentflow_mcp::mcp_server;
+#[cfg(feature = "server")]
+#[doc(inline)]
+pub use agentflow_server as server;
 #[doc(alias = "BuiltinTool")]
 #[doc(inline)]
 pub use agentflow_tools as tools;

@@ -1,0 +1,72 @@
+//! The checks that each request passes before its handler: slots, host and origin, caller, body.
+
+use std::net::SocketAddr;
+
+use agentflow_core::Caller;
+use agentflow_front::{PeerAddress, Rejection};
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header;
+
+use crate::extract::RequestCaller;
+use crate::problem::ProblemDocument;
+use crate::server_settings::ServerState;
+
+/// Paths that a load balancer asks without a token. They reveal only that the process answers.
+const PUBLIC_PATHS: [&str; 1] = ["/health"];
+
+/// Checks a request, and stores its caller in its extensions.
+pub(crate) async fn guard(
+    State(state): State<ServerState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match checked(&state, request).await {
+        Ok((request, _slots)) => next.run(request).await,
+        Err(rejection) => problem(rejection),
+    }
+}
+
+/// The slots that a request holds until its response begins. Streams have slots of their own.
+type Slots = (agentflow_front::RequestSlot, Option<agentflow_front::CallerSlot>);
+
+async fn checked(state: &ServerState, request: Request) -> Result<(Request, Slots), Rejection> {
+    let front = state.front();
+    // First, so that the limit also holds for authentication.
+    let slot = front.request_slot()?;
+    let (mut parts, body) = request.into_parts();
+    if let Some(ConnectInfo(peer)) = parts.extensions.get::<ConnectInfo<SocketAddr>>() {
+        let peer = PeerAddress(*peer);
+        parts.extensions.insert(peer);
+    }
+    front.check_address(&parts)?;
+    let caller = match PUBLIC_PATHS.contains(&parts.uri.path()) {
+        true => Caller::anonymous(),
+        false => front.caller(&parts).await?.unwrap_or_else(Caller::anonymous),
+    };
+    let own = front.caller_slot(&parts, Some(&caller))?;
+    let body = front.body(&parts, body).await?;
+    parts.extensions.insert(RequestCaller(caller));
+    Ok((Request::from_parts(parts, Body::from(body)), (slot, own)))
+}
+
+/// Converts the rejection of the front to a problem document, and keeps its headers.
+fn problem(rejection: Rejection) -> Response {
+    let (mut parts, text) = rejection.into_parts();
+    let detail = String::from_utf8_lossy(&text).into_owned();
+    let code = match parts.status.as_u16() {
+        400 => "bad_request",
+        401 => "not_authenticated",
+        403 => "forbidden",
+        408 => "body_timeout",
+        413 => "too_large",
+        429 => "too_many_requests",
+        _ => "unavailable",
+    };
+    let mut response = ProblemDocument::new(parts.status, code, detail).into_response();
+    parts.headers.remove(header::CONTENT_TYPE);
+    response.headers_mut().extend(parts.headers);
+    response
+}
