@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::a2a_args::{A2aCommand, A2aServeArgs};
+use super::a2a_args::A2aCommand;
 use super::changes_arg::ChangesArg;
 use super::document_args::{DiffArgs, DocumentArgs, DryRunArgs, ExportArgs, ValidateArgs};
 use super::logging::LogArgs;
 use super::mcp_args::McpCommand;
 use super::run_args::{ModelArgs, RunArgs};
+use super::serve_args::ServeArgs;
 use super::session_args::SessionsArgs;
 use agentflow_core::document::DocumentForm;
 use agentflow_core::store::{RunStatus, StoreAddress};
@@ -74,8 +75,9 @@ pub(super) enum Command {
     /// Call agents of other programs over the Agent2Agent protocol, and serve agents
     #[command(subcommand, arg_required_else_help = true)]
     A2a(A2aCommand),
-    /// Serve agents and workflows of this program; the same as `a2a serve`
-    Serve(A2aServeArgs),
+    /// Serve the agents and workflows of this program: a REST API with event streams, a web page,
+    /// and on request A2A and MCP
+    Serve(ServeArgs),
 }
 
 #[derive(Debug, Args)]

@@ -109,7 +109,12 @@
 //!   [--token-from VARIABLE] [--grant A,B] [--clients-approve]`: serves the named agents and
 //!   workflows over the Agent2Agent protocol ([`a2a_server`](agentflow_a2a::a2a_server)), only on this
 //!   machine unless clients send a token. An operator answers approvals with `runs approve`; with
-//!   `--clients-approve`, clients do. `serve` is the same command.
+//!   `--clients-approve`, clients do.
+//! - `serve [--document PATH] [--store STORE] [--listen ADDRESS] [--token-from VARIABLE] [--host A,B]
+//!   [--origin A,B] [--no-page] [--a2a] [--mcp] [--drain-timeout TIME]`: serves all agents and
+//!   workflows of the program: a REST API with event streams, a web page, and on request A2A and MCP
+//!   ([`agentflow_server`]). Only on this machine unless clients send a token. On SIGTERM or Ctrl-C
+//!   it lets open requests and running steps finish until the time-out.
 //!
 //! `--store` is a [`StoreAddress`](agentflow_core::store::StoreAddress): a file, `postgres://..`
 //! (feature `postgres`) or `memory:`. Other users of the machine can read the arguments of a
@@ -176,7 +181,10 @@ mod run;
 mod run_args;
 mod runs;
 mod session_args;
+mod serve;
+mod serve_args;
 mod sessions;
+mod stop_signal;
 mod tools;
 mod tree;
 mod typed_answer;
@@ -316,7 +324,7 @@ fn execute(host: ProgramHost) -> ExitCode {
             Command::Worker(args) => worker::worker(host, args).await,
             Command::Sessions(args) => sessions::sessions(host, args).await,
             Command::A2a(command) => a2a_commands::a2a(host, command).await,
-            Command::Serve(args) => a2a_serve::serve(host, args).await,
+            Command::Serve(args) => serve::serve(host, args).await,
             Command::Mcp(command) => mcp_commands::mcp(host, command).await,
         }
     });

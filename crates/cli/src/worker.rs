@@ -1,21 +1,11 @@
 //! `agentwf worker`: executes queued and abandoned runs of a store until it is stopped.
 
-use std::pin::pin;
-
-#[cfg(unix)]
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::args::WorkerArgs;
 use super::print::{Stop, line, note};
+use super::stop_signal::{Signal, StopSignals};
 use super::workflows::store_argument;
 use super::{ctrl_c, runs, validate};
 use agentflow_core::runtime::{Drained, Runtime};
-
-/// Signal that stops the worker.
-enum Signal {
-    CtrlC,
-    Terminate,
-}
 
 pub(super) async fn worker(host: &Runtime, args: WorkerArgs) -> Result<(), Stop> {
     let with_documents = validate::with(host, &args.documents)?;
@@ -33,15 +23,13 @@ pub(super) async fn worker(host: &Runtime, args: WorkerArgs) -> Result<(), Stop>
         }
         store => runs::with_store(&with_documents.host, store.as_ref()).await?,
     };
-    let mut ctrl_c = ctrl_c::watch();
-    // Before the first line, after which a program may send the signal.
-    let mut terminated = pin!(watch_terminate());
+    // Before the first line, after which a program may send a signal.
+    let mut signals = StopSignals::watch();
     let worker = runtime.worker().concurrency(args.concurrency).names(args.names);
     line("takes runs; stop with Ctrl-C or SIGTERM")?;
     let signal = tokio::select! {
         ended = worker.run() => return Ok(ended?),
-        () = ctrl_c::pressed(&mut ctrl_c) => Signal::CtrlC,
-        () = &mut terminated => Signal::Terminate,
+        signal = signals.received() => signal,
     };
     // A second Ctrl-C exits at once.
     note("takes no more runs, and waits for running steps");
@@ -52,31 +40,10 @@ pub(super) async fn worker(host: &Runtime, args: WorkerArgs) -> Result<(), Stop>
     }
 }
 
-fn note_left(drained: &Drained, store: &str) {
+pub(super) fn note_left(drained: &Drained, store: &str) {
     for run in &drained.left {
         note(format_args!(
             "the run `{run}` is not finished; another worker continues it, or: runs resume {run}{store}"
         ));
     }
-}
-
-/// Starts to watch for SIGTERM. The future completes when it arrives, and never on systems without
-/// it.
-#[cfg(unix)]
-fn watch_terminate() -> impl Future<Output = ()> {
-    let watched = signal(SignalKind::terminate());
-    async move {
-        match watched {
-            Ok(mut watched) => {
-                watched.recv().await;
-            }
-            // Without a handler, the signal ends the process at once, as usual.
-            Err(_) => std::future::pending().await,
-        }
-    }
-}
-
-#[cfg(not(unix))]
-fn watch_terminate() -> impl Future<Output = ()> {
-    std::future::pending()
 }

@@ -162,5 +162,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(head)
         .serve_connection(TokioIo::new(stream), answered)
+        // For WebSockets, which leave HTTP after their handshake.
+        .with_upgrades()
         .await
 }

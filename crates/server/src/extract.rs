@@ -91,6 +91,10 @@ fn decode<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
         let detail = format!("the body is not valid JSON: {}", strict::message(&error));
         ApiError::new(StatusCode::BAD_REQUEST, "invalid_json", detail)
     })?;
+    // serde would read the fields of an object from a list, too.
+    if !text.trim_start().starts_with('{') {
+        return Err(ApiError::unusable("expected a JSON object").at(String::new()));
+    }
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let pointer = json_pointer(error.path());

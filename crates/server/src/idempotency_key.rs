@@ -4,7 +4,11 @@
 //! The id of the run is computed from the caller and the key. The store refuses a second run with
 //! the same id, so no other place remembers the keys, and all servers of a store agree.
 
+use std::time::Duration;
+
+use agentflow_core::error::Error;
 use agentflow_core::runtime::CallerRuntime;
+use agentflow_core::store::StoreErrorKind;
 use agentflow_core::{Caller, RunId};
 use axum::extract::FromRequestParts;
 use http::StatusCode;
@@ -17,6 +21,10 @@ use crate::server_settings::ServerState;
 const MAX_KEY: usize = 255;
 /// Tag of a run that holds the digest of the request.
 const DIGEST_TAG: &str = "request_sha256";
+/// Maximum time for which a repeated request waits for the start of the run of the first one.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+/// Interval at which it looks for the run.
+const POLL: Duration = Duration::from_millis(10);
 
 /// The value of the header, if the request has it.
 #[derive(Debug)]
@@ -72,10 +80,29 @@ impl KeyedRequest {
     /// Checks that the existing run was started by the same request.
     ///
     /// # Errors
-    /// 422 if another request had this key, as the draft of the header asks for
+    /// 422 if another request had this key, and 409 if the first request has not started its run
+    /// yet, as the draft of the header asks for
     /// (draft-ietf-httpapi-idempotency-key-header-07, section 2.7).
     pub(crate) async fn check_repeated(&self, runtime: &CallerRuntime) -> ApiResult<()> {
-        let record = runtime.run(&self.run).record().await?;
+        let find = async {
+            // The id is taken before the run is in the store.
+            loop {
+                match runtime.run(&self.run).record().await {
+                    Err(Error::Store(error)) if error.kind() == StoreErrorKind::NotFound => {
+                        tokio::time::sleep(POLL).await;
+                    }
+                    found => return found,
+                }
+            }
+        };
+        let Ok(found) = tokio::time::timeout(MAX_WAIT, find).await else {
+            return Err(ApiError::new(
+                StatusCode::CONFLICT,
+                "request_in_progress",
+                "the first request with this `Idempotency-Key` is still in progress; repeat the request later",
+            ));
+        };
+        let record = found?;
         match record.tags.get(DIGEST_TAG) == Some(&self.digest) {
             true => Ok(()),
             false => Err(ApiError::new(

@@ -9,7 +9,8 @@
 // origin, caller, limits, body), then the handler of its operation in `api/`. An operation is a row
 // of a table (`operation.rs`), from which both the router and the OpenAPI document (`open_api.rs`)
 // are built. `resources/` has the JSON forms of runs, nodes and questions, and `stream/` follows a
-// run by server-sent events or a WebSocket. `listener.rs` serves a socket.
+// run by server-sent events or a WebSocket. `page/` is the web page, which uses the API alone.
+// `listener.rs` serves a socket.
 
 mod api;
 mod api_error;
@@ -18,6 +19,7 @@ mod idempotency_key;
 mod listener;
 mod open_api;
 mod operation;
+mod page;
 mod problem;
 mod request_guard;
 mod resources;

@@ -11,11 +11,15 @@ use axum::response::{IntoResponse, Response};
 use http::header;
 
 use crate::extract::RequestCaller;
+use crate::page::FOLDER;
 use crate::problem::ProblemDocument;
 use crate::server_settings::ServerState;
 
-/// Paths that a load balancer asks without a token. They reveal only that the process answers.
-const PUBLIC_PATHS: [&str; 1] = ["/health"];
+/// Returns true for paths that need no caller: the files of the page, which contain no data, and
+/// the health of the process, which a load balancer asks without a token.
+fn is_public(path: &str) -> bool {
+    matches!(path, "/" | "/health") || path.starts_with(FOLDER)
+}
 
 /// Checks a request, and stores its caller in its extensions.
 pub(crate) async fn guard(
@@ -42,7 +46,7 @@ async fn checked(state: &ServerState, request: Request) -> Result<(Request, Slot
         parts.extensions.insert(peer);
     }
     front.check_address(&parts)?;
-    let caller = match PUBLIC_PATHS.contains(&parts.uri.path()) {
+    let caller = match is_public(parts.uri.path()) {
         true => Caller::anonymous(),
         false => front.caller(&parts).await?.unwrap_or_else(Caller::anonymous),
     };

@@ -16,12 +16,14 @@ use crate::api_error::ApiError;
 use crate::listener::serve_router;
 use crate::open_api::open_api;
 use crate::operation::routes;
+use crate::page;
 use crate::request_guard::guard;
 use crate::server_error::ServerError;
 use crate::server_settings::{ServerSettings, ServerState};
 use crate::stop_signal::StopSignal;
 
-/// A server for the agents and workflows of a runtime: a REST API with event streams.
+/// A server for the agents and workflows of a runtime: a REST API with event streams, and a web
+/// page.
 ///
 /// [`serve`](Self::serve) listens on an address. [`router`](Self::router) returns an `axum` router
 /// for a program with a server of its own, which may mount it below any path.
@@ -52,13 +54,19 @@ use crate::stop_signal::StopSignal;
 pub struct Server {
     runtime: Runtime,
     settings: ServerSettings,
+    /// Routes of the program.
+    routes: Router,
 }
 
 impl Server {
     /// Creates a server for all agents, workflows and tools of the runtime. The runtime must have a
     /// store.
     pub fn new(runtime: &Runtime) -> Self {
-        Self { runtime: runtime.clone(), settings: ServerSettings::default() }
+        Self {
+            runtime: runtime.clone(),
+            settings: ServerSettings::default(),
+            routes: Router::new(),
+        }
     }
 
     /// Sets the hook that determines the caller of each request, except `GET /health`: a
@@ -135,6 +143,22 @@ impl Server {
         self.set(|settings| settings.shutdown_timeout = timeout)
     }
 
+    /// Serves the web page at the root of the router, or not. Default: `true`.
+    pub fn page(self, is_served: bool) -> Self {
+        self.set(|settings| settings.has_page = is_served)
+    }
+
+    /// Adds routes of the program, such as those of another server. Requests to them do not pass the
+    /// checks of this server, so they need checks of their own. Default: none.
+    ///
+    /// # Panics
+    /// [`router`](Self::router) and [`serve`](Self::serve) panic if a path is also one of this
+    /// server.
+    pub fn with_routes(mut self, routes: Router) -> Self {
+        self.routes = self.routes.merge(routes);
+        self
+    }
+
     fn set(mut self, change: impl FnOnce(&mut ServerSettings)) -> Self {
         change(&mut self.settings);
         self
@@ -173,11 +197,16 @@ impl Server {
         let document = bytes::Bytes::from(Self::open_api().to_string());
         let state =
             ServerState::new(self.runtime.clone(), self.settings.clone(), document, stop_signal);
-        Ok(routes(operations())
-            .fallback(unknown_path)
+        let mut own = routes(operations());
+        if self.settings.has_page {
+            own = own.merge(page::routes());
+        }
+        let own = own
             .method_not_allowed_fallback(wrong_method)
+            .fallback(unknown_path)
             .layer(from_fn_with_state(state.clone(), guard))
-            .with_state(state))
+            .with_state(state);
+        Ok(own.merge(self.routes.clone()))
     }
 
     /// Listens on an address until the process receives Ctrl-C. The server then refuses new

@@ -25,6 +25,7 @@ pub(crate) struct ServerSettings {
     pub(crate) heartbeat: Duration,
     pub(crate) write_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
+    pub(crate) has_page: bool,
 }
 
 impl Default for ServerSettings {
@@ -43,6 +44,7 @@ impl Default for ServerSettings {
             heartbeat: Duration::from_secs(15),
             write_timeout: Duration::from_secs(30),
             shutdown_timeout: Duration::from_secs(10),
+            has_page: true,
         }
     }
 }

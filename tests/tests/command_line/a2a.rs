@@ -251,6 +251,7 @@ fn a_server_that_others_reach_needs_a_token_and_says_what_is_missing() {
 fn served(store: &std::path::Path, more: &[&str]) -> (agentflow_tests::Process, String) {
     let mut command = std::process::Command::new(HOST);
     command.args([
+        "a2a",
         "serve",
         "--workflow",
         "publish",

@@ -36,7 +36,6 @@ pub(crate) struct QuestionResource {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) triggered_by: Option<String>,
     /// Tags of the run.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) tags: BTreeMap<String, String>,
 }
 
