@@ -84,9 +84,7 @@ impl ApiError {
             | StoreErrorKind::InSession => StatusCode::CONFLICT,
             StoreErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             StoreErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
-            StoreErrorKind::Locked | StoreErrorKind::Unreachable => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            StoreErrorKind::Locked | StoreErrorKind::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
             StoreErrorKind::Full => StatusCode::INSUFFICIENT_STORAGE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -120,8 +118,7 @@ fn control_status(kind: ControlErrorKind) -> StatusCode {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let may_retry =
-            matches!(self.0.status, 429 | 503).then_some(HeaderValue::from_static("1"));
+        let may_retry = matches!(self.0.status, 429 | 503).then_some(HeaderValue::from_static("1"));
         let mut response = self.0.into_response();
         if let Some(seconds) = may_retry {
             response.headers_mut().insert(header::RETRY_AFTER, seconds);

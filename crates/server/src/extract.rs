@@ -50,10 +50,7 @@ pub(crate) struct JsonBody<T>(pub(crate) T);
 impl<T: DeserializeOwned> FromRequest<ServerState> for JsonBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(
-        request: Request,
-        state: &ServerState,
-    ) -> Result<Self, Self::Rejection> {
+    async fn from_request(request: Request, state: &ServerState) -> Result<Self, Self::Rejection> {
         let has_json = has_json_type(&request);
         let body = Bytes::from_request(request, state).await.map_err(|_| {
             ApiError::new(StatusCode::BAD_REQUEST, "unreadable_body", "the body could not be read")
@@ -133,11 +130,9 @@ impl<T: DeserializeOwned> FromRequestParts<ServerState> for QueryParams<T> {
     ) -> Result<Self, Self::Rejection> {
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(query)) => Ok(Self(query)),
-            Err(rejection) => Err(ApiError::new(
-                StatusCode::BAD_REQUEST,
-                "invalid_query",
-                rejection.body_text(),
-            )),
+            Err(rejection) => {
+                Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_query", rejection.body_text()))
+            }
         }
     }
 }
@@ -155,11 +150,9 @@ impl<T: DeserializeOwned + Send> FromRequestParts<ServerState> for PathParams<T>
     ) -> Result<Self, Self::Rejection> {
         match Path::<T>::from_request_parts(parts, state).await {
             Ok(Path(path)) => Ok(Self(path)),
-            Err(rejection) => Err(ApiError::new(
-                StatusCode::BAD_REQUEST,
-                "invalid_path",
-                rejection.body_text(),
-            )),
+            Err(rejection) => {
+                Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_path", rejection.body_text()))
+            }
         }
     }
 }

@@ -14,6 +14,7 @@
 
 mod api;
 mod api_error;
+mod continue_run;
 mod extract;
 mod idempotency_key;
 mod listener;

@@ -44,8 +44,7 @@ pub(crate) async fn serve_router(
     stop: impl Future<Output = ()>,
     stop_sender: StopSender,
 ) {
-    let limits =
-        ConnectionLimits { connections: settings.max_connections, head: HEAD_TIMEOUT };
+    let limits = ConnectionLimits { connections: settings.max_connections, head: HEAD_TIMEOUT };
     let open = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&open);
     let serving = serve_connections(listener, limits, move |request: Request<Incoming>| {

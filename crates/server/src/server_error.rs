@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 #[non_exhaustive]
 pub enum ServerError {
     /// The runtime has no store, so that runs could not be found by their ids.
-    #[error("the runtime of a server needs a store; give it one with `Runtime::builder().store(..)`")]
+    #[error(
+        "the runtime of a server needs a store; give it one with `Runtime::builder().store(..)`"
+    )]
     NoStore,
     /// Other machines can reach the address, and the server does not authenticate its callers.
     #[error(

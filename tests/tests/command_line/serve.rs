@@ -98,7 +98,9 @@ async fn clients_send_the_token() {
     let store = folder.path().join("runs.db");
     let args = ["--store", store.to_str().unwrap(), "--token-from", "SERVE_KEY", "--a2a", "--mcp"];
     let (_server, url) = served(&args);
-    for (path, body) in [("/api/v1/runs", None), ("/mcp", Some(json!({}))), ("/a2a/quick", Some(json!({})))] {
+    for (path, body) in
+        [("/api/v1/runs", None), ("/mcp", Some(json!({}))), ("/a2a/quick", Some(json!({})))]
+    {
         let (status, text) = request(&format!("{url}{path}"), None, body).await;
         assert_eq!(status, 401, "{path}: {text}");
     }
@@ -112,9 +114,8 @@ async fn clients_send_the_token() {
 fn mistakes_name_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("runs.db");
-    let serve = |more: &[&str]| {
-        failure(&[&["serve", "--store", store.to_str().unwrap()], more].concat())
-    };
+    let serve =
+        |more: &[&str]| failure(&[&["serve", "--store", store.to_str().unwrap()], more].concat());
     let beyond = serve(&["--listen", "0.0.0.0:0"]);
     assert!(beyond.contains("--token-from"), "{beyond}");
     let no_address = serve(&["--listen", "here"]);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// Crates with rooms, and the rooms of each from the bottom to the top layer.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 13] = [
     ("crates/schema/src", SCHEMA),
     ("crates/http/src", HTTP),
     ("crates/core/src", CORE),
@@ -23,6 +23,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("crates/tools/src", TOOLS),
     ("crates/mcp/src", MCP),
     ("crates/a2a/src", A2A),
+    ("crates/server/src", SERVER),
     ("crates/config/src", CONFIG),
 ];
 
@@ -152,6 +153,28 @@ const VIEWS: &[&str] = &[
     "task_result",
     "task_start",
     "process_request",
+    "lib",
+];
+
+/// Rooms of `agentflow-server`.
+const SERVER: &[&str] = &[
+    "problem",
+    "api_error",
+    "stop_signal",
+    "server_settings",
+    "continue_run",
+    "page",
+    "extract",
+    "idempotency_key",
+    "operation",
+    "open_api",
+    "resources",
+    "stream",
+    "api",
+    "request_guard",
+    "server_error",
+    "listener",
+    "server",
     "lib",
 ];
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Source folders of the crates that programs link, each after the crates that it depends on.
-pub(crate) const LIBRARIES: [&str; 15] = [
+pub(crate) const LIBRARIES: [&str; 16] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/core/src",
@@ -15,6 +15,7 @@ pub(crate) const LIBRARIES: [&str; 15] = [
     "crates/tools/src",
     "crates/mcp/src",
     "crates/a2a/src",
+    "crates/server/src",
     "crates/config/src",
     "crates/cli/src",
     "agentflow/src",
@@ -22,7 +23,7 @@ pub(crate) const LIBRARIES: [&str; 15] = [
 ];
 
 /// Source folders of all published code, and of the examples.
-pub(crate) const SOURCES: [&str; 18] = [
+pub(crate) const SOURCES: [&str; 19] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/core/src",
@@ -34,6 +35,7 @@ pub(crate) const SOURCES: [&str; 18] = [
     "crates/tools/src",
     "crates/mcp/src",
     "crates/a2a/src",
+    "crates/server/src",
     "crates/config/src",
     "crates/cli/src",
     "agentflow/src",

@@ -46,7 +46,8 @@ async fn a_run_of_another_caller_looks_like_none() {
     let id = question[0]["question_id"].as_str().unwrap();
 
     let run_path = format!("/api/v1/runs/{run}");
-    let reads = ["", "/graph", "/stream", "/live", "/artifacts", "/questions", "/nodes/approval/detail"];
+    let reads =
+        ["", "/graph", "/stream", "/live", "/artifacts", "/questions", "/nodes/approval/detail"];
     for read in reads {
         let denied = bob.get(&format!("{run_path}{read}")).await;
         let absent = bob.get(&format!("/api/v1/runs/nothing{read}")).await;

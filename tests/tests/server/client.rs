@@ -182,9 +182,8 @@ pub(crate) struct Frame {
     pub(crate) data: Option<Value>,
 }
 
-type Body = std::pin::Pin<
-    Box<dyn futures_util::Stream<Item = reqwest::Result<axum::body::Bytes>> + Send>,
->;
+type Body =
+    std::pin::Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<axum::body::Bytes>> + Send>>;
 
 /// The frames of an event stream.
 pub(crate) struct Frames {

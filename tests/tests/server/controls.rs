@@ -11,7 +11,10 @@ async fn a_run_is_paused_and_continued() {
     let client = served.client();
     let run = client.start("server_slow", json!({"rounds": vec![20; 50]})).await;
     let paused = client.post(&format!("/api/v1/runs/{run}/pause"), json!({})).await.ok();
-    assert_eq!((&paused["status"], &paused["pause_reason"]), (&json!("paused"), &json!("operator")));
+    assert_eq!(
+        (&paused["status"], &paused["pause_reason"]),
+        (&json!("paused"), &json!("operator"))
+    );
     let resumed = client.post(&format!("/api/v1/runs/{run}/resume"), json!({})).await.ok();
     assert_eq!(resumed["status"], "running");
     let found = client.until(&run, "success").await;

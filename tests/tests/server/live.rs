@@ -14,7 +14,8 @@ async fn a_question_is_answered_over_the_socket() {
     let client = served.client();
     let run = client.start("server_publish", json!({"text": "news"})).await;
     let url = format!("ws://{}/api/v1/runs/{run}/live", served.address);
-    let (mut socket, _) = within("the handshake", tokio_tungstenite::connect_async(url)).await.unwrap();
+    let (mut socket, _) =
+        within("the handshake", tokio_tungstenite::connect_async(url)).await.unwrap();
     let mut chunks = Vec::new();
     while let Some(message) = within("a message", socket.next()).await {
         let Ok(Message::Text(text)) = message else { continue };

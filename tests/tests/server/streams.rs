@@ -33,7 +33,8 @@ async fn a_client_that_reconnects_anywhere_gets_every_event_once() {
         let ended = client.with("last-event-id", last.to_string()).get(&path).await;
         assert_eq!(ended.status, 204, "{form}");
     }
-    let invalid = client.with("last-event-id", "x").get(&format!("/api/v1/runs/{run}/stream")).await;
+    let invalid =
+        client.with("last-event-id", "x").get(&format!("/api/v1/runs/{run}/stream")).await;
     assert_eq!(invalid.problem(), (400, "invalid_last_event_id"));
 }
 

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::nodes::ApprovalBody;
-use super::start_run::continue_here;
 use crate::api_error::{ApiError, ApiResult};
+use crate::continue_run::continue_run;
 use crate::extract::{Acting, JsonBody, JsonResponse, PathParams};
 use crate::operation::Operation;
 use crate::resources::RunSummary;
@@ -125,7 +125,7 @@ async fn resume(
             }
         }
     }
-    continue_here(&acting.runtime, &run).await?;
+    continue_run(&acting.runtime, &run).await?;
     summary(&acting, &run).await
 }
 
@@ -170,7 +170,7 @@ async fn close(
 ) -> ApiResult<JsonResponse<RunSummary>> {
     let run = RunId::new(run);
     acting.runtime.run(&run).close().await?;
-    continue_here(&acting.runtime, &run).await?;
+    continue_run(&acting.runtime, &run).await?;
     summary(&acting, &run).await
 }
 
@@ -189,7 +189,7 @@ async fn message(
 ) -> ApiResult<JsonResponse<RunSummary>> {
     let run = RunId::new(run);
     acting.runtime.run(&run).send_message(body.text).await?;
-    continue_here(&acting.runtime, &run).await?;
+    continue_run(&acting.runtime, &run).await?;
     summary(&acting, &run).await
 }
 
@@ -206,6 +206,6 @@ async fn retry(
 ) -> ApiResult<JsonResponse<RunSummary>> {
     let run = RunId::new(path.run_id);
     acting.runtime.run(&run).retry(&path.node_id, acting.caller.name()).await?;
-    continue_here(&acting.runtime, &run).await?;
+    continue_run(&acting.runtime, &run).await?;
     summary(&acting, &run).await
 }

@@ -11,7 +11,6 @@ mod short_routes;
 mod start_run;
 mod workflows;
 
-pub(crate) use self::start_run::continue_here;
 use crate::operation::Operation;
 
 /// Returns all operations.

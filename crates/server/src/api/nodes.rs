@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::controls::summary;
-use super::start_run::continue_here;
 use crate::api_error::{ApiError, ApiResult};
+use crate::continue_run::continue_run;
 use crate::extract::{Acting, JsonBody, JsonResponse, PathParams};
 use crate::operation::Operation;
 use crate::resources::{NodeDetail, RunSummary};
@@ -100,6 +100,6 @@ async fn approve(
     let run = RunId::new(path.run_id);
     let by = acting.caller.name();
     acting.runtime.run(&run).approve(&path.node_id, body.approval()?, by).await?;
-    continue_here(&acting.runtime, &run).await?;
+    continue_run(&acting.runtime, &run).await?;
     summary(&acting, &run).await
 }

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::controls::summary;
-use super::start_run::continue_here;
 use crate::api_error::{ApiError, ApiResult};
+use crate::continue_run::continue_run;
 use crate::extract::{Acting, JsonBody, JsonResponse, PathParams, QueryParams};
 use crate::operation::Operation;
 use crate::resources::{Page, Paging, QuestionResource, RunSummary};
@@ -117,6 +117,6 @@ async fn answer(
     let run = RunId::new(path.run_id);
     let by = acting.caller.name();
     acting.runtime.run(&run).answer_encoded(&path.question_id, answer, by).await?;
-    continue_here(&acting.runtime, &run).await?;
+    continue_run(&acting.runtime, &run).await?;
     summary(&acting, &run).await
 }

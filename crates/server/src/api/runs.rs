@@ -340,7 +340,9 @@ mod tests {
         assert_eq!(read("bytes=-4"), Some((6, 9)));
         assert_eq!(read("bytes=-40"), Some((0, 9)));
         assert_eq!(read("bytes=5-400"), Some((5, 9)));
-        for refused in ["bytes=10-", "bytes=4-2", "bytes=-0", "bytes=", "items=0-1", "bytes=0-1,3-4"] {
+        for refused in
+            ["bytes=10-", "bytes=4-2", "bytes=-0", "bytes=", "items=0-1", "bytes=0-1,3-4"]
+        {
             assert_eq!(read(refused), None, "{refused}");
         }
         assert_eq!(byte_range(&HeaderValue::from_static("bytes=0-"), 0), None);

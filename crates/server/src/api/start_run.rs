@@ -228,21 +228,3 @@ async fn respond(
 pub(super) async fn output(run: RunRef<'_>) -> Option<Value> {
     run.output().await.ok().as_ref().map(json_value)
 }
-
-/// Continues a run in this process after an operator's request, if no process executes it.
-///
-/// # Errors
-/// If the run cannot be read. A run that this program cannot continue stays `queued` for a process
-/// that can.
-pub(crate) async fn continue_here(runtime: &CallerRuntime, run: &RunId) -> ApiResult<()> {
-    use agentflow_core::store::RunStatus;
-
-    let found = runtime.run(run);
-    if found.record().await?.status != RunStatus::Queued {
-        return Ok(());
-    }
-    if let Err(error) = found.resume().await {
-        tracing::info!(%run, %error, "a run stays queued, since this process cannot continue it");
-    }
-    Ok(())
-}

@@ -143,11 +143,7 @@ impl RunDetail {
             run: report.run.clone().into(),
             current_node_id: current.map(|node| node.name.clone()),
             state_snapshot: own.map(|(key, value)| (key.to_owned(), json_value(value))).collect(),
-            node_runs: report
-                .nodes
-                .iter()
-                .map(|node| NodeRunResource::new(report, node))
-                .collect(),
+            node_runs: report.nodes.iter().map(|node| NodeRunResource::new(report, node)).collect(),
             output,
         }
     }

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use super::run_stream::stream_slot;
 use crate::api_error::{ApiError, ApiResult};
+use crate::continue_run::continue_run;
 use crate::extract::{Acting, PathParams};
 use crate::server_settings::ServerState;
 
@@ -104,7 +105,8 @@ impl LiveRun {
                 return;
             }
         }
-        let _ = tokio::time::timeout(settings.write_timeout, socket.send(Message::Close(None))).await;
+        let _ =
+            tokio::time::timeout(settings.write_timeout, socket.send(Message::Close(None))).await;
     }
 
     /// Handles a message of the client. Returns the problem as a message to the client.
@@ -124,7 +126,7 @@ impl LiveRun {
             }
         };
         let handled = match handled {
-            Ok(()) => crate::api::continue_here(&self.runtime, &self.run).await,
+            Ok(()) => continue_run(&self.runtime, &self.run).await,
             Err(error) => Err(ApiError::from(error)),
         };
         handled.map_err(|error| problem(error.code(), error.detail()))
