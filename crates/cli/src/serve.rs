@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::post_service;
+use axum::routing::{any_service, post_service};
 use tokio::net::TcpListener;
 
 use super::print::{Stop, line, note};
@@ -121,7 +121,7 @@ async fn a2a_routes(
         "/tasks",
         "/tasks/{*rest}",
     ] {
-        routes = routes.route_service(path, service.clone());
+        routes = routes.route(path, any_service(service.clone()));
     }
     Ok(routes)
 }

@@ -6,6 +6,7 @@ mod catalogue;
 mod client;
 mod controls;
 mod live;
+mod page;
 mod questions;
 mod refused;
 mod runs;

@@ -46,7 +46,6 @@ async fn every_mistake_has_a_status_and_a_code() {
         ("GET", "/api/v1/runs?tag=desk", "", 400, "invalid_query"),
         ("GET", "/api/v1/runs?after=nothing", "", 404, "not_found"),
         ("GET", "/api/v1/nothing", "", 404, "unknown_path"),
-        ("GET", "/", "", 404, "unknown_path"),
         ("PATCH", "/api/v1/runs", "", 405, "method_not_allowed"),
     ];
     for (method, path, body, status, code) in mistakes {

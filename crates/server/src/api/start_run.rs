@@ -6,7 +6,6 @@ use std::time::Duration;
 use agentflow_core::agent::RunRequest;
 use agentflow_core::error::Error;
 use agentflow_core::run::RunHandle;
-use agentflow_core::runtime::CallerRuntime;
 use agentflow_core::session::Session;
 use agentflow_core::store::StoreErrorKind;
 use agentflow_core::value::Encoded;
