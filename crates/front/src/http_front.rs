@@ -32,6 +32,8 @@ pub struct FrontSettings {
     pub hosts: Vec<String>,
     /// Allowed origins of web pages, with `:*` for every port.
     pub origins: Vec<String>,
+    /// Allows requests from pages that the server itself serves.
+    pub own_pages: bool,
     /// Determines the callers.
     pub authenticate: Option<Arc<dyn Authenticate>>,
     /// Maximum time to determine a caller.
@@ -129,7 +131,13 @@ impl HttpFront {
             (Some(origin), None) => origin.to_str().unwrap_or_default(),
             _ => "",
         };
-        match allowed_origins::is_allowed(origin, &self.settings.origins) {
+        // The host was checked above, so a page of another server cannot have this origin.
+        let is_own_page = || {
+            let authority = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
+            self.settings.own_pages
+                && authority.is_some_and(|authority| authority.eq_ignore_ascii_case(&host))
+        };
+        match allowed_origins::is_allowed(origin, &self.settings.origins) || is_own_page() {
             true => Ok(host),
             false => Err(rejection(
                 StatusCode::FORBIDDEN,

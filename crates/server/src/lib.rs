@@ -15,6 +15,7 @@
 mod api;
 mod api_error;
 mod continue_run;
+mod cross_origin;
 mod extract;
 mod idempotency_key;
 mod listener;

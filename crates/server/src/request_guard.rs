@@ -10,6 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header;
 
+use crate::cross_origin::{permit, preflight};
 use crate::extract::RequestCaller;
 use crate::page::FOLDER;
 use crate::problem::ProblemDocument;
@@ -27,33 +28,66 @@ pub(crate) async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
+    let origin = request.headers().get(header::ORIGIN).cloned();
     match checked(&state, request).await {
-        Ok((request, _slots)) => next.run(request).await,
-        Err(rejection) => problem(rejection),
+        Ok(Checked::Request(request, _slots)) => {
+            let mut response = next.run(*request).await;
+            permit(origin, &mut response);
+            response
+        }
+        Ok(Checked::Preflight(mut response)) => {
+            permit(origin, &mut response);
+            *response
+        }
+        Err(Refused { rejection, is_permitted_origin }) => {
+            let mut response = problem(rejection);
+            permit(origin.filter(|_| is_permitted_origin), &mut response);
+            response
+        }
     }
+}
+
+/// A request that has passed the checks.
+enum Checked {
+    Request(Box<Request>, Slots),
+    /// The response to a preflight request.
+    Preflight(Box<Response>),
+}
+
+/// A request that was refused.
+struct Refused {
+    rejection: Rejection,
+    /// `true` if the host and the origin were checked before.
+    is_permitted_origin: bool,
 }
 
 /// The slots that a request holds until its response begins. Streams have slots of their own.
 type Slots = (agentflow_front::RequestSlot, Option<agentflow_front::CallerSlot>);
 
-async fn checked(state: &ServerState, request: Request) -> Result<(Request, Slots), Rejection> {
+async fn checked(state: &ServerState, request: Request) -> Result<Checked, Refused> {
     let front = state.front();
+    let early = |rejection| Refused { rejection, is_permitted_origin: false };
+    let late = |rejection| Refused { rejection, is_permitted_origin: true };
     // First, so that the limit also holds for authentication.
-    let slot = front.request_slot()?;
+    let slot = front.request_slot().map_err(early)?;
     let (mut parts, body) = request.into_parts();
     if let Some(ConnectInfo(peer)) = parts.extensions.get::<ConnectInfo<SocketAddr>>() {
         let peer = PeerAddress(*peer);
         parts.extensions.insert(peer);
     }
-    front.check_address(&parts)?;
+    front.check_address(&parts).map_err(early)?;
+    if let Some(response) = preflight(&parts) {
+        return Ok(Checked::Preflight(Box::new(response)));
+    }
     let caller = match is_public(parts.uri.path()) {
         true => Caller::anonymous(),
-        false => front.caller(&parts).await?.unwrap_or_else(Caller::anonymous),
+        false => front.caller(&parts).await.map_err(late)?.unwrap_or_else(Caller::anonymous),
     };
-    let own = front.caller_slot(&parts, Some(&caller))?;
-    let body = front.body(&parts, body).await?;
+    let own = front.caller_slot(&parts, Some(&caller)).map_err(late)?;
+    let body = front.body(&parts, body).await.map_err(late)?;
     parts.extensions.insert(RequestCaller(caller));
-    Ok((Request::from_parts(parts, Body::from(body)), (slot, own)))
+    let request = Box::new(Request::from_parts(parts, Body::from(body)));
+    Ok(Checked::Request(request, (slot, own)))
 }
 
 /// Converts the rejection of the front to a problem document, and keeps its headers.

@@ -90,9 +90,10 @@ impl Server {
         })
     }
 
-    /// Allows requests from pages of these origins, such as `https://console.example`. A request
-    /// with another `Origin` header is refused. A request without this header is not sent by a page
-    /// and is allowed. Default: none.
+    /// Allows requests from pages of these origins, such as `https://console.example`, and lets
+    /// browsers show them the responses (CORS). A request with another `Origin` header is refused. A
+    /// request without this header is not sent by a page and is allowed. Default: none, except for
+    /// the page of the server itself.
     pub fn origins<S: Into<String>>(self, origins: impl IntoIterator<Item = S>) -> Self {
         self.set(|settings| settings.origins.extend(origins.into_iter().map(Into::into)))
     }

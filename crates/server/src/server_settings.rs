@@ -55,6 +55,7 @@ impl ServerSettings {
         HttpFront::new(FrontSettings {
             hosts: self.hosts.clone(),
             origins: self.origins.clone(),
+            own_pages: self.has_page,
             authenticate: self.authenticate.clone(),
             authenticate_timeout: self.body_timeout,
             max_body: self.max_body,

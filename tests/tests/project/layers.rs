@@ -161,6 +161,7 @@ const SERVER: &[&str] = &[
     "problem",
     "api_error",
     "stop_signal",
+    "cross_origin",
     "server_settings",
     "continue_run",
     "page",

@@ -108,7 +108,10 @@ async fn a_browser_shows_runs_questions_and_hostile_texts() {
     let escaped = "&lt;img src=x onerror=";
     let views = [
         ("#/runs", vec!["server_quadruple", "status-success", "status-paused"]),
-        (&format!("#/runs/{done}"), vec!["workflow.node.completed", "status-success", "once", "twice"]),
+        (
+            &format!("#/runs/{done}"),
+            vec!["workflow.node.completed", "status-success", "once", "twice"],
+        ),
         (&format!("#/runs/{asks}"), vec![escaped, "Grant", "Deny"]),
         ("#/inbox", vec![escaped, "Grant", "Deny"]),
         ("#/workflows", vec!["server_payment", "Pays after a person has approved the amount."]),

@@ -76,6 +76,26 @@ async fn foreign_hosts_and_pages_are_refused() {
     let served = Served::new(own).await;
     let client = served.client();
     assert_eq!(client.with("host", "flows.example").get("/api/v1/runs").await.status, 200);
-    let page = client.with("origin", "https://console.example").get("/api/v1/runs").await;
-    assert_eq!(page.status, 200);
+    let page = client.with("origin", "https://console.example");
+    let read = page.get("/api/v1/runs").await;
+    assert_eq!(read.status, 200);
+    assert_eq!(read.headers["access-control-allow-origin"], "https://console.example");
+    assert_eq!(read.headers["vary"], "origin");
+    let preflight = page.with("access-control-request-method", "POST");
+    let preflight = preflight.send(Method::OPTIONS, "/api/v1/runs", None).await;
+    assert_eq!(preflight.status, 204);
+    assert!(preflight.headers.contains_key("access-control-allow-headers"));
+    let evil = client.with("origin", "https://evil.example");
+    let evil = evil.with("access-control-request-method", "POST");
+    let evil = evil.send(Method::OPTIONS, "/api/v1/runs", None).await;
+    assert_eq!(evil.status, 403);
+    assert!(!evil.headers.contains_key("access-control-allow-origin"));
+
+    // The page of the server itself sends its own origin.
+    let own = format!("http://{}", served.address);
+    assert_eq!(client.with("origin", own).get("/api/v1/runs").await.status, 200);
+    let without = Served::new(Server::new(&runtime()).page(false)).await;
+    let own = format!("http://{}", without.address);
+    let refused = without.client().with("origin", own).get("/api/v1/runs").await;
+    assert_eq!(refused.problem(), (403, "forbidden"));
 }

@@ -125,6 +125,7 @@ impl Shared {
                 .map(str::to_owned)
                 .collect(),
             origins: settings.origins.iter().cloned().collect(),
+            own_pages: false,
             authenticate: settings.authenticate.clone(),
             authenticate_timeout: settings.body_timeout,
             max_body: settings.max_body,

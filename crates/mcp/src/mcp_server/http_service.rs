@@ -81,6 +81,7 @@ impl McpHttpService {
         let front = Arc::new(HttpFront::new(FrontSettings {
             hosts: settings.http.hosts.clone(),
             origins: settings.http.origins.clone(),
+            own_pages: false,
             authenticate: settings.http.authenticate.clone(),
             authenticate_timeout: settings.handshake,
             max_body: settings.max_message,
