@@ -19,54 +19,56 @@ pub(crate) struct LevelGraph {
 
 impl LevelGraph {
     /// Computes the positions. Parts of the level follow each other along the cross axis in the
-    /// order of their first boxes; boxes without edges come last, in rows.
+    /// order of their first boxes. Consecutive boxes without edges form rows.
     pub(crate) fn layout(&self, spacing: Spacing) -> LevelLayout {
         let mut layout = LevelLayout {
             starts: vec![(0.0, 0.0); self.nodes.len()],
             routes: vec![Route::default(); self.edges.len()],
             ..LevelLayout::default()
         };
-        let (parts, singles) = self.parts();
+        let parts = self.parts();
         // Index of each box in its part.
         let mut local = vec![0; self.nodes.len()];
-        for part in parts {
+        for part in &parts {
             for (index, node) in part.nodes.iter().enumerate() {
                 local[*node] = index;
             }
-            let start = if layout.cross > 0.0 { layout.cross + spacing.parts } else { 0.0 };
-            let placed = part.layout(self, &local, spacing);
-            for (node, (main, cross)) in part.nodes.iter().zip(placed.starts) {
-                layout.starts[*node] = (main, cross + start);
-            }
-            for (edge, mut route) in part.edges.iter().zip(placed.routes) {
-                route.stations.iter_mut().for_each(|station| station.cross += start);
-                route.label = route.label.map(|(main, cross)| (main, cross + start));
-                layout.routes[*edge] = route;
-            }
-            layout.main = layout.main.max(placed.main);
-            layout.cross = start + placed.cross;
         }
-        self.place_singles(&singles, spacing, &mut layout);
+        for group in parts.chunk_by(|one, next| one.edges.is_empty() && next.edges.is_empty()) {
+            let start = if layout.cross > 0.0 { layout.cross + spacing.parts } else { 0.0 };
+            match group {
+                [part] if !part.edges.is_empty() => {
+                    let placed = part.layout(self, &local, spacing);
+                    layout.add(part, placed, start);
+                }
+                singles => self.place_singles(singles, start, spacing, &mut layout),
+            }
+        }
         layout
     }
 
     /// Places boxes without edges in rows along the main axis.
-    fn place_singles(&self, singles: &[usize], spacing: Spacing, layout: &mut LevelLayout) {
+    fn place_singles(
+        &self,
+        singles: &[Part],
+        start: f64,
+        spacing: Spacing,
+        layout: &mut LevelLayout,
+    ) {
         let gap = spacing.boxes;
-        let area: f64 = singles
-            .iter()
-            .map(|single| (self.nodes[*single].main + gap) * (self.nodes[*single].cross + gap))
+        let nodes = || singles.iter().flat_map(|part| &part.nodes).copied();
+        let area: f64 = nodes()
+            .map(|single| (self.nodes[single].main + gap) * (self.nodes[single].cross + gap))
             .sum();
         let length = (area * SINGLES_PROPORTION).sqrt().max(layout.main);
-        let mut row = if layout.cross > 0.0 { layout.cross + spacing.parts } else { 0.0 };
-        let (mut main, mut cross) = (0.0, 0.0_f64);
-        for single in singles {
-            let node = self.nodes[*single];
+        let (mut row, mut main, mut cross) = (start, 0.0, 0.0_f64);
+        for single in nodes() {
+            let node = self.nodes[single];
             if main > 0.0 && main + node.main > length {
                 row += cross + gap;
                 (main, cross) = (0.0, 0.0);
             }
-            layout.starts[*single] = (main, row);
+            layout.starts[single] = (main, row);
             layout.main = layout.main.max(main + node.main);
             layout.cross = layout.cross.max(row + node.cross);
             cross = cross.max(node.cross);
@@ -74,40 +76,46 @@ impl LevelGraph {
         }
     }
 
-    /// Returns the connected parts and the boxes without edges.
-    fn parts(&self) -> (Vec<Part>, Vec<usize>) {
+    /// Returns the connected parts in the order of their first boxes. A box without edges is a part
+    /// of its own.
+    fn parts(&self) -> Vec<Part> {
         let mut leader: Vec<usize> = (0..self.nodes.len()).collect();
         for edge in &self.edges {
             let (from, to) = (find(&mut leader, edge.from), find(&mut leader, edge.to));
             // The box that comes first leads its part.
             leader[from.max(to)] = from.min(to);
         }
-        let mut has_edges = vec![false; self.nodes.len()];
-        for edge in &self.edges {
-            has_edges[edge.from] = true;
-            has_edges[edge.to] = true;
-        }
         let mut parts: Vec<Part> = Vec::new();
-        let mut part_of_leader = vec![None; self.nodes.len()];
-        let mut singles = Vec::new();
+        let mut part_of = vec![0; self.nodes.len()];
         for node in 0..self.nodes.len() {
-            if !has_edges[node] {
-                singles.push(node);
-                continue;
-            }
             let leader = find(&mut leader, node);
-            let part = *part_of_leader[leader].get_or_insert_with(|| {
+            if leader == node {
+                part_of[node] = parts.len();
                 parts.push(Part::default());
-                parts.len() - 1
-            });
-            parts[part].nodes.push(node);
+            }
+            part_of[node] = part_of[leader];
+            parts[part_of[leader]].nodes.push(node);
         }
         for (index, edge) in self.edges.iter().enumerate() {
-            if let Some(part) = part_of_leader[find(&mut leader, edge.from)] {
-                parts[part].edges.push(index);
-            }
+            parts[part_of[edge.from]].edges.push(index);
         }
-        (parts, singles)
+        parts
+    }
+}
+
+impl LevelLayout {
+    /// Adds the positions of a part that starts at a position of the cross axis.
+    fn add(&mut self, part: &Part, placed: PlacedComponent, start: f64) {
+        for (node, (main, cross)) in part.nodes.iter().zip(placed.starts) {
+            self.starts[*node] = (main, cross + start);
+        }
+        for (edge, mut route) in part.edges.iter().zip(placed.routes) {
+            route.stations.iter_mut().for_each(|station| station.cross += start);
+            route.label = route.label.map(|(main, cross)| (main, cross + start));
+            self.routes[*edge] = route;
+        }
+        self.main = self.main.max(placed.main);
+        self.cross = start + placed.cross;
     }
 }
 
