@@ -103,6 +103,8 @@ fn width_by_script(c: char) -> f64 {
         // Emoji and other symbols.
         0x2190..=0x2bff => 1.0,
         0x1f000..=0x1faff => 1.4,
+        // The replacement of forbidden characters.
+        0xfffd => 1.1,
         // Arabic has narrow joined forms.
         0x600..=0x6ff => 0.65,
         _ => 0.75,

@@ -72,9 +72,12 @@ fn columns(vertices: &Vertices, middles: &[f64], spacing: Spacing) -> Vec<Column
     }
     let mut columns = Vec::new();
     let mut start = 0.0;
-    for (size, bend) in sizes.into_iter().zip(bends) {
+    for (layer, size) in sizes.iter().enumerate() {
         columns.push(Column { start, end: start + size });
-        start += size + (bend * SLOPE).round().clamp(spacing.layers, WIDEST_GAP);
+        // A layer of points alone needs no space for arrows on both sides.
+        let is_thin = *size == 0.0 || sizes.get(layer + 1) == Some(&0.0);
+        let gap = if is_thin { spacing.layers / 2.0 } else { spacing.layers };
+        start += size + (bends[layer] * SLOPE).round().clamp(gap, WIDEST_GAP);
     }
     columns
 }

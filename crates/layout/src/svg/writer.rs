@@ -107,6 +107,11 @@ impl SvgWriter {
         for edge in &layout.edges {
             push_edge(&mut svg, edge);
         }
+        // Above the edges, which may enter a group through its title.
+        svg.push_str("</g>\n<g class=\"titles\" fill=\"none\" stroke=\"#64748b\">\n");
+        for group in &layout.groups {
+            push_title(&mut svg, group);
+        }
         svg.push_str("</g>\n<g class=\"nodes\" fill=\"#f8fafc\" stroke=\"#64748b\" ");
         svg.push_str("stroke-width=\"1.25\">\n");
         for node in &layout.nodes {
@@ -209,6 +214,14 @@ fn push_group(svg: &mut String, group: &PlacedGroup, names: &Names<'_>) {
         number(group.area.width),
         number(group.area.height)
     );
+    svg.push_str("</g>\n");
+}
+
+fn push_title(svg: &mut String, group: &PlacedGroup) {
+    push_class(svg, "title", &group.kind, group.status);
+    svg.push_str(" aria-hidden=\"true\" data-group=\"");
+    push_id(svg, &group.id);
+    svg.push_str("\">");
     push_content(svg, group.status, group.symbol, &group.lines);
 }
 
@@ -225,6 +238,12 @@ fn push_node(svg: &mut String, node: &PlacedNode, names: &Names<'_>) {
 
 /// Appends the start of the element of a node or a group, without the end of the tag.
 fn push_start(svg: &mut String, class: &str, kind: &str, status: Option<DiagramStatus>) {
+    push_class(svg, class, kind, status);
+    svg.push_str(" role=\"graphics-symbol img\"");
+}
+
+/// Appends the start of an element with the classes of a kind and a status.
+fn push_class(svg: &mut String, class: &str, kind: &str, status: Option<DiagramStatus>) {
     let _ = write!(svg, "<g class=\"{class}");
     if let Some(kind) = class_word(kind) {
         let _ = write!(svg, " kind-{kind}");
@@ -232,7 +251,7 @@ fn push_start(svg: &mut String, class: &str, kind: &str, status: Option<DiagramS
     if let Some(status) = status {
         let _ = write!(svg, " status-{}", status.word());
     }
-    svg.push_str("\" role=\"graphics-symbol img\"");
+    svg.push('"');
 }
 
 /// Appends the symbol and the texts of a node or a group, and the end of its element.
