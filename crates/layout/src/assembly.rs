@@ -7,7 +7,7 @@ use crate::label_size::{LabelBox, TITLE_HEIGHT, edge_label, to_even};
 use crate::layered::{LevelEdge, LevelGraph, LevelLayout, LevelNode, LevelRole, Spacing, Station};
 use crate::nesting::{Child, ChildPlace, Level, NestedEdge, Nesting, Port};
 use crate::placed::{
-    Area, DiagramLayout, PlacedEdge, PlacedGroup, PlacedLabel, PlacedNode, PlacedText, Position,
+    Area, DiagramLayout, DiagramPoint, PlacedEdge, PlacedGroup, PlacedLabel, PlacedNode, PlacedText,
 };
 
 /// Margin around the picture.
@@ -123,14 +123,14 @@ impl<'d> Assembly<'d> {
             self.lay_out(*level);
         }
         // Positions of the contents of the levels in the picture.
-        let mut origins = vec![Position::default(); self.nesting.levels.len()];
-        origins[0] = Position::new(MARGIN, MARGIN);
+        let mut origins = vec![DiagramPoint::default(); self.nesting.levels.len()];
+        origins[0] = DiagramPoint::new(MARGIN, MARGIN);
         let mut groups = Vec::new();
         for level in &self.nesting.outer_first {
             if let Some(group) = level.checked_sub(1) {
                 let area = self.area(self.nesting.groups[group], self.sizes[group], &origins);
                 let content = self.content_start(group);
-                origins[*level] = Position::new(area.x + content.x, area.y + content.y);
+                origins[*level] = DiagramPoint::new(area.x + content.x, area.y + content.y);
                 groups.push(self.placed_group(group, area));
             }
         }
@@ -204,10 +204,10 @@ impl<'d> Assembly<'d> {
     }
 
     /// Returns the start of a group's content, relative to the group.
-    fn content_start(&self, group: usize) -> Position {
+    fn content_start(&self, group: usize) -> DiagramPoint {
         let content = &self.layouts[group + 1];
         let (width, _) = self.axes((content.main, content.cross));
-        Position::new(((self.sizes[group].0 - width) / 2.0).floor(), TITLE_HEIGHT)
+        DiagramPoint::new(((self.sizes[group].0 - width) / 2.0).floor(), TITLE_HEIGHT)
     }
 
     /// Tells the pieces outside of a group at which places of its border they continue.
@@ -229,7 +229,7 @@ impl<'d> Assembly<'d> {
     }
 
     /// Returns the place of a child in the picture.
-    fn area(&self, place: ChildPlace, size: (f64, f64), origins: &[Position]) -> Area {
+    fn area(&self, place: ChildPlace, size: (f64, f64), origins: &[DiagramPoint]) -> Area {
         let (main, cross) = self.layouts[place.level].starts[place.index];
         let (x, y) = self.axes((main, cross + self.loops[place.level][place.index]));
         let origin = origins[place.level];
@@ -238,7 +238,7 @@ impl<'d> Assembly<'d> {
 
     fn placed_node(&self, index: usize, area: Area) -> PlacedNode {
         let node = &self.diagram.nodes[index];
-        let corner = Position::new(area.x, area.y);
+        let corner = DiagramPoint::new(area.x, area.y);
         let level = self.nesting.nodes[index].level;
         PlacedNode {
             id: node.id.clone(),
@@ -256,7 +256,7 @@ impl<'d> Assembly<'d> {
 
     fn placed_group(&self, index: usize, area: Area) -> PlacedGroup {
         let group = &self.diagram.groups[index];
-        let corner = Position::new(area.x, area.y);
+        let corner = DiagramPoint::new(area.x, area.y);
         let level = self.nesting.groups[index].level;
         PlacedGroup {
             id: group.id.clone(),
@@ -272,7 +272,7 @@ impl<'d> Assembly<'d> {
         }
     }
 
-    fn placed_edge(&self, index: usize, edge: &NestedEdge, origins: &[Position]) -> PlacedEdge {
+    fn placed_edge(&self, index: usize, edge: &NestedEdge, origins: &[DiagramPoint]) -> PlacedEdge {
         let shown = &self.diagram.edges[edge.index];
         let label = self.labels[index].as_ref();
         let (curve, centre) = match edge.loop_at {
@@ -292,8 +292,8 @@ impl<'d> Assembly<'d> {
     fn along_pieces(
         &self,
         edge: &NestedEdge,
-        origins: &[Position],
-    ) -> (Vec<Position>, Option<Position>) {
+        origins: &[DiagramPoint],
+    ) -> (Vec<DiagramPoint>, Option<DiagramPoint>) {
         let mut curve = Curve::default();
         let mut centre = None;
         let mut border = self.start_border(edge, origins);
@@ -315,7 +315,7 @@ impl<'d> Assembly<'d> {
             }
             if let Some((at_main, at_cross)) = route.label {
                 let (x, y) = self.axes((at_main + main, at_cross + cross));
-                centre = Some(Position::new(x, y));
+                centre = Some(DiagramPoint::new(x, y));
             }
         }
         if let Some((border, cross)) = self.end_border(edge, origins) {
@@ -324,14 +324,14 @@ impl<'d> Assembly<'d> {
         let mut points = curve.finish(edge.is_backward);
         for point in &mut points {
             let (x, y) = self.axes((point.x, point.y));
-            *point = Position::new(x, y);
+            *point = DiagramPoint::new(x, y);
         }
         (points, centre)
     }
 
     /// Returns the position of the border along the main axis, if the first piece starts at the
     /// border of its own level.
-    fn start_border(&self, edge: &NestedEdge, origins: &[Position]) -> Option<f64> {
+    fn start_border(&self, edge: &NestedEdge, origins: &[DiagramPoint]) -> Option<f64> {
         let &(level, piece) = edge.pieces.first()?;
         let child = self.nesting.levels[level].pieces[piece].from;
         matches!(self.nesting.levels[level].children[child], Child::Entry(_))
@@ -340,7 +340,7 @@ impl<'d> Assembly<'d> {
 
     /// Returns the border along the main axis and the position along the cross axis, if the last
     /// piece ends at the border of its own level.
-    fn end_border(&self, edge: &NestedEdge, origins: &[Position]) -> Option<(f64, f64)> {
+    fn end_border(&self, edge: &NestedEdge, origins: &[DiagramPoint]) -> Option<(f64, f64)> {
         let &(level, piece) = edge.pieces.last()?;
         let child = self.nesting.levels[level].pieces[piece].to;
         let is_exit = matches!(self.nesting.levels[level].children[child], Child::Exit(_));
@@ -350,7 +350,7 @@ impl<'d> Assembly<'d> {
     }
 
     /// Returns the positions of a group's borders along the main axis.
-    fn borders(&self, level: usize, origins: &[Position]) -> (f64, f64) {
+    fn borders(&self, level: usize, origins: &[DiagramPoint]) -> (f64, f64) {
         let content = self.content_start(level - 1);
         let origin = origins[level];
         let (start, _) = self.axes((origin.x - content.x, origin.y - content.y));
@@ -362,8 +362,8 @@ impl<'d> Assembly<'d> {
         &self,
         place: ChildPlace,
         label: Option<&PlacedLabel>,
-        origins: &[Position],
-    ) -> (Vec<Position>, Option<Position>) {
+        origins: &[DiagramPoint],
+    ) -> (Vec<DiagramPoint>, Option<DiagramPoint>) {
         let size = match self.nesting.levels[place.level].children[place.index] {
             Child::Node(node) => (self.nodes[node].width, self.nodes[node].height),
             Child::Group(group) => self.sizes[group],
@@ -373,9 +373,9 @@ impl<'d> Assembly<'d> {
         let far = LOOP_SPACE + 4.0;
         let at = |along: f64, away: f64| {
             if self.is_left_to_right {
-                Position::new(area.x + area.width / 2.0 + along, area.y - away)
+                DiagramPoint::new(area.x + area.width / 2.0 + along, area.y - away)
             } else {
-                Position::new(area.right() + away, area.y + area.height / 2.0 + along)
+                DiagramPoint::new(area.right() + away, area.y + area.height / 2.0 + along)
             }
         };
         let curve = vec![at(10.0, 0.0), at(20.0, far), at(-20.0, far), at(-10.0, 0.0)];
@@ -387,12 +387,12 @@ impl<'d> Assembly<'d> {
     }
 }
 
-fn moved_lines(lines: &[PlacedText], by: Position) -> Vec<PlacedText> {
+fn moved_lines(lines: &[PlacedText], by: DiagramPoint) -> Vec<PlacedText> {
     let moved = |line: &PlacedText| PlacedText { start: line.start.moved(by), ..line.clone() };
     lines.iter().map(moved).collect()
 }
 
-fn moved_label(label: &PlacedLabel, centre: Position) -> PlacedLabel {
+fn moved_label(label: &PlacedLabel, centre: DiagramPoint) -> PlacedLabel {
     PlacedLabel {
         full: label.full.clone(),
         area: Area { x: label.area.x + centre.x, y: label.area.y + centre.y, ..label.area },

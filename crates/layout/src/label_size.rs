@@ -1,7 +1,7 @@
 //! Sizes of nodes, titles and edge labels, from their texts.
 
 use crate::diagram::{DiagramGroup, DiagramNode, DiagramStatus, NodeShape};
-use crate::placed::{Area, PlacedLabel, PlacedText, Position};
+use crate::placed::{Area, DiagramPoint, PlacedLabel, PlacedText};
 use crate::text_width::{FittedText, fit};
 
 /// Font size of names.
@@ -37,7 +37,7 @@ pub(crate) struct LabelBox {
     pub(crate) width: f64,
     pub(crate) height: f64,
     pub(crate) lines: Vec<PlacedText>,
-    pub(crate) symbol: Option<Position>,
+    pub(crate) symbol: Option<DiagramPoint>,
 }
 
 impl LabelBox {
@@ -60,13 +60,13 @@ impl LabelBox {
         let text_start = text_start + ((width - side - text_start - widest) / 2.0).floor().max(0.0);
         let symbol = node
             .status
-            .map(|_| Position::new(text_start - SYMBOL_WIDTH + SYMBOL_RADIUS, height / 2.0));
+            .map(|_| DiagramPoint::new(text_start - SYMBOL_WIDTH + SYMBOL_RADIUS, height / 2.0));
         let mut top = (height - NAME_LINE - details as f64 * DETAIL_LINE) / 2.0;
         let mut placed = Vec::new();
         for (index, line) in lines.into_iter().enumerate() {
             let (size, height) =
                 if index == 0 { (NAME_SIZE, NAME_LINE) } else { (DETAIL_SIZE, DETAIL_LINE) };
-            let start = Position::new(text_start, base_line(top, height, size));
+            let start = DiagramPoint::new(text_start, base_line(top, height, size));
             placed.push(placed_text(line, start, size, index == 0));
             top += height;
         }
@@ -77,14 +77,14 @@ impl LabelBox {
     pub(crate) fn of_title(group: &DiagramGroup) -> Self {
         let lines = fitted_lines(&group.label, group.status);
         let mut x = PADDING;
-        let symbol = group.status.map(|_| Position::new(x + SYMBOL_RADIUS, TITLE_HEIGHT / 2.0));
+        let symbol = group.status.map(|_| DiagramPoint::new(x + SYMBOL_RADIUS, TITLE_HEIGHT / 2.0));
         if symbol.is_some() {
             x += SYMBOL_WIDTH;
         }
         let mut placed = Vec::new();
         for (index, line) in lines.into_iter().enumerate() {
             let size = if index == 0 { NAME_SIZE } else { DETAIL_SIZE };
-            let start = Position::new(x, base_line(0.0, TITLE_HEIGHT, NAME_SIZE));
+            let start = DiagramPoint::new(x, base_line(0.0, TITLE_HEIGHT, NAME_SIZE));
             x += (line.width + TITLE_GAP).ceil();
             placed.push(placed_text(line, start, size, index == 0));
         }
@@ -102,7 +102,8 @@ pub(crate) fn edge_label(text: &str) -> Option<PlacedLabel> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     let fitted = fit(line, DETAIL_SIZE, false, MAX_EDGE_LABEL);
     let (width, height) = (to_even(fitted.width + 12.0), 18.0);
-    let start = Position::new(-fitted.width / 2.0, base_line(-height / 2.0, height, DETAIL_SIZE));
+    let start =
+        DiagramPoint::new(-fitted.width / 2.0, base_line(-height / 2.0, height, DETAIL_SIZE));
     Some(PlacedLabel {
         full: text.to_owned(),
         area: Area { x: -width / 2.0, y: -height / 2.0, width, height },
@@ -128,10 +129,10 @@ fn fitted_lines(label: &str, status: Option<DiagramStatus>) -> Vec<FittedText> {
     lines
 }
 
-fn placed_text(line: FittedText, start: Position, font_size: f64, is_bold: bool) -> PlacedText {
+fn placed_text(line: FittedText, start: DiagramPoint, font_size: f64, is_bold: bool) -> PlacedText {
     PlacedText {
         text: line.text,
-        start: Position::new(to_tenth(start.x), to_tenth(start.y)),
+        start: DiagramPoint::new(to_tenth(start.x), to_tenth(start.y)),
         width: to_tenth(line.width),
         font_size,
         is_bold,

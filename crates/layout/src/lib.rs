@@ -44,6 +44,6 @@ pub use self::diagram::{
     LinkKind, NodeShape,
 };
 pub use self::placed::{
-    Area, DiagramLayout, PlacedEdge, PlacedGroup, PlacedLabel, PlacedNode, PlacedText, Position,
+    Area, DiagramLayout, DiagramPoint, PlacedEdge, PlacedGroup, PlacedLabel, PlacedNode, PlacedText,
 };
 pub use self::svg::{STYLE_SHEET, SvgWriter};

@@ -36,7 +36,7 @@ pub(crate) struct Level {
     /// Number of groups around its children.
     pub(crate) depth: usize,
     pub(crate) children: Vec<Child>,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<EdgePiece>,
 }
 
 /// A child of a level.
@@ -69,7 +69,7 @@ pub(crate) struct PieceEnd {
 
 /// The part of an edge in one level, in the direction of the layers.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct EdgePiece {
     /// Index of the edge in [`Nesting::edges`].
     pub(crate) edge: usize,
     pub(crate) from: usize,
@@ -212,7 +212,7 @@ impl Nesting {
         let shown = &diagram.edges[self.edges[edge].index];
         let has_label = shown.label.as_ref().is_some_and(|label| !label.trim().is_empty());
         let bundle = bundle_of(shown.kind, is_backward);
-        let piece = |from: usize, to: usize| Piece {
+        let piece = |from: usize, to: usize| EdgePiece {
             edge,
             from,
             to,
@@ -252,7 +252,7 @@ impl Nesting {
         self.edges[edge].pieces = pieces;
     }
 
-    fn add_piece(&mut self, level: usize, piece: Piece) -> usize {
+    fn add_piece(&mut self, level: usize, piece: EdgePiece) -> usize {
         self.levels[level].pieces.push(piece);
         self.levels[level].pieces.len() - 1
     }

@@ -52,7 +52,7 @@ pub struct PlacedNode {
     pub lines: Vec<PlacedText>,
     /// Centre of the symbol of the status.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub symbol: Option<Position>,
+    pub symbol: Option<DiagramPoint>,
 }
 
 /// A group with its place.
@@ -81,7 +81,7 @@ pub struct PlacedGroup {
     pub lines: Vec<PlacedText>,
     /// Centre of the symbol of the status.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub symbol: Option<Position>,
+    pub symbol: Option<DiagramPoint>,
 }
 
 /// An edge with its curve.
@@ -96,7 +96,7 @@ pub struct PlacedEdge {
     pub kind: LinkKind,
     /// The curve: the start, then for each cubic Bézier segment two control points and its end.
     /// The last point is at the outline of the end, where the tip of the arrow is.
-    pub curve: Vec<Position>,
+    pub curve: Vec<DiagramPoint>,
     /// Text on the edge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<PlacedLabel>,
@@ -121,7 +121,7 @@ pub struct PlacedText {
     /// Text, cut to fit, without control characters.
     pub text: String,
     /// Start of the base line.
-    pub start: Position,
+    pub start: DiagramPoint,
     /// Width of the text in the fonts of the drawing.
     pub width: f64,
     /// Size of the font.
@@ -135,14 +135,14 @@ pub struct PlacedText {
 
 /// A point of the picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Position {
+pub struct DiagramPoint {
     /// Distance from the left side.
     pub x: f64,
     /// Distance from the top.
     pub y: f64,
 }
 
-impl Position {
+impl DiagramPoint {
     pub(crate) fn new(x: f64, y: f64) -> Self {
         Self { x, y }
     }

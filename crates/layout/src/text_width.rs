@@ -25,7 +25,7 @@ const REPLACEMENT: char = '\u{fffd}';
 pub(crate) fn fit(text: &str, font_size: f64, is_bold: bool, max_width: f64) -> FittedText {
     let ellipsis = char_width('…', is_bold).0 * font_size;
     let mut fitted = FittedText { text: String::new(), width: 0.0, is_exact: true };
-    // Position and width of the longest beginning that leaves room for the ellipsis.
+    // DiagramPoint and width of the longest beginning that leaves room for the ellipsis.
     let mut cut = (0, 0.0);
     let mut joins = false;
     for c in text.chars().map(printable) {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use agentflow_layout::{
-    Area, Diagram, DiagramEdge, DiagramGroup, DiagramLayout, DiagramNode, LayoutDirection,
-    LayoutOptions, LinkKind, Position,
+    Area, Diagram, DiagramEdge, DiagramGroup, DiagramLayout, DiagramNode, DiagramPoint,
+    LayoutDirection, LayoutOptions, LinkKind,
 };
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn is_inside<'l>(parents: &HashMap<&'l str, Option<&'l str>>, inner: &'l str, ou
 }
 
 /// Returns points of a curve, eight for each segment.
-fn points(curve: &[Position]) -> Vec<Position> {
+fn points(curve: &[DiagramPoint]) -> Vec<DiagramPoint> {
     let mut points = vec![curve[0]];
     for start in (0..curve.len() - 1).step_by(3) {
         let [a, b, c, d] = [0, 1, 2, 3].map(|index| curve[start + index]);
@@ -88,13 +88,13 @@ fn points(curve: &[Position]) -> Vec<Position> {
             let mix = |a: f64, b: f64, c: f64, d: f64| {
                 s * s * s * a + 3.0 * s * s * t * b + 3.0 * s * t * t * c + t * t * t * d
             };
-            points.push(Position { x: mix(a.x, b.x, c.x, d.x), y: mix(a.y, b.y, c.y, d.y) });
+            points.push(DiagramPoint { x: mix(a.x, b.x, c.x, d.x), y: mix(a.y, b.y, c.y, d.y) });
         }
     }
     points
 }
 
-fn is_on_border(area: &Area, point: Position) -> bool {
+fn is_on_border(area: &Area, point: DiagramPoint) -> bool {
     let near = |one: f64, other: f64| (one - other).abs() < 0.01;
     let is_across = point.y >= area.y - 0.01 && point.y <= area.bottom() + 0.01;
     let is_along = point.x >= area.x - 0.01 && point.x <= area.right() + 0.01;
@@ -103,7 +103,7 @@ fn is_on_border(area: &Area, point: Position) -> bool {
 }
 
 /// Returns `true` if the point is inside of the area and not at its border.
-fn is_within(area: &Area, point: Position) -> bool {
+fn is_within(area: &Area, point: DiagramPoint) -> bool {
     let inset = 0.6;
     point.x > area.x + inset
         && point.x < area.right() - inset

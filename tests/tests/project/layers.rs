@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// Crates with rooms, and the rooms of each from the bottom to the top layer.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 13] = [
     ("crates/schema/src", SCHEMA),
     ("crates/http/src", HTTP),
+    ("crates/layout/src", LAYOUT),
     ("crates/core/src", CORE),
     ("crates/front/src", FRONT),
     ("crates/models/src", MODELS),
@@ -53,6 +54,21 @@ const HTTP: &[&str] = &[
     "client_error",
     "trusted_roots",
     "client",
+    "lib",
+];
+
+/// Rooms of `agentflow-layout`.
+const LAYOUT: &[&str] = &[
+    "diagram",
+    "placed",
+    "font_widths",
+    "text_width",
+    "label_size",
+    "layered",
+    "curve",
+    "nesting",
+    "assembly",
+    "svg",
     "lib",
 ];
 
@@ -152,6 +168,7 @@ const VIEWS: &[&str] = &[
     "task_result",
     "task_start",
     "process_request",
+    "graph_diagram",
     "lib",
 ];
 

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 /// Source folders of the crates that programs link, each after the crates that it depends on.
-pub(crate) const LIBRARIES: [&str; 15] = [
+pub(crate) const LIBRARIES: [&str; 16] = [
     "crates/schema/src",
     "crates/http/src",
+    "crates/layout/src",
     "crates/core/src",
     "crates/front/src",
     "crates/models/src",
@@ -22,9 +23,10 @@ pub(crate) const LIBRARIES: [&str; 15] = [
 ];
 
 /// Source folders of all published code, and of the examples.
-pub(crate) const SOURCES: [&str; 18] = [
+pub(crate) const SOURCES: [&str; 19] = [
     "crates/schema/src",
     "crates/http/src",
+    "crates/layout/src",
     "crates/core/src",
     "crates/front/src",
     "crates/models/src",

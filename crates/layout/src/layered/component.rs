@@ -5,7 +5,7 @@ use super::ordering::ordered_layers;
 use super::ranks::layers;
 use super::routes::PlacedComponent;
 use super::vertices::Vertices;
-use super::{LevelEdge, LevelLayout, LevelNode, Route, Spacing};
+use super::{EdgeRoute, LevelEdge, LevelLayout, LevelNode, Spacing};
 
 /// Proportion of the extents along the main and the cross axis of boxes without edges.
 const SINGLES_PROPORTION: f64 = 2.0;
@@ -23,7 +23,7 @@ impl LevelGraph {
     pub(crate) fn layout(&self, spacing: Spacing) -> LevelLayout {
         let mut layout = LevelLayout {
             starts: vec![(0.0, 0.0); self.nodes.len()],
-            routes: vec![Route::default(); self.edges.len()],
+            routes: vec![EdgeRoute::default(); self.edges.len()],
             ..LevelLayout::default()
         };
         let parts = self.parts();
@@ -50,7 +50,7 @@ impl LevelGraph {
     /// Places boxes without edges in rows along the main axis.
     fn place_singles(
         &self,
-        singles: &[Part],
+        singles: &[LevelPart],
         start: f64,
         spacing: Spacing,
         layout: &mut LevelLayout,
@@ -78,20 +78,20 @@ impl LevelGraph {
 
     /// Returns the connected parts in the order of their first boxes. A box without edges is a part
     /// of its own.
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<LevelPart> {
         let mut leader: Vec<usize> = (0..self.nodes.len()).collect();
         for edge in &self.edges {
             let (from, to) = (find(&mut leader, edge.from), find(&mut leader, edge.to));
             // The box that comes first leads its part.
             leader[from.max(to)] = from.min(to);
         }
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<LevelPart> = Vec::new();
         let mut part_of = vec![0; self.nodes.len()];
         for node in 0..self.nodes.len() {
             let leader = find(&mut leader, node);
             if leader == node {
                 part_of[node] = parts.len();
-                parts.push(Part::default());
+                parts.push(LevelPart::default());
             }
             part_of[node] = part_of[leader];
             parts[part_of[leader]].nodes.push(node);
@@ -105,7 +105,7 @@ impl LevelGraph {
 
 impl LevelLayout {
     /// Adds the positions of a part that starts at a position of the cross axis.
-    fn add(&mut self, part: &Part, placed: PlacedComponent, start: f64) {
+    fn add(&mut self, part: &LevelPart, placed: PlacedComponent, start: f64) {
         for (node, (main, cross)) in part.nodes.iter().zip(placed.starts) {
             self.starts[*node] = (main, cross + start);
         }
@@ -130,12 +130,12 @@ fn find(leader: &mut [usize], mut node: usize) -> usize {
 
 /// A connected part of a level.
 #[derive(Debug, Default)]
-struct Part {
+struct LevelPart {
     nodes: Vec<usize>,
     edges: Vec<usize>,
 }
 
-impl Part {
+impl LevelPart {
     fn layout(&self, level: &LevelGraph, local: &[usize], spacing: Spacing) -> PlacedComponent {
         let nodes: Vec<LevelNode> = self.nodes.iter().map(|node| level.nodes[*node]).collect();
         let mut edges = Vec::new();

@@ -77,18 +77,18 @@ pub(crate) struct LevelLayout {
     /// Starts of the boxes along the main and the cross axis.
     pub(crate) starts: Vec<(f64, f64)>,
     /// Routes of the edges.
-    pub(crate) routes: Vec<Route>,
+    pub(crate) routes: Vec<EdgeRoute>,
 }
 
 /// The way of an edge: straight parts in the layers, between which the line bends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Route {
+pub(crate) struct EdgeRoute {
     pub(crate) stations: Vec<Station>,
     /// Centre of the label along the main and the cross axis.
     pub(crate) label: Option<(f64, f64)>,
 }
 
-/// A straight part of a [`Route`] along the main axis.
+/// A straight part of a [`EdgeRoute`] along the main axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Station {
     pub(crate) start: f64,

@@ -2,9 +2,9 @@
 
 use super::alignment::extent;
 use super::vertices::{EdgePath, Vertices};
-use super::{LevelEdge, LevelNode, LevelRole, Route, Spacing, Station};
+use super::{EdgeRoute, LevelEdge, LevelNode, LevelRole, Spacing, Station};
 
-/// Part of the distance along the cross axis by which the space between layers grows, so that long
+/// Share of the distance along the cross axis by which the space between layers grows, so that long
 /// bends are not too steep.
 const SLOPE: f64 = 0.12;
 /// Largest distance between layers.
@@ -17,7 +17,7 @@ pub(super) struct PlacedComponent {
     pub(super) cross: f64,
     /// Start of each box on both axes.
     pub(super) starts: Vec<(f64, f64)>,
-    pub(super) routes: Vec<Route>,
+    pub(super) routes: Vec<EdgeRoute>,
 }
 
 impl PlacedComponent {
@@ -89,7 +89,7 @@ fn route(
     vertices: &Vertices,
     middles: &[f64],
     columns: &[Column],
-) -> Route {
+) -> EdgeRoute {
     let (first, last) = (vertices.all[edge.from].layer, vertices.all[edge.to].layer);
     let mut stations = Vec::new();
     let start = match nodes[edge.from].role {
@@ -120,5 +120,5 @@ fn route(
     };
     let cross = middles[edge.to] + edge.to_shift;
     stations.push(Station { start: columns[last].start, end, cross });
-    Route { stations, label }
+    EdgeRoute { stations, label }
 }

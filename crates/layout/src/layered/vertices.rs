@@ -10,7 +10,7 @@ pub(super) struct Vertices {
     /// Vertices. The first ones are the boxes.
     pub(super) all: Vec<Vertex>,
     /// Links between vertices of neighbouring layers.
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<VertexLink>,
     /// Number of layers.
     pub(super) layers: usize,
     /// Way of each edge.
@@ -35,7 +35,7 @@ pub(super) struct Vertex {
 
 /// A part of an edge between two layers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(super) struct VertexLink {
     pub(super) from: usize,
     pub(super) to: usize,
     /// Distance from the middle of the first vertex along the cross axis.
@@ -135,7 +135,7 @@ impl Vertices {
 
     fn link(&mut self, from: usize, to: usize, from_shift: f64, to_shift: f64) {
         let link = self.links.len();
-        self.links.push(Link { from, to, from_shift, to_shift, from_rank: 0, to_rank: 0 });
+        self.links.push(VertexLink { from, to, from_shift, to_shift, from_rank: 0, to_rank: 0 });
         self.all[from].leaving.push(link);
         self.all[to].entering.push(link);
     }

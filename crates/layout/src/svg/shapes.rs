@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::diagram::{DiagramStatus, NodeShape};
 use crate::label_size::SYMBOL_RADIUS;
-use crate::placed::{Area, Position};
+use crate::placed::{Area, DiagramPoint};
 
 /// Length of the tip of an arrow.
 const TIP: f64 = 8.0;
@@ -109,7 +109,7 @@ fn push_rectangle(
 }
 
 /// Appends the symbol of a status. Each status has a shape of its own.
-pub(super) fn push_symbol(svg: &mut String, status: DiagramStatus, centre: Position) {
+pub(super) fn push_symbol(svg: &mut String, status: DiagramStatus, centre: DiagramPoint) {
     let (x, y) = (number(centre.x), number(centre.y));
     let r = SYMBOL_RADIUS;
     svg.push_str(
@@ -168,18 +168,18 @@ pub(super) fn push_symbol(svg: &mut String, status: DiagramStatus, centre: Posit
 }
 
 /// Appends the line and the arrow of an edge.
-pub(super) fn push_curve(svg: &mut String, curve: &[Position], dash: &str) {
+pub(super) fn push_curve(svg: &mut String, curve: &[DiagramPoint], dash: &str) {
     let Some((end, rest)) = curve.split_last() else { return };
     // The last point from which the curve comes, if it has any length.
     let from = rest.iter().rev().find(|point| *point != end).copied().unwrap_or(*end);
     let (along_x, along_y) = (end.x - from.x, end.y - from.y);
     let length = (along_x * along_x + along_y * along_y).sqrt().max(f64::MIN_POSITIVE);
     let (along_x, along_y) = (along_x / length, along_y / length);
-    let base = Position { x: end.x - along_x * TIP, y: end.y - along_y * TIP };
+    let base = DiagramPoint { x: end.x - along_x * TIP, y: end.y - along_y * TIP };
     let mut points = curve.to_vec();
     // The line ends within the arrow, which would otherwise not be pointed.
     if let Some(last) = points.last_mut() {
-        *last = Position { x: end.x - along_x * TIP / 2.0, y: end.y - along_y * TIP / 2.0 };
+        *last = DiagramPoint { x: end.x - along_x * TIP / 2.0, y: end.y - along_y * TIP / 2.0 };
     }
     let _ = write!(
         svg,

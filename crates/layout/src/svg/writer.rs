@@ -97,7 +97,7 @@ impl SvgWriter {
             svg,
             "<rect class=\"canvas\" width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>"
         );
-        let names = Names::new(layout);
+        let names = DiagramNames::new(layout);
         svg.push_str("<g class=\"groups\" fill=\"#f1f5f9\" stroke=\"#94a3b8\">\n");
         for group in &layout.groups {
             push_group(&mut svg, group, &names);
@@ -144,12 +144,12 @@ fn summary(layout: &DiagramLayout) -> String {
 }
 
 /// First lines of the labels, by id, and the successors of each id.
-struct Names<'l> {
+struct DiagramNames<'l> {
     by_id: HashMap<&'l str, &'l str>,
     successors: BTreeMap<&'l str, Vec<&'l str>>,
 }
 
-impl<'l> Names<'l> {
+impl<'l> DiagramNames<'l> {
     fn new(layout: &'l DiagramLayout) -> Self {
         let mut by_id = HashMap::new();
         let nodes = layout.nodes.iter().map(|node| (node.id.as_str(), node.label.as_str()));
@@ -199,7 +199,7 @@ impl<'l> Names<'l> {
     }
 }
 
-fn push_group(svg: &mut String, group: &PlacedGroup, names: &Names<'_>) {
+fn push_group(svg: &mut String, group: &PlacedGroup, names: &DiagramNames<'_>) {
     push_start(svg, "group", &group.kind, group.status);
     svg.push_str(" data-group=\"");
     push_id(svg, &group.id);
@@ -225,7 +225,7 @@ fn push_title(svg: &mut String, group: &PlacedGroup) {
     push_content(svg, group.status, group.symbol, &group.lines);
 }
 
-fn push_node(svg: &mut String, node: &PlacedNode, names: &Names<'_>) {
+fn push_node(svg: &mut String, node: &PlacedNode, names: &DiagramNames<'_>) {
     push_start(svg, "node", &node.kind, node.status);
     svg.push_str(" data-node=\"");
     push_id(svg, &node.id);
@@ -258,7 +258,7 @@ fn push_class(svg: &mut String, class: &str, kind: &str, status: Option<DiagramS
 fn push_content(
     svg: &mut String,
     status: Option<DiagramStatus>,
-    symbol: Option<crate::placed::Position>,
+    symbol: Option<crate::placed::DiagramPoint>,
     lines: &[PlacedText],
 ) {
     if let Some((status, centre)) = status.zip(symbol) {
