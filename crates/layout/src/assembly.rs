@@ -330,7 +330,7 @@ impl<'d> Assembly<'d> {
     }
 
     /// Returns the position of the border along the main axis, if the first piece starts at the
-    /// border of its own level.
+    /// border of the group that contains it.
     fn start_border(&self, edge: &NestedEdge, origins: &[DiagramPoint]) -> Option<f64> {
         let &(level, piece) = edge.pieces.first()?;
         let child = self.nesting.levels[level].pieces[piece].from;
@@ -339,7 +339,7 @@ impl<'d> Assembly<'d> {
     }
 
     /// Returns the border along the main axis and the position along the cross axis, if the last
-    /// piece ends at the border of its own level.
+    /// piece ends at the border of the group that contains it.
     fn end_border(&self, edge: &NestedEdge, origins: &[DiagramPoint]) -> Option<(f64, f64)> {
         let &(level, piece) = edge.pieces.last()?;
         let child = self.nesting.levels[level].pieces[piece].to;

@@ -256,7 +256,7 @@ pub enum NodeShape {
     Subroutine,
 }
 
-/// Status of a node or a group. Each has a word and a shape of its own.
+/// Status of a node or a group. The drawing shows it as a word and a symbol, not only as a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -77,7 +77,7 @@ pub(crate) struct EdgePiece {
     /// `true` if the piece carries the label of the edge.
     pub(crate) has_label: bool,
     /// `true` if an edge of another kind or in the other direction connects the same children, so
-    /// that this one needs a way of its own.
+    /// that this edge must not cover it.
     pub(crate) is_parallel: bool,
     /// Kind of the edge if edges of this kind from the same child may share their line.
     pub(crate) bundle: Option<u32>,

@@ -57,7 +57,7 @@ pub(crate) fn fit(text: &str, font_size: f64, is_bold: bool, max_width: f64) -> 
 /// Maximum number of bytes in a line.
 const MAX_BYTES: usize = 400;
 
-/// Returns the character, or a replacement for one that a drawing may not contain.
+/// Returns the character, or a replacement if a drawing may not contain the character.
 pub(crate) fn printable(c: char) -> char {
     match c {
         '\t' | '\n' | '\r' => ' ',

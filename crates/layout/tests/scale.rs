@@ -1,4 +1,4 @@
-//! Large diagrams: time, extreme forms, and the effect of one more node.
+//! Large diagrams: time, extreme forms, and the effect of an additional node.
 
 use std::time::Instant;
 

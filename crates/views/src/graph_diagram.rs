@@ -95,7 +95,7 @@ struct GraphDiagram<'d> {
 
 impl GraphDiagram<'_> {
     /// Adds the nodes and edges of a graph, with those of nested graphs. The inputs of a nested
-    /// graph are left out, because the node around it shows what it reads.
+    /// graph are left out, because the edges to the group show them.
     fn add(&mut self, graph: &Graph, group: Option<&str>, depth: usize) {
         let prefix = group.map(|group| format!("{group}/")).unwrap_or_default();
         let mut shown = HashSet::new();

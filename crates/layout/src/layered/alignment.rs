@@ -96,7 +96,7 @@ fn conflicts(vertices: &Vertices, layers: &[Vec<usize>]) -> Vec<bool> {
     is_conflict
 }
 
-/// One of the four alignments.
+/// State of one alignment.
 struct Pass<'v> {
     vertices: &'v Vertices,
     /// Layers in the order of this pass, with the vertices in the order of this pass.

@@ -76,8 +76,8 @@ impl LevelGraph {
         }
     }
 
-    /// Returns the connected parts in the order of their first boxes. A box without edges is a part
-    /// of its own.
+    /// Returns the connected parts in the order of their first boxes. A box without edges is a
+    /// separate part.
     fn parts(&self) -> Vec<LevelPart> {
         let mut leader: Vec<usize> = (0..self.nodes.len()).collect();
         for edge in &self.edges {

@@ -63,7 +63,7 @@ pub(crate) struct LevelEdge {
     pub(crate) label: Option<(f64, f64)>,
     /// `true` if the label belongs near the end and not near the start.
     pub(crate) is_label_at_end: bool,
-    /// Edges from one box with the same number may share a line. `None` for a line of its own.
+    /// Edges from one box with the same number may share a line. `None` for a separate line.
     pub(crate) bundle: Option<u32>,
 }
 

@@ -108,7 +108,7 @@ fn push_rectangle(
     );
 }
 
-/// Appends the symbol of a status. Each status has a shape of its own.
+/// Appends the symbol of a status. The symbols differ in their shapes.
 pub(super) fn push_symbol(svg: &mut String, status: DiagramStatus, centre: DiagramPoint) {
     let (x, y) = (number(centre.x), number(centre.y));
     let r = SYMBOL_RADIUS;
