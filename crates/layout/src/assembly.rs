@@ -52,6 +52,15 @@ impl Diagram {
     }
 }
 
+/// Space for the edges that lead from a child back to it.
+#[derive(Clone, Copy, Debug, Default)]
+struct LoopSpace {
+    /// Size of the label along the main axis.
+    main: f64,
+    /// Space at each of both sides along the cross axis.
+    cross: f64,
+}
+
 /// A layout in one direction.
 struct Assembly<'d> {
     diagram: &'d Diagram,
@@ -63,8 +72,8 @@ struct Assembly<'d> {
     labels: Vec<Option<PlacedLabel>>,
     /// Layouts of the levels, relative to their content.
     layouts: Vec<LevelLayout>,
-    /// Space for loops at both sides of each child along the cross axis, by level.
-    loops: Vec<Vec<f64>>,
+    /// Space for loops of each child, by level.
+    loops: Vec<Vec<LoopSpace>>,
     /// Distance of each piece's ends from the middle of their boxes, by level.
     shifts: Vec<Vec<(f64, f64)>>,
     /// Width and height of each group.
@@ -80,15 +89,18 @@ impl<'d> Assembly<'d> {
             labels.push(diagram.edges[edge.index].label.as_deref().and_then(edge_label));
         }
         let levels = &nesting.levels;
-        let mut loops: Vec<Vec<f64>> =
-            levels.iter().map(|level| vec![0.0; level.children.len()]).collect();
+        let mut loops: Vec<Vec<LoopSpace>> =
+            levels.iter().map(|level| vec![LoopSpace::default(); level.children.len()]).collect();
         for (edge, label) in nesting.edges.iter().zip(&labels) {
             if let Some(place) = edge.loop_at {
-                let of_label = label.as_ref().map_or(0.0, |label| {
-                    if is_left_to_right { label.area.height } else { label.area.width }
-                });
+                let (width, height) = label
+                    .as_ref()
+                    .map_or((0.0, 0.0), |label| (label.area.width, label.area.height));
+                let (main, cross) =
+                    if is_left_to_right { (width, height) } else { (height, width) };
                 let space = &mut loops[place.level][place.index];
-                *space = space.max(LOOP_SPACE + of_label);
+                space.main = space.main.max(main);
+                space.cross = space.cross.max(LOOP_SPACE + cross);
             }
         }
         Self {
@@ -170,7 +182,12 @@ impl<'d> Assembly<'d> {
                 Child::Exit(_) => ((0.0, 0.0), LevelRole::Exit),
             };
             let (main, cross) = self.axes(size);
-            graph.nodes.push(LevelNode { main, cross: cross + 2.0 * space, role });
+            graph.nodes.push(LevelNode {
+                main,
+                reserved: main.max(space.main),
+                cross: cross + 2.0 * space.cross,
+                role,
+            });
         }
         for (piece, (from_shift, to_shift)) in level.pieces.iter().zip(&self.shifts[index]) {
             let label = self.labels[piece.edge].as_ref().filter(|_| piece.has_label);
@@ -231,7 +248,7 @@ impl<'d> Assembly<'d> {
     /// Returns the place of a child in the picture.
     fn area(&self, place: ChildPlace, size: (f64, f64), origins: &[DiagramPoint]) -> Area {
         let (main, cross) = self.layouts[place.level].starts[place.index];
-        let (x, y) = self.axes((main, cross + self.loops[place.level][place.index]));
+        let (x, y) = self.axes((main, cross + self.loops[place.level][place.index].cross));
         let origin = origins[place.level];
         Area { x: origin.x + x, y: origin.y + y, width: size.0, height: size.1 }
     }
@@ -380,8 +397,14 @@ impl<'d> Assembly<'d> {
         };
         let curve = vec![at(10.0, 0.0), at(20.0, far), at(-20.0, far), at(-10.0, 0.0)];
         let centre = label.map(|label| {
-            let size = if self.is_left_to_right { label.area.height } else { label.area.width };
-            at(0.0, LOOP_SPACE - 2.0 + size / 2.0)
+            let (width, height) = (label.area.width, label.area.height);
+            if self.is_left_to_right {
+                // A label that is wider than the box starts with it.
+                let along = (width - area.width).max(0.0) / 2.0;
+                at(along, LOOP_SPACE - 2.0 + height / 2.0)
+            } else {
+                at(0.0, LOOP_SPACE - 2.0 + width / 2.0)
+            }
         });
         (curve, centre)
     }

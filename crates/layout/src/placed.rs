@@ -135,6 +135,7 @@ pub struct PlacedText {
 
 /// A point of the picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct DiagramPoint {
     /// Distance from the left side.
     pub x: f64,
@@ -143,7 +144,8 @@ pub struct DiagramPoint {
 }
 
 impl DiagramPoint {
-    pub(crate) fn new(x: f64, y: f64) -> Self {
+    /// Creates a point.
+    pub fn new(x: f64, y: f64) -> Self {
         Self { x, y }
     }
 
@@ -154,6 +156,7 @@ impl DiagramPoint {
 
 /// A rectangle of the picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Area {
     /// Distance of its left side from the left side of the picture.
     pub x: f64,
@@ -166,6 +169,11 @@ pub struct Area {
 }
 
 impl Area {
+    /// Creates a rectangle from its top left corner and its size.
+    pub fn new(x: f64, y: f64, width: f64, height: f64) -> Self {
+        Self { x, y, width, height }
+    }
+
     /// Returns the position of the right side.
     pub fn right(&self) -> f64 {
         self.x + self.width

@@ -1,10 +1,9 @@
 //! Properties of the layouts of random diagrams.
 
-use std::collections::HashMap;
+mod checks;
 
 use agentflow_layout::{
-    Area, Diagram, DiagramEdge, DiagramGroup, DiagramLayout, DiagramNode, DiagramPoint,
-    LayoutDirection, LayoutOptions, LinkKind,
+    Area, Diagram, DiagramEdge, DiagramGroup, DiagramNode, LayoutDirection, LayoutOptions, LinkKind,
 };
 use proptest::prelude::*;
 
@@ -53,81 +52,23 @@ fn options() -> impl Strategy<Value = LayoutOptions> {
     })
 }
 
-/// Areas of nodes and groups by id.
-fn areas(layout: &DiagramLayout) -> HashMap<&str, Area> {
-    let nodes = layout.nodes.iter().map(|node| (node.id.as_str(), node.area));
-    nodes.chain(layout.groups.iter().map(|group| (group.id.as_str(), group.area))).collect()
-}
-
-/// The group around each node and group, by id.
-fn parents(layout: &DiagramLayout) -> HashMap<&str, Option<&str>> {
-    let nodes = layout.nodes.iter().map(|node| (node.id.as_str(), node.group.as_deref()));
-    let groups = layout.groups.iter().map(|group| (group.id.as_str(), group.group.as_deref()));
-    nodes.chain(groups).collect()
-}
-
-fn is_inside<'l>(parents: &HashMap<&'l str, Option<&'l str>>, inner: &'l str, outer: &str) -> bool {
-    let mut at = Some(inner);
-    while let Some(id) = at {
-        if id == outer {
-            return true;
-        }
-        at = parents[id];
-    }
-    false
-}
-
-/// Returns points of a curve, eight for each segment.
-fn points(curve: &[DiagramPoint]) -> Vec<DiagramPoint> {
-    let mut points = vec![curve[0]];
-    for start in (0..curve.len() - 1).step_by(3) {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|index| curve[start + index]);
-        for step in 1..=8 {
-            let t = f64::from(step) / 8.0;
-            let s = 1.0 - t;
-            let mix = |a: f64, b: f64, c: f64, d: f64| {
-                s * s * s * a + 3.0 * s * s * t * b + 3.0 * s * t * t * c + t * t * t * d
-            };
-            points.push(DiagramPoint { x: mix(a.x, b.x, c.x, d.x), y: mix(a.y, b.y, c.y, d.y) });
-        }
-    }
-    points
-}
-
-fn is_on_border(area: &Area, point: DiagramPoint) -> bool {
-    let near = |one: f64, other: f64| (one - other).abs() < 0.01;
-    let is_across = point.y >= area.y - 0.01 && point.y <= area.bottom() + 0.01;
-    let is_along = point.x >= area.x - 0.01 && point.x <= area.right() + 0.01;
-    ((near(point.x, area.x) || near(point.x, area.right())) && is_across)
-        || ((near(point.y, area.y) || near(point.y, area.bottom())) && is_along)
-}
-
-/// Returns `true` if the point is inside of the area and not at its border.
-fn is_within(area: &Area, point: DiagramPoint) -> bool {
-    let inset = 0.6;
-    point.x > area.x + inset
-        && point.x < area.right() - inset
-        && point.y > area.y + inset
-        && point.y < area.bottom() - inset
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 400 } else { 20_000 }))]
 
     #[test]
     fn boxes_are_apart_or_nested(diagram in diagrams(), options in options()) {
         let layout = diagram.layout_with(options);
         prop_assert_eq!(layout.nodes.len(), diagram.nodes.len());
         prop_assert_eq!(layout.groups.len(), diagram.groups.len());
-        let (areas, parents) = (areas(&layout), parents(&layout));
-        let picture = Area { x: 0.0, y: 0.0, width: layout.width, height: layout.height };
+        let (areas, parents) = (checks::areas(&layout), checks::parents(&layout));
+        let picture = Area::new(0.0, 0.0, layout.width, layout.height);
         for (id, area) in &areas {
             prop_assert!(picture.contains(area), "{id} leaves the picture: {area:?}");
             if let Some(group) = parents[id] {
                 prop_assert!(areas[group].contains(area), "{id} leaves its group {group}");
             }
             for (other, of_other) in &areas {
-                let is_nested = is_inside(&parents, id, other) || is_inside(&parents, other, id);
+                let is_nested = checks::is_inside(&parents, id, other) || checks::is_inside(&parents, other, id);
                 prop_assert!(is_nested || !area.overlaps(of_other), "{id} overlaps {other}");
             }
         }
@@ -136,26 +77,12 @@ proptest! {
     #[test]
     fn edges_lead_from_border_to_border(diagram in diagrams(), options in options()) {
         let layout = diagram.layout_with(options);
-        let (areas, parents) = (areas(&layout), parents(&layout));
+        let areas = checks::areas(&layout);
         let is_known = |edge: &&DiagramEdge| {
             areas.contains_key(edge.from.as_str()) && areas.contains_key(edge.to.as_str())
         };
         prop_assert_eq!(layout.edges.len(), diagram.edges.iter().filter(is_known).count());
-        for edge in &layout.edges {
-            prop_assert_eq!(edge.curve.len() % 3, 1);
-            let (first, last) = (edge.curve[0], edge.curve[edge.curve.len() - 1]);
-            prop_assert!(is_on_border(&areas[edge.from.as_str()], first), "start of {edge:?}");
-            prop_assert!(is_on_border(&areas[edge.to.as_str()], last), "end of {edge:?}");
-            // An edge passes through no box but the groups around its ends.
-            for point in points(&edge.curve) {
-                for (id, area) in &areas {
-                    let is_around = is_inside(&parents, &edge.from, id) || is_inside(&parents, &edge.to, id);
-                    prop_assert!(is_around || !is_within(area, point), "{id} is under {edge:?}");
-                }
-                prop_assert!(point.x >= 0.0 && point.x <= layout.width, "{edge:?}");
-                prop_assert!(point.y >= 0.0 && point.y <= layout.height, "{edge:?}");
-            }
-        }
+        checks::check_edges(&layout);
     }
 
     #[test]

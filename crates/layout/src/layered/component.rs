@@ -58,21 +58,21 @@ impl LevelGraph {
         let gap = spacing.boxes;
         let nodes = || singles.iter().flat_map(|part| &part.nodes).copied();
         let area: f64 = nodes()
-            .map(|single| (self.nodes[single].main + gap) * (self.nodes[single].cross + gap))
+            .map(|single| (self.nodes[single].reserved + gap) * (self.nodes[single].cross + gap))
             .sum();
         let length = (area * SINGLES_PROPORTION).sqrt().max(layout.main);
         let (mut row, mut main, mut cross) = (start, 0.0, 0.0_f64);
         for single in nodes() {
             let node = self.nodes[single];
-            if main > 0.0 && main + node.main > length {
+            if main > 0.0 && main + node.reserved > length {
                 row += cross + gap;
                 (main, cross) = (0.0, 0.0);
             }
             layout.starts[single] = (main, row);
-            layout.main = layout.main.max(main + node.main);
+            layout.main = layout.main.max(main + node.reserved);
             layout.cross = layout.cross.max(row + node.cross);
             cross = cross.max(node.cross);
-            main += node.main + gap;
+            main += node.reserved + gap;
         }
     }
 

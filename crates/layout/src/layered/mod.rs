@@ -33,6 +33,8 @@ pub(crate) struct Spacing {
 pub(crate) struct LevelNode {
     /// Size along the main axis.
     pub(crate) main: f64,
+    /// Size along the main axis that is kept free, at least `main`.
+    pub(crate) reserved: f64,
     /// Size along the cross axis.
     pub(crate) cross: f64,
     /// Role of the box.

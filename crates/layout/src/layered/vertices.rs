@@ -73,7 +73,7 @@ impl Vertices {
         for (node, layer) in nodes.iter().zip(layers) {
             vertices.all.push(Vertex {
                 layer: *layer,
-                main: node.main,
+                main: node.reserved,
                 cross: node.cross,
                 is_box: node.role == LevelRole::Box,
                 ..Vertex::default()

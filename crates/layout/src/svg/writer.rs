@@ -7,7 +7,7 @@ use super::STYLE_SHEET;
 use super::escape::{class_word, push_id, push_text};
 use super::shapes::{number, push_curve, push_outline, push_symbol};
 use crate::diagram::{DiagramStatus, LinkKind};
-use crate::placed::{DiagramLayout, PlacedEdge, PlacedGroup, PlacedNode, PlacedText};
+use crate::placed::{DiagramLayout, DiagramPoint, PlacedEdge, PlacedGroup, PlacedNode, PlacedText};
 
 /// Fonts whose widths the layout uses. Arial, Liberation Sans, Arimo and Helvetica have the same.
 const FONTS: &str = "Arial, 'Liberation Sans', Arimo, Helvetica, sans-serif";
@@ -258,7 +258,7 @@ fn push_class(svg: &mut String, class: &str, kind: &str, status: Option<DiagramS
 fn push_content(
     svg: &mut String,
     status: Option<DiagramStatus>,
-    symbol: Option<crate::placed::DiagramPoint>,
+    symbol: Option<DiagramPoint>,
     lines: &[PlacedText],
 ) {
     if let Some((status, centre)) = status.zip(symbol) {
