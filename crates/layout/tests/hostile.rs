@@ -41,8 +41,8 @@ fn diagram() -> Diagram {
         let next = &names[(index + 1) % names.len()];
         diagram.edges.push(DiagramEdge::new(name.clone(), next.clone()).label(name.clone()));
     }
-    for index in 0..2 {
-        diagram.groups.push(DiagramGroup::new(format!("group {index}"), names[index].clone()));
+    for (index, name) in names.iter().take(2).enumerate() {
+        diagram.groups.push(DiagramGroup::new(format!("group {index}"), name.clone()));
     }
     diagram
 }

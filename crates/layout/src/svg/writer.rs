@@ -75,12 +75,12 @@ impl SvgWriter {
         let mut svg = String::with_capacity(2048 + 800 * layout.nodes.len());
         let (width, height) = (number(layout.width), number(layout.height));
         let id = &self.id_prefix;
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"agentflow-graph\" \
              width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
              role=\"graphics-document document\" aria-roledescription=\"graph\" \
-             aria-labelledby=\"{id}-title\" aria-describedby=\"{id}-desc\" font-family=\"{FONTS}\">\n"
+             aria-labelledby=\"{id}-title\" aria-describedby=\"{id}-desc\" font-family=\"{FONTS}\">"
         );
         let _ = write!(svg, "<title id=\"{id}-title\">");
         push_text(&mut svg, &layout.title, MAX_TOOLTIP);
