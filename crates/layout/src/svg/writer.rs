@@ -98,7 +98,7 @@ impl SvgWriter {
             "<rect class=\"canvas\" width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>"
         );
         let names = DiagramNames::new(layout);
-        svg.push_str("<g class=\"groups\" fill=\"#f1f5f9\" stroke=\"#94a3b8\">\n");
+        svg.push_str("<g class=\"groups\" fill=\"#f1f5f9\" stroke=\"#7b8aa0\">\n");
         for group in &layout.groups {
             push_group(&mut svg, group, &names);
         }
@@ -117,7 +117,7 @@ impl SvgWriter {
         for node in &layout.nodes {
             push_node(&mut svg, node, &names);
         }
-        svg.push_str("</g>\n<g class=\"labels\" fill=\"#ffffff\" stroke=\"#94a3b8\" ");
+        svg.push_str("</g>\n<g class=\"labels\" fill=\"#ffffff\" stroke=\"#7b8aa0\" ");
         svg.push_str("stroke-width=\"0.75\" aria-hidden=\"true\">\n");
         for edge in &layout.edges {
             push_label(&mut svg, edge);
