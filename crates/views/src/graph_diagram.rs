@@ -192,6 +192,8 @@ fn label_of(node: &GraphNode, has_calls: bool) -> String {
         NodeKind::Race => Some("first of"),
         NodeKind::Fallback => Some("or else"),
         NodeKind::Repeat => Some("repeated"),
+        // The text of a question that the workflow computes is not known.
+        NodeKind::Gate if question_of(node).is_none() => Some("asks a person"),
         _ => None,
     };
     lines.extend(about.map(str::to_owned));

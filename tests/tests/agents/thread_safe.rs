@@ -10,8 +10,8 @@ use agentflow::{
     document::*, dry_run::*, error::*, event::*, executor::*, expression::*, front::AuthRefusal,
     front::*, mailbox::*, mcp::*, mcp_server::*, memory::*, message::*, middleware::*, model::*,
     path::*, pipeline::*, resource::*, run::*, runtime::*, schema::*, session::*, state::*,
-    store::*, telemetry::*, template::*, time::*, tool::*, tools::*, value::*,
-    views::layout::*, views::*, workflow::*,
+    store::*, telemetry::*, template::*, time::*, tool::*, tools::*, value::*, views::layout::*,
+    views::*, workflow::*,
 };
 use agentflow_testing::*;
 use axum::routing::get;

@@ -81,10 +81,9 @@ fn nested_workflows_are_groups() {
     let node = |id: &str| diagram.nodes.iter().find(|node| node.id == id).unwrap();
     assert_eq!(node("parts").shape, NodeShape::Pill);
     assert_eq!(node("approval").shape, NodeShape::Octagon);
-    assert!(node("approval").label.contains("asks: "), "{:?}", node("approval"));
-    let has_edge = |from: &str, to: &str| {
-        diagram.edges.iter().find(|edge| edge.from == from && edge.to == to)
-    };
+    assert!(node("approval").label.contains("asks a person"), "{:?}", node("approval"));
+    let has_edge =
+        |from: &str, to: &str| diagram.edges.iter().find(|edge| edge.from == from && edge.to == to);
     assert!(has_edge("parts", "weights").is_some());
     assert_eq!(has_edge("rounded", "rounded").unwrap().label.as_deref(), Some("again"));
     assert!(diagram.edges.iter().any(|edge| edge.kind == LinkKind::Failure));
@@ -125,7 +124,11 @@ async fn a_run_has_statuses_in_its_diagram() {
     assert!(weights.label.ends_with("2 of 2 items done"), "{weights:?}");
     assert_eq!(folded.layout().edges.len(), of_run.edges.len());
     keep("folded.svg", &SvgWriter::new().write(&folded.layout()));
-    within("the end", run.cancel("seen")).await.unwrap();
+    run.approve("approval", Approval::granted(), "ann").await.unwrap();
+    assert!(within("the end", run.result()).await.unwrap() > 0);
+    let ended = run_diagram(&runtime.run(&id).graph().await.unwrap(), Some(&graph));
+    let group = ended.groups.iter().find(|group| group.id == "price").unwrap();
+    assert_eq!(group.status, Some(DiagramStatus::Success));
 }
 
 /// Writes a drawing to the folder of this test program, for a look in a browser.
