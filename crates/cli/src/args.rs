@@ -126,7 +126,7 @@ pub(super) enum WorkflowViewCommand {
         name: String,
         #[command(flatten)]
         documents: DocumentArgs,
-        /// Print a diagram in this language, or the whole graph as JSON
+        /// Print a diagram in this format, or the whole graph as JSON
         #[arg(long)]
         format: Option<GraphFormat>,
     },
@@ -153,6 +153,8 @@ pub(super) enum GraphFormat {
     Mermaid,
     /// Graphviz
     Dot,
+    /// An SVG picture, for a browser or a document
+    Svg,
     /// The whole graph, schemas included
     Json,
     /// The steps of a run, without running it

@@ -52,7 +52,7 @@
 //!   messages are shown and an interrupted run continues. The answer goes to standard output while
 //!   it is generated; tool calls and questions go to standard error. Answer a question with `yes`,
 //!   `no`, a reason for a denial, or JSON. The end of the input ends the chat.
-//! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|json|dry-run]`: the
+//! - `workflow list [--json]`, `workflow show NAME [--format mermaid|dot|svg|json|dry-run]`: the
 //!   workflows of the program, with their origin. `workflows` is the same command.
 //! - `workflow run NAME --input JSON [--store STORE] [--run-id ID] [--queue]`: runs a workflow to its
 //!   end. The output goes to standard output, the progress (on a terminal a live tree) to standard

@@ -22,6 +22,7 @@ use agentflow_core::runtime::{EntryKind, RunReport, Runtime, StartRun};
 use agentflow_core::store::StoreAddress;
 use agentflow_core::value::Encoded;
 use agentflow_core::workflow::{Graph, GraphNode, NodeKind};
+use agentflow_views::layout::SvgWriter;
 
 pub(super) async fn view(host: &Runtime, command: WorkflowViewCommand) -> Result<(), Stop> {
     match command {
@@ -134,6 +135,10 @@ async fn show(host: &Runtime, name: &str, format: Option<GraphFormat>) -> Result
     match format {
         Some(GraphFormat::Mermaid) => line(graph.to_mermaid().trim_end()),
         Some(GraphFormat::Dot) => line(graph.to_dot().trim_end()),
+        Some(GraphFormat::Svg) => {
+            let layout = agentflow_views::workflow_diagram(&graph).layout();
+            line(SvgWriter::new().write(&layout).trim_end())
+        }
         Some(GraphFormat::Json) => print_json(&graph),
         Some(GraphFormat::DryRun) => super::tools::dry_run(&host.catalogue().dry_run(name).await?),
         None => outline(&graph, &host.catalogue().dry_run(name).await?),

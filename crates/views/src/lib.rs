@@ -4,11 +4,15 @@
 //! - [`AgentEvents`]: messages and actions of agents.
 //! - [`TaskChunks`] and [`TaskResult`]: the streamed chunks and the result of a task.
 //!
+//! - [`workflow_diagram`] and [`run_diagram`]: pictures of a workflow and of a run, with
+//!   [`layout`].
+//!
 //! A view is computed from events alone. It starts nothing, stores nothing and reads no clock.
 //! [`TaskRequest`] maps in the other direction: it turns a task that another program sends into the
 //! request of a run.
 
 mod agent_event;
+mod graph_diagram;
 mod process_request;
 mod screen_event;
 mod task_chunk;
@@ -20,9 +24,12 @@ use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
 use agentflow_core::time::Timestamp;
+#[doc(inline)]
+pub use agentflow_layout as layout;
 use serde::{Serialize, Serializer};
 
 pub use self::agent_event::{AgentEvent, AgentEvents, final_text};
+pub use self::graph_diagram::{run_diagram, workflow_diagram};
 pub use self::screen_event::{ScreenEvent, ScreenEvents};
 pub use self::task_chunk::{TaskChunkKind, TaskChunks, TaskContent, TaskStreamChunk};
 pub use self::task_request::{

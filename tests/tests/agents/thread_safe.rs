@@ -10,8 +10,8 @@ use agentflow::{
     document::*, dry_run::*, error::*, event::*, executor::*, expression::*, front::AuthRefusal,
     front::*, mailbox::*, mcp::*, mcp_server::*, memory::*, message::*, middleware::*, model::*,
     path::*, pipeline::*, resource::*, run::*, runtime::*, schema::*, session::*, state::*,
-    store::*, telemetry::*, template::*, time::*, tool::*, tools::*, value::*, views::*,
-    workflow::*,
+    store::*, telemetry::*, template::*, time::*, tool::*, tools::*, value::*, views::layout::*,
+    views::*, workflow::*,
 };
 use agentflow_testing::*;
 use axum::routing::get;
@@ -93,6 +93,9 @@ fn public_types_are_send_and_sync() {
         AddressGuard, Alert, ApiAccess, ApiAuth, ApiParameter, ApiTool, ApiToolError, GraphqlTool, HttpRequest,
         OpenApi, Paging, ParameterPlace, Programs, Storage,
         Encoded,
+        Area, Diagram, DiagramEdge, DiagramGroup, DiagramLayout, DiagramNode, DiagramPoint, DiagramStatus,
+        LayoutDirection, LayoutOptions, LinkKind, NodeShape, PlacedEdge, PlacedGroup, PlacedLabel, PlacedNode,
+        PlacedText, SvgWriter,
         AgentEvent, AgentEvents, Rfc3339, ScreenEvent, ScreenEvents, TaskAgent, TaskAgentConfig, TaskChunkKind, TaskChunks,
         TaskContent, TaskExecution, TaskFramework, TaskMessage, TaskRequest, TaskRequestError,
         TaskRequestMessage, TaskResult, TaskRole, TaskStart, TaskStatus, TaskStreamChunk, TaskText,

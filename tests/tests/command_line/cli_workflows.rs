@@ -185,6 +185,9 @@ fn a_workflow_is_shown_in_every_format() {
     );
     let dot = done(&["workflow", "show", "publish", "--format", "dot"]).stdout;
     assert!(dot.starts_with("digraph \"publish\" {\n") && dot.ends_with("}\n"), "{dot}");
+    let svg = done(&["workflow", "show", "publish", "--format", "svg"]).stdout;
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{svg}");
+    assert!(svg.contains("data-node=\"approval\"") && svg.contains(">Denied</text>"), "{svg}");
     let dry = done(&["workflow", "show", "publish", "--format", "dry-run"]).stdout;
     assert!(dry.starts_with("workflow publish(text: string) -> string\n  stage 1\n"), "{dry}");
     assert!(

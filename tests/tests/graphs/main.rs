@@ -31,6 +31,7 @@ mod dry_run;
 mod elsewhere;
 mod every_caller;
 mod every_crash;
+mod graph_diagram;
 mod known;
 mod linked_agents;
 mod mistake_places;

@@ -14,6 +14,7 @@ use crate::workspace::root;
 const CRATES: [(&str, &[&str]); 13] = [
     ("crates/schema/src", SCHEMA),
     ("crates/http/src", HTTP),
+    ("crates/layout/src", LAYOUT),
     ("crates/core/src", CORE),
     ("crates/front/src", FRONT),
     ("crates/models/src", MODELS),
@@ -54,6 +55,21 @@ const HTTP: &[&str] = &[
     "client_error",
     "trusted_roots",
     "client",
+    "lib",
+];
+
+/// Rooms of `agentflow-layout`.
+const LAYOUT: &[&str] = &[
+    "diagram",
+    "placed",
+    "font_widths",
+    "text_width",
+    "label_size",
+    "layered",
+    "curve",
+    "nesting",
+    "assembly",
+    "svg",
     "lib",
 ];
 
@@ -153,6 +169,7 @@ const VIEWS: &[&str] = &[
     "task_result",
     "task_start",
     "process_request",
+    "graph_diagram",
     "lib",
 ];
 

@@ -305,6 +305,7 @@ fn types_of_other_crates_in_signatures_are_few() {
         "agentflow_core",
         "agentflow_front",
         "agentflow_http",
+        "agentflow_layout",
         "agentflow_macros",
         "agentflow_mcp",
         "agentflow_models",

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const LIBRARIES: [&str; 16] = [
     "crates/schema/src",
     "crates/http/src",
+    "crates/layout/src",
     "crates/core/src",
     "crates/front/src",
     "crates/models/src",
@@ -26,6 +27,7 @@ pub(crate) const LIBRARIES: [&str; 16] = [
 pub(crate) const SOURCES: [&str; 19] = [
     "crates/schema/src",
     "crates/http/src",
+    "crates/layout/src",
     "crates/core/src",
     "crates/front/src",
     "crates/models/src",
