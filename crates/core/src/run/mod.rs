@@ -106,7 +106,7 @@ pub(crate) use self::nesting::{Around, BY_STEP, TaskScopeSlot, stopping, why_dro
 pub use self::options::RunBeginning;
 pub(crate) use self::options::{RunData, RunOptions, check_resources};
 pub(crate) use self::outcomes::{has_written, is_own_failure, outermost, writes};
-pub(crate) use self::read::{RunJournal, read_events, read_journal};
+pub(crate) use self::read::{RunJournal, read_events, read_journal, read_selected_events};
 pub use self::redaction::{Redact, Redactor};
 pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;

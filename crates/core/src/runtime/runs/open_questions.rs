@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::event::split_question_id;
-use crate::event::{Event, EventKind, RunId};
+use crate::event::{ApprovalRequest, Event, EventKind, RunId};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
 use crate::run::NodeState;
@@ -59,12 +59,37 @@ pub struct OpenQuestion {
     /// Action if it is not answered in time.
     #[serde(skip_serializing_if = "OnTimeout::is_default")]
     pub on_timeout: OnTimeout,
-    /// `true` if an earlier question was asked at the same path.
+    /// `true` if an earlier question was asked at the same path, or may have been asked: the record
+    /// of a run does not contain earlier questions.
     #[serde(skip)]
     asked_before: bool,
 }
 
 impl OpenQuestion {
+    fn new(
+        record: &RunRecord,
+        path: &StepPath,
+        request: &ApprovalRequest,
+        (asked, asked_before): (Timestamp, bool),
+    ) -> Self {
+        let until = |limit: u64| Timestamp::from_millis(asked.as_millis().saturating_add(limit));
+        Self {
+            run: record.run_id.clone(),
+            name: Arc::clone(&record.name),
+            tags: record.tags.clone(),
+            caller: record.caller.clone(),
+            id: request.id_at(path),
+            path: path.to_string(),
+            message: request.message.clone(),
+            about: request.payload.clone(),
+            answer: request.answer.clone(),
+            asked,
+            deadline: request.timeout_ms.map(until),
+            on_timeout: request.on_timeout.clone(),
+            asked_before,
+        }
+    }
+
     /// Returns the key of the question within its run: the path of the first question there, the id
     /// of a later one. An answer to an earlier question therefore never applies to a later one, and
     /// most keys are names from the workflow.
@@ -167,32 +192,29 @@ pub(crate) fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestio
         let (asked, times) = askings.entry(&event.path).or_default();
         (*asked, *times) = (event.time, *times + 1);
     }
-    let question = |(path, request): (&StepPath, &Arc<crate::event::ApprovalRequest>)| {
+    let question = |(path, request): (&StepPath, &Arc<ApprovalRequest>)| {
         let (asked, times) = askings.get(path).copied().unwrap_or((record.updated, 1));
-        let until = |limit: u64| Timestamp::from_millis(asked.as_millis().saturating_add(limit));
-        OpenQuestion {
-            run: record.run_id.clone(),
-            name: Arc::clone(&record.name),
-            tags: record.tags.clone(),
-            caller: record.caller.clone(),
-            id: request.id_at(path),
-            path: path.to_string(),
-            message: request.message.clone(),
-            about: request.payload.clone(),
-            answer: request.answer.clone(),
-            asked,
-            deadline: request.timeout_ms.map(until),
-            on_timeout: request.on_timeout.clone(),
-            asked_before: times > 1,
-        }
+        OpenQuestion::new(record, path, request, (asked, times > 1))
     };
     state.nodes.asking().map(question).collect()
+}
+
+/// Returns the open questions of a run, given its record. Returns `None` if the record does not
+/// contain all of them.
+pub(crate) fn recorded_questions(record: &RunRecord) -> Option<Vec<OpenQuestion>> {
+    let questions = record.questions.as_ref().filter(|questions| questions.is_complete())?;
+    let mut open = Vec::with_capacity(questions.open.len());
+    for question in &questions.open {
+        let request = question.request.as_deref()?;
+        open.push(OpenQuestion::new(record, &question.path, request, (question.asked, true)));
+    }
+    Some(open)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{ApprovalRequest, RunBody, RunStarted, WorkflowStarted};
+    use crate::event::{RunBody, RunStarted, WorkflowStarted};
     use crate::path::compared;
 
     /// Returns the journal of a run with this number of rounds, followed by a question.
