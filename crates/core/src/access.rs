@@ -14,6 +14,7 @@ use async_trait::async_trait;
 pub use crate::access_action::AccessAction;
 use crate::caller::Caller;
 use crate::error::{Error, Result};
+use crate::event::ApprovalRequest;
 use crate::store::{RunFilter, RunRecord, SessionFilter, SessionRecord, StoreError};
 
 /// A question to an [`AccessControl`]: may this caller do this?
@@ -223,6 +224,17 @@ impl ActingCaller {
         match &self.policy {
             Some(policy) => policy.0.allows(request).await,
             None => true,
+        }
+    }
+
+    /// Checks that the roles and users of a question allow the caller to answer it.
+    ///
+    /// # Errors
+    /// [`Error::AccessDenied`].
+    pub(crate) fn check_answer(&self, run: &RunRecord, question: &ApprovalRequest) -> Result<()> {
+        match question.may_be_answered_by(&self.caller) {
+            true => Ok(()),
+            false => Err(self.denied(AccessAction::Answer, &run.name)),
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use agentflow::Event;
 use agentflow::prelude::*;
 use agentflow::runtime::OpenQuestion;
-use agentflow::serde_json::json;
+use agentflow::serde_json::{self, json};
 use agentflow::store::{
     EventFilter, MemoryStore, RecordedQuestions, RunFilter, RunOrder, RunRecord, SqliteStore, Store,
     StoreError, Synchronous,
@@ -92,7 +92,7 @@ async fn inbox_step(n: u32) -> Result<u32> {
 fn sorted(mut questions: Vec<OpenQuestion>) -> Vec<String> {
     questions.sort_by(|one, other| (&one.run, &one.path).cmp(&(&other.run, &other.path)));
     // The JSON has all public fields.
-    questions.iter().map(|question| agentflow::serde_json::to_string(question).unwrap()).collect()
+    questions.iter().map(|question| serde_json::to_string(question).unwrap()).collect()
 }
 
 /// Returns the open questions of all runs from their journals.
@@ -135,8 +135,9 @@ async fn an_inbox_reads_no_journal() {
         assert_eq!(store.take(), (0, 0));
         assert!(inbox.is_sorted_by_key(|question| question.asked));
         assert_eq!(sorted(inbox), expected);
-        let of_ada = runtime.for_caller("ada").runs().questions(RunFilter::new().tag("desk", "news"));
-        assert_eq!(of_ada.await.unwrap().len(), 35);
+        let ada = runtime.for_caller("ada");
+        let of_desk = ada.runs().questions(RunFilter::new().tag("desk", "news")).await.unwrap();
+        assert_eq!(of_desk.len(), 35);
         assert_eq!(store.take(), (0, 0));
         // A question of the inbox is answered by its id, and the second answer is refused.
         let inbox = runtime.runs().questions(RunFilter::new()).await.unwrap();

@@ -18,6 +18,7 @@
 //!   as a step.
 //! - `CompensationPlan` determines the calls that a failed run must compensate.
 
+mod answer_access;
 mod approval;
 mod attach;
 mod by_id;
@@ -85,6 +86,7 @@ pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
 pub(crate) use self::call_keys::CallKeys;
 pub use self::control_call::ControlCall;
+pub(crate) use self::answer_access::check_request;
 pub(crate) use self::control_events::{NO_ARGUMENTS, check_question};
 pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;

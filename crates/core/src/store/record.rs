@@ -202,7 +202,8 @@ impl RunRecord {
         self.updated = event.time;
         self.events = event.seq;
         if let Some(questions) = &mut self.questions {
-            questions.apply(event, self.status == RunStatus::Compensating);
+            let compensates = self.status == RunStatus::Compensating;
+            questions.apply(event, self.definition.is_none(), compensates);
         }
         match &event.kind {
             EventKind::RunPaused { reason, .. } => {

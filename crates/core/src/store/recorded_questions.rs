@@ -56,7 +56,7 @@ impl RecordedQuestions {
 
     /// Applies the next event of the run. `compensates` is `true` if the run was compensating before
     /// the event. The rules are those of `RunState`, which knows all nodes.
-    pub(super) fn apply(&mut self, event: &Event, compensates: bool) {
+    pub(super) fn apply(&mut self, event: &Event, is_agent: bool, compensates: bool) {
         let (path, kind) = (&event.path, &event.kind);
         if let EventKind::ApprovalRequested(request) = kind {
             return self.ask(path, event.time, request);
@@ -104,7 +104,7 @@ impl RecordedQuestions {
             | EventKind::ToolStarted { .. }
             | EventKind::ToolCompleted { .. }
             | EventKind::ToolFailed { .. }
-                if path.is_step_of(&StepPath::root()) =>
+                if is_agent && path.is_step_of(&StepPath::root()) =>
             {
                 self.close(path);
             }
