@@ -1,6 +1,10 @@
-//! Sessions, memories, artifacts and direct tool calls of callers, under access control.
+//! Sessions, memories, artifacts, direct tool calls and questions of callers, under access control.
 
+use agentflow::a2a::{A2aClient, A2aMessage};
+use agentflow::a2a_server::A2aServer;
+use agentflow::access::{AccessAction, AccessControl, AccessRequest};
 use agentflow::agent::RunRequest;
+use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::mcp_server::McpServer;
 use agentflow::memory::InProcessMemory;
 use agentflow::message::ToolCall;
@@ -8,10 +12,14 @@ use agentflow::prelude::*;
 use agentflow::runtime::CallerRuntime;
 use agentflow::serde_json::json;
 use agentflow::session::Session;
-use agentflow::store::{MemoryStore, SessionFilter, StoreErrorKind};
-use agentflow::{Caller, Error};
+use agentflow::store::{
+    MemoryStore, RecordedQuestions, RunFilter, SessionFilter, StoreErrorKind,
+};
+use agentflow::workflow::{Handle, Node, NodePolicy};
+use agentflow::{Caller, Error, RunId, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, within};
 
+use crate::a2a_served::serve;
 use crate::callers::{ByHeader, OwnRuns, outcome, user_named};
 use crate::served_over_http::{post, served};
 
@@ -199,4 +207,115 @@ async fn without_an_access_control_a_caller_may_do_everything() {
     assert_eq!(bob.memory("ada").unwrap().search("").await.unwrap().len(), 1);
     let Err(Error::Store(error)) = bob.sessions().get("missing").await else { panic!("it exists") };
     assert_eq!(error.kind(), StoreErrorKind::NotFound);
+}
+
+/// Asks a question that operators and Ada may answer.
+fn restricted(large: usize) -> Workflow<(String,), String> {
+    Workflow::build("callers_restricted", ["text"], move |b, (text,)| {
+        let policy = NodePolicy::default().allowed_roles(["operator"]).allowed_users(["ada"]);
+        let ok: Handle<Approval> = b.gate(Node::new("ok").policy(policy), (text,), move |(text,)| {
+            Ok::<_, String>((format!("say {text}?"), "x".repeat(large)))
+        });
+        b.value("end", (text, ok), |(text, _): (String, Approval)| Ok::<_, String>(text))
+    })
+    .unwrap()
+}
+
+/// Lets every caller read and control all runs.
+struct Everybody;
+
+#[agentflow::async_trait]
+impl AccessControl for Everybody {
+    async fn allows(&self, _: AccessRequest<'_>) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_its_roles_and_users() {
+    // A large question is not in the record of its run.
+    for large in [1, RecordedQuestions::MAX_QUESTION_BYTES] {
+        let flow = restricted(large);
+        let runtime = Runtime::builder().store(MemoryStore::new()).access_control(Everybody);
+        let runtime = runtime.workflow(&flow).build();
+        for (user, allowed) in [("bob", false), ("audit", false), ("root", true), ("ada", true)] {
+            let ada = runtime.for_caller(user_named("ada"));
+            let run = ada.start(restricted(large), "rain".to_owned()).await.unwrap();
+            let question = within("the question", run.asked()).await.unwrap().unwrap();
+            let caller = user_named(user);
+            assert_eq!(question.may_be_answered_by(&caller), allowed, "{user}");
+            let of_user = runtime.for_caller(caller.clone());
+            let inbox = of_user.runs().questions(RunFilter::unfinished()).await.unwrap();
+            let listed = inbox.iter().find(|one| one.run == *run.run_id()).unwrap();
+            assert_eq!(listed.may_be_answered_by(&caller), allowed, "{user}");
+            assert_eq!(listed.allowed_users, ["ada".into()].into(), "{user}");
+            let by_id = of_user.run(run.run_id());
+            let by_handle = by_id.attach().await.unwrap();
+            for answered in [
+                by_id.approve("ok", Approval::granted(), "ada").await,
+                by_id.approve(&question.id, Approval::granted(), "ada").await,
+                by_handle.approve("ok", Approval::granted(), "ada").await,
+            ] {
+                match answered {
+                    // The first answer is accepted, and the others are too late.
+                    Ok(()) | Err(Error::Control(_)) => assert!(allowed, "{user}"),
+                    Err(Error::AccessDenied { action, .. }) => {
+                        assert!(!allowed && action == AccessAction::Answer, "{user}");
+                    }
+                    Err(error) => panic!("{user}: {error}"),
+                }
+            }
+            if !allowed {
+                // The program itself is not restricted.
+                let run = runtime.run(run.run_id());
+                run.approve("ok", Approval::granted(), "the program").await.unwrap();
+            }
+            assert_eq!(within("the end", run.result()).await.unwrap(), "rain");
+        }
+    }
+}
+
+/// Lets every caller do everything, except that Bob answers no question.
+struct BobIsNotAsked;
+
+#[agentflow::async_trait]
+impl AccessControl for BobIsNotAsked {
+    async fn allows(&self, request: AccessRequest<'_>) -> bool {
+        request.action() != AccessAction::Answer || request.caller().name() != "bob"
+    }
+}
+
+#[tokio::test]
+async fn an_a2a_server_asks_before_it_answers_and_records_the_caller() {
+    let runtime = Runtime::builder().store(MemoryStore::new()).access_control(BobIsNotAsked);
+    let runtime = runtime.workflow(&restricted(1)).build();
+    let server = A2aServer::from_runtime(&runtime).workflows(["callers_gate"]).authenticate(
+        |request: RequestHead| async move {
+            let user = request.header("x-user").unwrap_or("nobody");
+            Ok::<_, AuthRefusal>(Caller::new(user).approves())
+        },
+    );
+    let url = serve(server).await;
+    for (user, allowed) in [("ada", true), ("bob", false)] {
+        let client = A2aClient::at("far", &url).header("x-user", user).build().unwrap();
+        let asked = within("the question", client.ask(&A2aMessage::user_text("rain"))).await;
+        let task = asked.unwrap().task().unwrap().id.clone();
+        let answer = A2aMessage::user_text("granted").task(&task);
+        match within("the answer", client.ask(&answer)).await {
+            Ok(answered) => {
+                assert!(allowed, "{user}");
+                assert_eq!(answered.text(), "rain");
+            }
+            Err(error) => {
+                assert!(!allowed, "{error}");
+                assert!(error.to_string().contains("`bob` may not answer"), "{error}");
+                client.cancel(&task).await.unwrap();
+            }
+        }
+        let report = runtime.run(&RunId::new(task)).inspect().await.unwrap();
+        let action = if allowed { AccessAction::Answer } else { AccessAction::Cancel };
+        let controls: Vec<_> =
+            report.controls.iter().map(|of| (of.action, of.by.as_deref())).collect();
+        assert_eq!(controls, [(action, Some(user))]);
+    }
 }
