@@ -169,7 +169,7 @@ pub(super) async fn pages_by_change_repeat_no_run(t: &StoreUnderTest) {
         let Some(last) = runs.last() else { break };
         filter = filter.after(last);
         seen.extend(runs.iter().map(|run| run.run_id.to_string()));
-        // One run that was listed changes, and one that was not.
+        // A listed run changes, and a run that is not listed yet.
         for at in [28 - page, 1 + page] {
             let id = run(&format!("r{at:02}"));
             if at % 3 != 0 && changed.insert(id.to_string()) {
@@ -192,8 +192,18 @@ pub(super) async fn the_events_of_a_step_are_read_alone(t: &StoreUnderTest) {
     let id = run("a");
     let epoch = t.created(&id).await;
     let paths = [
-        "pay", "pay_2", "pay/tool#1.refund", "pay[3]", "pay[3]/sum", "pa", "payment", "other/pay", "tool#1.pay",
-        "pay/tool#1.refund/ask#1", "all[1]/pay", "",
+        "pay",
+        "pay_2",
+        "pay/tool#1.refund",
+        "pay[3]",
+        "pay[3]/sum",
+        "pa",
+        "payment",
+        "other/pay",
+        "tool#1.pay",
+        "pay/tool#1.refund/ask#1",
+        "all[1]/pay",
+        "",
     ];
     let skipped = |(seq, path): (u64, &str)| {
         event(&id, seq, path, "workflow.node.skipped", &json!({"reason": path}))

@@ -132,8 +132,8 @@ impl<'a> AccessRequest<'a> {
 /// every caller may do everything.
 ///
 /// A caller without [`AccessAction::Read`] gets the same error for a denied run as for a run that
-/// does not exist. The same applies to sessions and [`AccessAction::ReadSession`]. Memories of a user
-/// that a caller may not read look like those of a user without memories.
+/// does not exist. The same applies to sessions and [`AccessAction::ReadSession`]. If a caller may not
+/// read the memories of a user, the user seems to have none.
 ///
 /// ```
 /// use agentflow::access::{AccessAction, AccessControl, AccessRequest};
@@ -269,8 +269,7 @@ impl ActingCaller {
 
     /// Returns `true` if the caller may read a session.
     pub(crate) async fn may_read_session(&self, session: &SessionRecord) -> bool {
-        let request =
-            AccessRequest::on_session(&self.caller, AccessAction::ReadSession, session);
+        let request = AccessRequest::on_session(&self.caller, AccessAction::ReadSession, session);
         self.allows(request).await
     }
 

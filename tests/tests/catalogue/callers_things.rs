@@ -12,9 +12,7 @@ use agentflow::prelude::*;
 use agentflow::runtime::CallerRuntime;
 use agentflow::serde_json::json;
 use agentflow::session::Session;
-use agentflow::store::{
-    MemoryStore, RecordedQuestions, RunFilter, SessionFilter, StoreErrorKind,
-};
+use agentflow::store::{MemoryStore, RecordedQuestions, RunFilter, SessionFilter, StoreErrorKind};
 use agentflow::workflow::{Handle, Node, NodePolicy};
 use agentflow::{Caller, Error, RunId, Workflow};
 use agentflow_testing::{ScriptedModel, Turn, within};
@@ -157,8 +155,10 @@ async fn memories_are_read_and_changed_under_access_control() {
         own.save_entry(entry.clone()).await.unwrap();
         assert_eq!(own.search("").await.unwrap().len(), 1, "{user}");
     }
-    // A user without memories looks the same as one whose memories are denied.
-    assert!(runtime.for_caller("bob").memory("nobody").unwrap().search("").await.unwrap().is_empty());
+    // Denied memories look like no memories.
+    assert!(
+        runtime.for_caller("bob").memory("nobody").unwrap().search("").await.unwrap().is_empty()
+    );
 }
 
 #[tokio::test]
@@ -201,7 +201,8 @@ async fn an_mcp_server_asks_before_it_calls_a_tool() {
 
 #[tokio::test]
 async fn without_an_access_control_a_caller_may_do_everything() {
-    let runtime = Runtime::builder().store(MemoryStore::new()).memory(InProcessMemory::new()).build();
+    let runtime =
+        Runtime::builder().store(MemoryStore::new()).memory(InProcessMemory::new()).build();
     runtime.memories().user("ada").unwrap().save("likes rain").await.unwrap();
     let bob = runtime.for_caller("bob");
     assert_eq!(bob.memory("ada").unwrap().search("").await.unwrap().len(), 1);
@@ -213,9 +214,10 @@ async fn without_an_access_control_a_caller_may_do_everything() {
 fn restricted(large: usize) -> Workflow<(String,), String> {
     Workflow::build("callers_restricted", ["text"], move |b, (text,)| {
         let policy = NodePolicy::default().allowed_roles(["operator"]).allowed_users(["ada"]);
-        let ok: Handle<Approval> = b.gate(Node::new("ok").policy(policy), (text,), move |(text,)| {
-            Ok::<_, String>((format!("say {text}?"), "x".repeat(large)))
-        });
+        let ok: Handle<Approval> =
+            b.gate(Node::new("ok").policy(policy), (text,), move |(text,)| {
+                Ok::<_, String>((format!("say {text}?"), "x".repeat(large)))
+            });
         b.value("end", (text, ok), |(text, _): (String, Approval)| Ok::<_, String>(text))
     })
     .unwrap()

@@ -119,12 +119,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("answers to an HTTP tool", "bytes of all pages", "api/api_access.rs", "DEFAULT_MAX_BYTES"),
     ("output of a tool", "bytes", "tool_definition.rs", "MAX_OUTPUT"),
     ("record of a run", "open questions", "store/recorded_questions.rs", "MAX_QUESTIONS"),
-    (
-        "record of a run",
-        "bytes of a question",
-        "store/recorded_questions.rs",
-        "MAX_QUESTION_BYTES",
-    ),
+    ("record of a run", "bytes of a question", "store/recorded_questions.rs", "MAX_QUESTION_BYTES"),
     ("record of a run", "bytes of all questions", "store/recorded_questions.rs", "MAX_BYTES"),
 ];
 

@@ -9,8 +9,8 @@ use agentflow::prelude::*;
 use agentflow::runtime::OpenQuestion;
 use agentflow::serde_json::{self, json};
 use agentflow::store::{
-    EventFilter, MemoryStore, RecordedQuestions, RunFilter, RunOrder, RunRecord, SqliteStore, Store,
-    StoreError, Synchronous,
+    EventFilter, MemoryStore, RecordedQuestions, RunFilter, RunOrder, RunRecord, SqliteStore,
+    Store, StoreError, Synchronous,
 };
 use agentflow::{RunId, async_trait};
 use agentflow_testing::within;
@@ -115,7 +115,8 @@ async fn an_inbox_reads_no_journal() {
     for store in [CountedReads::new(MemoryStore::new()), CountedReads::new(sqlite)] {
         let runtime = Runtime::builder().store(store.clone()).build();
         for n in 0..20 {
-            let run = runtime.start(inbox_asks::workflow(), format!("page {n}")).tag("desk", "news");
+            let run =
+                runtime.start(inbox_asks::workflow(), format!("page {n}")).tag("desk", "news");
             let run = run.caller("ada").await.unwrap();
             within("two questions", async {
                 while runtime.run(run.run_id()).questions().await.unwrap().len() < 2 {
@@ -246,7 +247,8 @@ async fn one_node_is_inspected_without_the_rest_of_its_journal() {
                 assert_eq!(found.as_ref(), Some(node));
                 assert_eq!(reads, 1, "{}", node.name);
                 // The items of a node belong to it.
-                let has_items = whole.nodes.iter().any(|of| of.name.starts_with(&format!("{}[", node.name)));
+                let has_items =
+                    whole.nodes.iter().any(|of| of.name.starts_with(&format!("{}[", node.name)));
                 assert!(has_items || read < 20, "{}: {read} events", node.name);
             }
         }

@@ -36,8 +36,8 @@ pub struct ApprovalRequest {
     #[serde(default, skip_serializing_if = "OnTimeout::is_default")]
     pub on_timeout: OnTimeout,
     /// Roles that allow a caller to answer. If this and `allowed_users` are empty, every caller with
-    /// [`AccessAction::Answer`](crate::access::AccessAction::Answer) may answer. Both are those of the
-    /// [policy](crate::workflow::NodePolicy::allowed_roles) of the node that asks.
+    /// [`AccessAction::Answer`](crate::access::AccessAction::Answer) may answer. Both fields have the values
+    /// of the [policy](crate::workflow::NodePolicy::allowed_roles) of the node that asks.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub allowed_roles: BTreeSet<Arc<str>>,
     /// Names of callers that may answer; see `allowed_roles`.

@@ -36,8 +36,9 @@ pub(crate) async fn check_request(
                 Some(store) => read_events(store, &record.run_id, 0).await?,
                 None => recorded(),
             };
-            let state =
-                RunState::from_open_questions(events.iter().map(|event| (&event.path, &event.kind)));
+            let state = RunState::from_open_questions(
+                events.iter().map(|event| (&event.path, &event.kind)),
+            );
             state.asking_node(node).ok().map(|(_, question)| Arc::clone(question))
         }
     };

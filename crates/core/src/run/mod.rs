@@ -78,6 +78,7 @@ mod undo_requests;
 mod until_asks;
 mod waits;
 
+pub(crate) use self::answer_access::check_request;
 pub use self::approval::Approval;
 #[doc(hidden)]
 pub use self::approval::asks_approval;
@@ -86,7 +87,6 @@ pub(crate) use self::attach::attach;
 pub(crate) use self::by_id::control as control_by_id;
 pub(crate) use self::call_keys::CallKeys;
 pub use self::control_call::ControlCall;
-pub(crate) use self::answer_access::check_request;
 pub(crate) use self::control_events::{NO_ARGUMENTS, check_question};
 pub(crate) use self::control_request::{Asked, ControlRequest, Reply};
 pub(crate) use self::deadline::within;

@@ -6,7 +6,7 @@ use crate::memory::{MemoryEntry, MemoryNote, MemoryQuery, UserMemory};
 
 /// The memories of one user for a caller, returned by
 /// [`CallerRuntime::memory`](crate::runtime::CallerRuntime::memory). Each method asks the access
-/// control first. Memories that the caller may not read look like those of a user without memories.
+/// control first. If the caller may not read the memories, the user seems to have none.
 ///
 /// # Cancel safety
 /// As the methods of [`UserMemory`].

@@ -264,8 +264,7 @@ impl RunFilter {
     pub fn select(&self, runs: impl IntoIterator<Item = RunRecord>) -> Vec<RunRecord> {
         let mut selected: Vec<RunRecord> =
             runs.into_iter().filter(|run| self.admits(run)).collect();
-        selected
-            .sort_by_cached_key(|run| Reverse((self.order.time_of(run), run.run_id.clone())));
+        selected.sort_by_cached_key(|run| Reverse((self.order.time_of(run), run.run_id.clone())));
         selected.truncate(self.limit.unwrap_or(usize::MAX));
         selected
     }

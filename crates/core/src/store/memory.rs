@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Answered, Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageId, MessageStore, RunFilter, RunOrder,
-    RunRecord, RunStatus, SessionFilter, SessionRecord, SessionStore, Snapshot, StateStore,
-    StateWrite, Store, StoreError, StoreMessage,
+    Answered, Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageId, MessageStore,
+    RunFilter, RunOrder, RunRecord, RunStatus, SessionFilter, SessionRecord, SessionStore,
+    Snapshot, StateStore, StateWrite, Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::future::BoxFuture;

@@ -69,9 +69,9 @@ impl RecordedQuestions {
                 | EventKind::RunCompensating { .. }
         ) {
             self.has_more = false;
-            return self.open.retain(|question| {
-                question.path == *path || !question.path.belongs_to(path)
-            });
+            return self
+                .open
+                .retain(|question| question.path == *path || !question.path.belongs_to(path));
         }
         if self.open.is_empty() {
             return;
@@ -112,9 +112,7 @@ impl RecordedQuestions {
         }
         let shape = kind.shape();
         if matches!(shape.subject, Subject::Workflow | Subject::Node) && shape.edge.ends_attempt() {
-            self.open.retain(|question| {
-                question.path == *path || !question.path.belongs_to(path)
-            });
+            self.open.retain(|question| question.path == *path || !question.path.belongs_to(path));
         }
     }
 

@@ -2,8 +2,8 @@
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    EventFilter, MessageId, RunFilter, RunList, RunOrder, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind,
-    StoreMessage,
+    EventFilter, MessageId, RunFilter, RunList, RunOrder, RunRecord, RunStatus, Snapshot,
+    StoreError, StoreErrorKind, StoreMessage,
 };
 use agentflow_core::value::Encoded;
 use rusqlite::types::Value;

@@ -31,8 +31,8 @@ impl RunQuery {
         query
     }
 
-    /// Returns the query for the keys of one page of runs, in the order of their last change. The
-    /// columns are those of a list by age.
+    /// Returns the query for the keys of one page of runs, in the order of their last change. A list by
+    /// age has the same columns.
     ///
     /// Ended runs are read in the order of an index. Unfinished runs have no such index, because it
     /// would change with each event. They are few, so all of them are read and sorted.

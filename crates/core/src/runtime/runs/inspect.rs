@@ -203,7 +203,8 @@ impl RunRef<'_> {
     pub async fn inspect(self) -> Result<RunReport> {
         self.check_access(AccessAction::Read).await?;
         let store = self.runtime.require_store()?;
-        let record = store.record(self.run).await?.ok_or_else(|| StoreError::not_found(self.run))?;
+        let record =
+            store.record(self.run).await?.ok_or_else(|| StoreError::not_found(self.run))?;
         let events = read_events(&store, self.run, 0).await?;
         self.report(&store, record, events).await
     }
@@ -217,7 +218,8 @@ impl RunRef<'_> {
     pub async fn inspect_node(self, node: &str) -> Result<Option<NodeReport>> {
         self.check_access(AccessAction::Read).await?;
         let store = self.runtime.require_store()?;
-        let record = store.record(self.run).await?.ok_or_else(|| StoreError::not_found(self.run))?;
+        let record =
+            store.record(self.run).await?.ok_or_else(|| StoreError::not_found(self.run))?;
         let Ok(path) = node.parse::<StepPath>() else { return Ok(None) };
         // The end of an enclosing node ends this node, too.
         let mut filter = EventFilter::new().at(StepPath::root());

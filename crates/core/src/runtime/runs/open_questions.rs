@@ -345,9 +345,7 @@ mod tests {
                 (path, EventKind::NodeCompleted { output, duration_ms: 0, saved: None })
             }
             11 => (path, EventKind::NodeFailed { attempt: 1, error: error() }),
-            12 => {
-                (path, EventKind::NodeRetrying { attempt: 1, error: error(), delay_ms: 0 })
-            }
+            12 => (path, EventKind::NodeRetrying { attempt: 1, error: error(), delay_ms: 0 }),
             13 => (path, EventKind::NodeSkipped { reason: "no".into() }),
             14 => (path, EventKind::NodeReset { by: "ada".into() }),
             15 => (path, EventKind::WorkflowFailed { error: error() }),
@@ -364,7 +362,14 @@ mod tests {
             22 => (root, EventKind::RunFailed { error: error() }),
             _ => (path, EventKind::RunStep { step: 1 }),
         };
-        Event { run_id: RunId::new("run-1"), seq, part: 0, time: Timestamp::from_millis(seq), path, kind }
+        Event {
+            run_id: RunId::new("run-1"),
+            seq,
+            part: 0,
+            time: Timestamp::from_millis(seq),
+            path,
+            kind,
+        }
     }
 
     #[test]
@@ -375,7 +380,8 @@ mod tests {
             let mut events = journal(0);
             events.truncate(1);
             if seed % 2 == 0 {
-                let agent = crate::event::AgentStarted::new("clerk".into(), None, Conversation::default());
+                let agent =
+                    crate::event::AgentStarted::new("clerk".into(), None, Conversation::default());
                 let started = RunStarted::new(RunBody::Agent(agent));
                 events[0].kind = EventKind::RunStarted(Arc::new(started));
             }

@@ -14,7 +14,8 @@ use crate::event::{Event, RunId};
 use crate::message::Message;
 use crate::run::{
     Approval, ControlCall, ControlRequest, Ended, Events, RunHandle, RunResult, RunShared,
-    artifact_gone, artifacts_from_events, attach, check_request, control_by_id, read_events, state_of,
+    artifact_gone, artifacts_from_events, attach, check_request, control_by_id, read_events,
+    state_of,
 };
 use crate::runtime::Runtime;
 use crate::runtime::execution::lease::explained;
