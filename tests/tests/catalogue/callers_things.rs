@@ -6,7 +6,7 @@ use agentflow::access::{AccessAction, AccessControl, AccessRequest};
 use agentflow::agent::RunRequest;
 use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::mcp_server::McpServer;
-use agentflow::memory::InProcessMemory;
+use agentflow::memory::{InProcessMemory, MemoryQuery};
 use agentflow::message::ToolCall;
 use agentflow::prelude::*;
 use agentflow::runtime::CallerRuntime;
@@ -141,7 +141,7 @@ async fn memories_are_read_and_changed_under_access_control() {
         [("bob", 0, false), ("audit", 1, false), ("root", 1, true), ("ada", 1, true)]
     {
         let memory = runtime.for_caller(user_named(user)).memory("ada").unwrap();
-        assert_eq!(memory.search("").await.unwrap().len(), reads, "{user}");
+        assert_eq!(memory.search(MemoryQuery::new()).await.unwrap().len(), reads, "{user}");
         let denied = |result: Result<()>| match result {
             Ok(()) => assert!(changes, "{user}"),
             Err(Error::AccessDenied { name, .. }) => assert!(!changes && &*name == "ada", "{user}"),
@@ -153,11 +153,18 @@ async fn memories_are_read_and_changed_under_access_control() {
         own.save_entry(entry.clone()).await.unwrap();
         denied(memory.delete_all().await.map(drop));
         own.save_entry(entry.clone()).await.unwrap();
-        assert_eq!(own.search("").await.unwrap().len(), 1, "{user}");
+        assert_eq!(own.search(MemoryQuery::new()).await.unwrap().len(), 1, "{user}");
     }
     // Denied memories look like no memories.
     assert!(
-        runtime.for_caller("bob").memory("nobody").unwrap().search("").await.unwrap().is_empty()
+        runtime
+            .for_caller("bob")
+            .memory("nobody")
+            .unwrap()
+            .search(MemoryQuery::new())
+            .await
+            .unwrap()
+            .is_empty()
     );
 }
 
@@ -205,7 +212,7 @@ async fn without_an_access_control_a_caller_may_do_everything() {
         Runtime::builder().store(MemoryStore::new()).memory(InProcessMemory::new()).build();
     runtime.memories().user("ada").unwrap().save("likes rain").await.unwrap();
     let bob = runtime.for_caller("bob");
-    assert_eq!(bob.memory("ada").unwrap().search("").await.unwrap().len(), 1);
+    assert_eq!(bob.memory("ada").unwrap().search(MemoryQuery::new()).await.unwrap().len(), 1);
     let Err(Error::Store(error)) = bob.sessions().get("missing").await else { panic!("it exists") };
     assert_eq!(error.kind(), StoreErrorKind::NotFound);
 }

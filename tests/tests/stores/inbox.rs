@@ -213,8 +213,8 @@ async fn a_run_of_an_earlier_layout_has_its_questions_in_its_journal() {
     // A run of the earlier layout continues, and a new one has its questions in its record.
     for question in runtime.runs().questions(RunFilter::new()).await.unwrap() {
         runtime.run(&question.run).approve(&question.id, Approval::granted(), "bob").await.unwrap();
-        let output = within("the output", runtime.run(&question.run).output()).await;
-        assert_eq!(output.unwrap().as_str(), "true");
+        let run = runtime.run(&question.run).resume().await.unwrap();
+        assert_eq!(within("the output", run.result()).await.unwrap().as_str(), "true");
     }
     let run = runtime.start(inbox_long::workflow(), 1).await.unwrap();
     within("the question", run.asked()).await.unwrap().unwrap();
