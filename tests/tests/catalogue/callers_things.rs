@@ -141,7 +141,7 @@ async fn memories_are_read_and_changed_under_access_control() {
         [("bob", 0, false), ("audit", 1, false), ("root", 1, true), ("ada", 1, true)]
     {
         let memory = runtime.for_caller(user_named(user)).memory("ada").unwrap();
-        assert_eq!(memory.search(MemoryQuery::new()).await.unwrap().len(), reads, "{user}");
+        assert_eq!(memory.search(MemoryQuery::all()).await.unwrap().len(), reads, "{user}");
         let denied = |result: Result<()>| match result {
             Ok(()) => assert!(changes, "{user}"),
             Err(Error::AccessDenied { name, .. }) => assert!(!changes && &*name == "ada", "{user}"),
@@ -153,7 +153,7 @@ async fn memories_are_read_and_changed_under_access_control() {
         own.save_entry(entry.clone()).await.unwrap();
         denied(memory.delete_all().await.map(drop));
         own.save_entry(entry.clone()).await.unwrap();
-        assert_eq!(own.search(MemoryQuery::new()).await.unwrap().len(), 1, "{user}");
+        assert_eq!(own.search(MemoryQuery::all()).await.unwrap().len(), 1, "{user}");
     }
     // Denied memories look like no memories.
     assert!(
@@ -161,7 +161,7 @@ async fn memories_are_read_and_changed_under_access_control() {
             .for_caller("bob")
             .memory("nobody")
             .unwrap()
-            .search(MemoryQuery::new())
+            .search(MemoryQuery::all())
             .await
             .unwrap()
             .is_empty()
@@ -212,7 +212,7 @@ async fn without_an_access_control_a_caller_may_do_everything() {
         Runtime::builder().store(MemoryStore::new()).memory(InProcessMemory::new()).build();
     runtime.memories().user("ada").unwrap().save("likes rain").await.unwrap();
     let bob = runtime.for_caller("bob");
-    assert_eq!(bob.memory("ada").unwrap().search(MemoryQuery::new()).await.unwrap().len(), 1);
+    assert_eq!(bob.memory("ada").unwrap().search(MemoryQuery::all()).await.unwrap().len(), 1);
     let Err(Error::Store(error)) = bob.sessions().get("missing").await else { panic!("it exists") };
     assert_eq!(error.kind(), StoreErrorKind::NotFound);
 }
