@@ -351,7 +351,7 @@ mod tests {
             15 => (path, EventKind::WorkflowFailed { error: error() }),
             16 => (path, resumed(false, None)),
             17 => (root, resumed(true, redefined())),
-            18 => (root, resumed(false, redefined())),
+            18 => (root, resumed(false, None)),
             19 => (path, EventKind::ModelFailed { error: error() }),
             20 if random.u8(..6) == 0 => {
                 (root, EventKind::RunCompensating { error: error(), cancelled: None, by: None })
