@@ -54,8 +54,8 @@ impl RecordedQuestions {
         !self.has_more && self.open.iter().all(|question| question.request.is_some())
     }
 
-    /// Applies the next event of the run. `compensates` is `true` if the run was compensating before
-    /// the event. The rules are those of `RunState`, which knows all nodes.
+    /// Applies the next event of the run of an agent or a workflow. `compensates` is `true` if the run
+    /// was compensating before the event. The rules are those that `RunState` applies to all nodes.
     pub(super) fn apply(&mut self, event: &Event, is_agent: bool, compensates: bool) {
         let (path, kind) = (&event.path, &event.kind);
         if let EventKind::ApprovalRequested(request) = kind {
