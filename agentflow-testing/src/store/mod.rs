@@ -1,11 +1,12 @@
 //! Tests a store against the rules of the `Store` trait, using nothing but the trait.
 //!
 //! [`check_store`] determines the optional parts that a store has ([`StorePart`]) and runs each
-//! rule with a new store. `rules`, `session_rules` and `artifact_rules` contain the rules, one
-//! function each. `random` executes random requests, one after another and concurrently.
+//! rule with a new store. `rules`, `list_rules`, `session_rules` and `artifact_rules` contain the
+//! rules, one function each. `random` executes random requests, one after another and concurrently.
 //! [`check_store_reopened`] tests a store that outlives its process.
 
 mod artifact_rules;
+mod list_rules;
 mod message_rules;
 mod random;
 mod rules;
@@ -80,6 +81,13 @@ where
         amending_is_one_commit_at_the_end_of_a_journal,
         every_kind_of_text_is_kept,
         many_runs_at_the_same_time,
+    );
+    check!(
+        list_rules: the_record_contains_the_open_questions,
+        counting_is_the_length_of_the_list,
+        a_list_by_change_begins_with_the_last_change,
+        pages_by_change_repeat_no_run,
+        the_events_of_a_step_are_read_alone,
     );
     if !skipped.contains(&StorePart::Snapshots) {
         check!(rules: the_last_snapshot_is_kept);

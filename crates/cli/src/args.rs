@@ -14,7 +14,7 @@ use super::run_args::{ModelArgs, RunArgs};
 use super::serve_args::ServeArgs;
 use super::session_args::SessionsArgs;
 use agentflow_core::document::DocumentForm;
-use agentflow_core::store::{RunStatus, StoreAddress};
+use agentflow_core::store::{RunOrder, RunStatus, StoreAddress};
 
 /// Call models and run agents over the tools linked into this program.
 #[derive(Debug, Parser)]
@@ -266,9 +266,27 @@ pub(super) struct RunsArgs {
     pub(super) command: RunsCommand,
 }
 
+/// Orders of `runs list`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum RunSort {
+    /// By the time of the start
+    Created,
+    /// By the time of the last event
+    Changed,
+}
+
+impl From<RunSort> for RunOrder {
+    fn from(sort: RunSort) -> Self {
+        match sort {
+            RunSort::Created => Self::Created,
+            RunSort::Changed => Self::Changed,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum RunsCommand {
-    /// List the runs, the newest first
+    /// List the runs, the newest first, or count them
     List {
         /// Only runs with this status; may be given several times
         #[arg(long)]
@@ -285,7 +303,13 @@ pub(super) enum RunsCommand {
         /// Maximum number of runs
         #[arg(long, default_value_t = 50)]
         limit: usize,
-        /// Print an array of JSON objects
+        /// The order: the newest run first, or the run that changed last
+        #[arg(long, value_enum, default_value_t = RunSort::Created)]
+        sort: RunSort,
+        /// Print only the number of the runs, regardless of the limit
+        #[arg(long)]
+        count: bool,
+        /// Print an array of JSON objects; with --count, an object with the number
         #[arg(long)]
         json: bool,
     },

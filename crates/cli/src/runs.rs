@@ -126,13 +126,17 @@ pub(super) fn operator() -> String {
 /// Executes the commands that do not execute the run in this process.
 async fn command(runtime: &Runtime, command: RunsCommand) -> Result<(), Stop> {
     match command {
-        RunsCommand::List { status, name, tags, caller, limit, json } => {
-            let filter = status.into_iter().fold(RunFilter::new().limit(limit), RunFilter::status);
+        RunsCommand::List { status, name, tags, caller, limit, sort, count, json } => {
+            let filter = RunFilter::new().limit(limit).order(sort.into());
+            let filter = status.into_iter().fold(filter, RunFilter::status);
             let filter = name.into_iter().fold(filter, RunFilter::name);
             let filter = caller.into_iter().fold(filter, RunFilter::caller);
             let filter =
                 tags.into_iter().fold(filter, |filter, (key, value)| filter.tag(key, value));
-            list(runtime, filter, json).await
+            match count {
+                true => count_runs(runtime, filter, json).await,
+                false => list(runtime, filter, json).await,
+            }
         }
         RunsCommand::Show { run, json } => show(runtime, &RunId::new(run), json).await,
         RunsCommand::Resume { .. } | RunsCommand::Retry { .. } => {
@@ -293,6 +297,14 @@ async fn cancel(runtime: &Runtime, run: &RunId, reason: &str) -> Result<(), Stop
 pub(super) fn said(what: &str) -> Result<(), Stop> {
     note(what);
     Ok(())
+}
+
+async fn count_runs(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {
+    let count = runtime.runs().count(filter).await?;
+    match json {
+        true => print_json(&serde_json::json!({ "count": count })),
+        false => line(count),
+    }
 }
 
 async fn list(runtime: &Runtime, filter: RunFilter, json: bool) -> Result<(), Stop> {

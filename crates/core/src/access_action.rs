@@ -1,10 +1,10 @@
-//! `AccessAction`: the actions on runs that access control distinguishes.
+//! `AccessAction`: the actions that access control distinguishes.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// An action on a run that an [`AccessControl`](crate::access::AccessControl) allows or denies.
+/// An action that an [`AccessControl`](crate::access::AccessControl) allows or denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -32,10 +32,24 @@ pub enum AccessAction {
     Resume,
     /// Deletes a run.
     Delete,
+    /// Calls a registered tool directly, outside of a run.
+    CallTool,
+    /// Reads the record, the history, the state or the artifacts of a session. Also decides whether a
+    /// list contains the session. Every other action on a session needs it, too.
+    ReadSession,
+    /// Starts a run in a session that exists.
+    ContinueSession,
+    /// Deletes a session with its runs.
+    DeleteSession,
+    /// Reads the memories of a user.
+    ReadMemory,
+    /// Saves or deletes memories of a user.
+    ChangeMemory,
 }
 
 impl AccessAction {
-    /// Returns the action as a verb, such as `cancel`.
+    /// Returns the action as words before the name of a thing, such as `cancel` or
+    /// `delete the session`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -49,6 +63,12 @@ impl AccessAction {
             Self::Answer => "answer",
             Self::Resume => "resume",
             Self::Delete => "delete",
+            Self::CallTool => "call",
+            Self::ReadSession => "read the session",
+            Self::ContinueSession => "continue the session",
+            Self::DeleteSession => "delete the session",
+            Self::ReadMemory => "read the memories of",
+            Self::ChangeMemory => "change the memories of",
         }
     }
 }

@@ -141,6 +141,14 @@ impl Caller {
         self.claims.scopes.contains(scope)
     }
 
+    /// Returns `true` if the caller has one of these roles or is one of these users, or if there are
+    /// neither roles nor users.
+    pub(crate) fn is_one_of(&self, roles: &BTreeSet<Arc<str>>, users: &BTreeSet<Arc<str>>) -> bool {
+        roles.is_empty() && users.is_empty()
+            || users.contains(self.name())
+            || roles.iter().any(|role| self.has_role(role))
+    }
+
     /// Returns `true` if the caller has the name of [`anonymous`](Self::anonymous).
     pub fn is_anonymous(&self) -> bool {
         *self.name == *ANONYMOUS

@@ -297,7 +297,17 @@ impl StepPath {
     }
 
     /// Returns `true` if this is `node`, one of its items, or below either.
-    pub(crate) fn belongs_to(&self, node: &Self) -> bool {
+    ///
+    /// ```
+    /// use agentflow::path::StepPath;
+    ///
+    /// let notes: StepPath = "notes".parse().unwrap();
+    /// for path in ["notes", "notes[3]", "notes[3]/tool#1.search", "notes/review"] {
+    ///     assert!(path.parse::<StepPath>().unwrap().belongs_to(&notes));
+    /// }
+    /// assert!(!"notes_2".parse::<StepPath>().unwrap().belongs_to(&notes));
+    /// ```
+    pub fn belongs_to(&self, node: &Self) -> bool {
         let mut own = self.segments();
         let mut of = node.segments().peekable();
         while let Some(part) = of.next() {

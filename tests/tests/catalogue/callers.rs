@@ -12,7 +12,7 @@ use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::runtime::CallerRuntime;
 use agentflow::serde_json::json;
-use agentflow::store::{MemoryStore, RunFilter, StoreErrorKind};
+use agentflow::store::{MemoryStore, RunFilter, SessionFilter, StoreErrorKind};
 use agentflow::{Caller, Error, RunId};
 use agentflow_testing::within;
 
@@ -34,7 +34,7 @@ async fn callers_name(cx: &Context, text: String) -> Result<String> {
 }
 
 /// Trusts a header that names the user.
-struct ByHeader;
+pub(crate) struct ByHeader;
 
 #[agentflow::async_trait]
 impl Authenticate for ByHeader {
@@ -48,7 +48,7 @@ impl Authenticate for ByHeader {
     }
 }
 
-fn user_named(user: &str) -> Caller {
+pub(crate) fn user_named(user: &str) -> Caller {
     let caller = Caller::new(user).with_groups(["desk"]);
     match user {
         "root" => caller.with_roles(["operator"]),
@@ -57,25 +57,34 @@ fn user_named(user: &str) -> Caller {
     }
 }
 
-/// Known callers start runs and control their own. Auditors read all runs, and operators control
-/// all runs.
-struct OwnRuns;
+/// Known callers start runs and call tools, and control their own things. Auditors read everything,
+/// and operators control everything.
+pub(crate) struct OwnRuns;
 
 #[agentflow::async_trait]
 impl AccessControl for OwnRuns {
     async fn allows(&self, request: AccessRequest<'_>) -> bool {
         let caller = request.caller();
         match request.action() {
-            AccessAction::Start => !caller.is_anonymous() && request.name() != "callers_secret",
-            AccessAction::Read => {
-                request.is_own_run() || caller.has_role("auditor") || caller.has_role("operator")
+            AccessAction::Start | AccessAction::CallTool => {
+                !caller.is_anonymous() && request.name() != "callers_secret"
             }
-            AccessAction::Delete => caller.has_role("operator"),
-            _ => request.is_own_run() || caller.has_role("operator"),
+            AccessAction::Read | AccessAction::ReadSession | AccessAction::ReadMemory => {
+                request.is_own() || caller.has_role("auditor") || caller.has_role("operator")
+            }
+            AccessAction::Delete | AccessAction::DeleteSession => caller.has_role("operator"),
+            _ => request.is_own() || caller.has_role("operator"),
         }
     }
 
     fn narrow(&self, caller: &Caller, filter: RunFilter) -> RunFilter {
+        match caller.has_role("auditor") || caller.has_role("operator") {
+            true => filter,
+            false => filter.caller(caller.name()),
+        }
+    }
+
+    fn narrow_sessions(&self, caller: &Caller, filter: SessionFilter) -> SessionFilter {
         match caller.has_role("auditor") || caller.has_role("operator") {
             true => filter,
             false => filter.caller(caller.name()),
@@ -97,6 +106,7 @@ async fn act(runtime: &CallerRuntime, id: &RunId, action: &str) -> Result<()> {
         "artifacts" => run.artifacts().await.map(drop),
         "questions" => run.questions().await.map(drop),
         "inspect" => run.inspect().await.map(drop),
+        "inspect_node" => run.inspect_node("approval").await.map(drop),
         "attach" => run.attach().await.map(drop),
         "pause" => run.pause().await,
         "unpause" => run.unpause().await,
@@ -113,7 +123,7 @@ async fn act(runtime: &CallerRuntime, id: &RunId, action: &str) -> Result<()> {
 }
 
 /// Returns `ok` also for a request that the state of the run does not permit: access was granted.
-fn outcome(result: Result<()>) -> &'static str {
+pub(crate) fn outcome(result: Result<()>) -> &'static str {
     match result {
         Ok(()) | Err(Error::Control(_)) => "ok",
         Err(Error::AccessDenied { .. }) => "denied",
@@ -128,8 +138,17 @@ fn outcome(result: Result<()>) -> &'static str {
 
 #[tokio::test]
 async fn each_action_is_allowed_or_denied_by_the_access_control() {
-    const READS: [&str; 8] =
-        ["record", "journal", "events", "state", "artifacts", "questions", "inspect", "attach"];
+    const READS: [&str; 9] = [
+        "record",
+        "journal",
+        "events",
+        "state",
+        "artifacts",
+        "questions",
+        "inspect",
+        "inspect_node",
+        "attach",
+    ];
     const CONTROLS: [&str; 9] =
         ["pause", "unpause", "cancel", "close", "message", "retry", "answer", "resume", "handle"];
     let runtime = runtime();
@@ -177,6 +196,8 @@ async fn lists_contain_the_runs_that_a_caller_may_read() {
         assert_eq!(of_user.runs().list(RunFilter::new()).await.unwrap().len(), expected, "{user}");
         let limited = of_user.runs().list(RunFilter::new().limit(2)).await.unwrap();
         assert_eq!(limited.len(), expected.min(2), "{user}");
+        let count = of_user.runs().count(RunFilter::new().limit(1)).await.unwrap();
+        assert_eq!(count, expected as u64, "{user}");
         let questions = of_user.runs().questions(RunFilter::new()).await.unwrap();
         assert_eq!(questions.len(), expected, "{user}");
     }
@@ -283,6 +304,8 @@ async fn two_callers_of_an_a2a_server() {
     let anonymous = A2aClient::at("far", &url).build().unwrap();
     assert_eq!(anonymous.task(task).await.unwrap_err().code(), not_found);
     assert!(anonymous.ask(&message).await.is_err());
+    // An auditor may read the task of another caller, but a server shows a client only its own.
+    assert_eq!(client("audit").task(task).await.unwrap_err().code(), not_found);
     let mallory = client("mallory").task(task).await.unwrap_err();
     assert!(mallory.to_string().contains("403"), "{mallory}");
     ada.cancel(task).await.unwrap();

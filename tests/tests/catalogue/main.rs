@@ -21,6 +21,7 @@ mod api_tools;
 mod as_tools;
 mod behind_a_function;
 mod callers;
+mod callers_things;
 mod data_tools;
 mod graphql_tools;
 mod http_over_tls;

@@ -4,12 +4,13 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use agentflow::Caller;
+use agentflow::access::AccessAction;
 use agentflow::front::{AuthRefusal, RequestHead};
 use agentflow::mcp_server::McpServer;
 use agentflow::prelude::*;
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{MemoryStore, RunFilter, RunStatus};
+use agentflow::{Caller, RunId};
 use agentflow_testing::within;
 use agentflow_tests::Process;
 
@@ -306,6 +307,12 @@ async fn a_task_belongs_to_its_caller_and_its_server() {
         ask(&mut lines, "tasks/get", json!({"taskId": task})).await["error"]["code"],
         -32602
     );
+    // The caller is recorded with its cancellation.
+    let cancelled = ask_at(address, "ann", "tasks/cancel", task, json!({"taskId": task})).await;
+    assert!(cancelled.get("error").is_none(), "{cancelled}");
+    let report = durable(&store).run(&RunId::new(run)).inspect().await.unwrap();
+    let controls: Vec<_> = report.controls.iter().map(|of| (of.action, of.by.as_deref())).collect();
+    assert_eq!(controls, [(AccessAction::Cancel, Some("ann"))]);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod cli_workflows;
 mod configured;
 mod every_form;
 mod mcp;
+mod runs_listed;
 mod serve;
 mod sessions;
 mod terminal;

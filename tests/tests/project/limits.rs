@@ -118,6 +118,9 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     ("answer to `http_request`", "bytes", "http/http_request.rs", "DEFAULT_MAX_BYTES"),
     ("answers to an HTTP tool", "bytes of all pages", "api/api_access.rs", "DEFAULT_MAX_BYTES"),
     ("output of a tool", "bytes", "tool_definition.rs", "MAX_OUTPUT"),
+    ("record of a run", "open questions", "store/recorded_questions.rs", "MAX_QUESTIONS"),
+    ("record of a run", "bytes of a question", "store/recorded_questions.rs", "MAX_QUESTION_BYTES"),
+    ("record of a run", "bytes of all questions", "store/recorded_questions.rs", "MAX_BYTES"),
 ];
 
 /// Rows whose limit has no constant in this project.

@@ -5,6 +5,7 @@ mod artifacts;
 mod deleted_bytes;
 mod deletion;
 mod formats;
+mod inbox;
 mod lone_writer;
 mod memory;
 mod paused_time;

@@ -199,7 +199,7 @@ async fn answer(
             "the task has ended and takes no further message; begin another one in its context";
         return Err(Fault::new(A2aErrorCode::UnsupportedOperation, problem));
     }
-    let runtime = &shared.runtime;
+    let runtime = shared.runtime.for_caller(caller);
     let questions = questions_for(shared, caller, &record).await?;
     let question = match said(message, QUESTION)? {
         Some(named) => questions.iter().find(|question| question.id == named || question.path == named).ok_or_else(|| {
@@ -225,6 +225,9 @@ async fn answer(
     {
         Ok(()) => Ok(record.run_id),
         Err(Error::Control(error)) => Err(Fault::params(format!("the answer is refused: {error}"))),
+        Err(error @ Error::AccessDenied { .. }) => {
+            Err(Fault::new(A2aErrorCode::UnsupportedOperation, error.to_string()))
+        }
         Err(error) => Err(Fault::internal(&error)),
     }
 }

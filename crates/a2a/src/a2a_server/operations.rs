@@ -227,6 +227,9 @@ async fn cancel(shared: &Shared, caller: &Caller, record: RunRecord) -> Result<A
                 )),
             }
         }
+        Ok(Err(error @ Error::AccessDenied { .. })) => {
+            Err(Fault::new(A2aErrorCode::TaskNotCancelable, error.to_string()))
+        }
         Ok(Err(error)) => Err(Fault::internal(&error)),
     }
 }

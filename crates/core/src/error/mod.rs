@@ -449,7 +449,7 @@ pub enum Error {
         caller: Arc<str>,
         /// The denied action.
         action: AccessAction,
-        /// Name of the agent or workflow.
+        /// Name of the agent, workflow or tool; id of the session; user of the memories.
         name: Arc<str>,
     },
     /// The control request for a run was refused.

@@ -1,11 +1,13 @@
 //! Payloads of questions to people: `ApprovalRequest`, and `ToolWaiting` for a tool call that asks
 //! during its execution. The answers are not part of this module.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::caller::Caller;
 use crate::on_timeout::OnTimeout;
 use crate::value::Encoded;
 
@@ -33,6 +35,14 @@ pub struct ApprovalRequest {
     /// Action when the time limit is reached without an answer.
     #[serde(default, skip_serializing_if = "OnTimeout::is_default")]
     pub on_timeout: OnTimeout,
+    /// Roles that allow a caller to answer. If this and `allowed_users` are empty, every caller with
+    /// [`AccessAction::Answer`](crate::access::AccessAction::Answer) may answer. Both fields have the values
+    /// of the [policy](crate::workflow::NodePolicy::allowed_roles) of the node that asks.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub allowed_roles: BTreeSet<Arc<str>>,
+    /// Names of callers that may answer; see `allowed_roles`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub allowed_users: BTreeSet<Arc<str>>,
 }
 
 impl ApprovalRequest {
@@ -45,7 +55,24 @@ impl ApprovalRequest {
             answer,
             timeout_ms: None,
             on_timeout: OnTimeout::Fail,
+            allowed_roles: BTreeSet::new(),
+            allowed_users: BTreeSet::new(),
         }
+    }
+
+    /// Sets the roles and users that may answer.
+    pub(crate) fn for_callers(
+        mut self,
+        roles: &BTreeSet<Arc<str>>,
+        users: &BTreeSet<Arc<str>>,
+    ) -> Self {
+        (self.allowed_roles, self.allowed_users) = (roles.clone(), users.clone());
+        self
+    }
+
+    /// Returns `true` if the roles and users of the question allow a caller to answer it.
+    pub fn may_be_answered_by(&self, caller: &Caller) -> bool {
+        caller.is_one_of(&self.allowed_roles, &self.allowed_users)
     }
 
     /// Sets the id from the upper 32 bits of a random number.

@@ -11,6 +11,7 @@ use futures_util::{FutureExt, Stream};
 use serde::Serialize;
 use tokio::task::{AbortHandle, JoinHandle};
 
+use super::answer_access::check_request;
 use super::approval::Approval;
 use super::attach::attach;
 use super::by_id::{self, EarlierRequest};
@@ -335,7 +336,9 @@ impl<T> RunHandle<T> {
             None => (request, by),
             Some(acting) => {
                 let name = acting.caller().name();
-                acting.check(request.action(), &self.record().await?).await?;
+                let (record, store) = (self.record().await?, self.shared().host.store.clone());
+                let events = (store.as_ref(), || self.recorded());
+                check_request(acting, &record, &request, events).await?;
                 (request.sent_by(name), Some(Arc::from(name)))
             }
         };

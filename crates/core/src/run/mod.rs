@@ -18,6 +18,7 @@
 //!   as a step.
 //! - `CompensationPlan` determines the calls that a failed run must compensate.
 
+mod answer_access;
 mod approval;
 mod attach;
 mod by_id;
@@ -77,6 +78,7 @@ mod undo_requests;
 mod until_asks;
 mod waits;
 
+pub(crate) use self::answer_access::check_request;
 pub use self::approval::Approval;
 #[doc(hidden)]
 pub use self::approval::asks_approval;
@@ -106,7 +108,7 @@ pub(crate) use self::nesting::{Around, BY_STEP, TaskScopeSlot, stopping, why_dro
 pub use self::options::RunBeginning;
 pub(crate) use self::options::{RunData, RunOptions, check_resources};
 pub(crate) use self::outcomes::{has_written, is_own_failure, outermost, writes};
-pub(crate) use self::read::{RunJournal, read_events, read_journal};
+pub(crate) use self::read::{RunJournal, read_events, read_journal, read_selected_events};
 pub use self::redaction::{Redact, Redactor};
 pub(crate) use self::replies::read_outcome;
 pub(crate) use self::result::RunEnd;

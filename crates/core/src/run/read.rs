@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, Redefined, RunBody, RunId, RunStarted, WorkflowStarted};
-use crate::store::{Snapshot, Store, StoreError, StoreErrorKind};
+use crate::store::{EventFilter, Snapshot, Store, StoreError, StoreErrorKind};
 
 /// Number of events per read.
 const PAGE: usize = 10_000;
@@ -29,6 +29,23 @@ pub(crate) async fn read_events(
     // A page that is not full is the last one.
     while !events.is_empty() && events.len() % PAGE == 0 {
         let page = store.read(run, after + events.len() as u64, PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        events.extend(page);
+    }
+    Ok(events)
+}
+
+/// Reads the events of a run that a filter selects.
+pub(crate) async fn read_selected_events(
+    store: &Arc<dyn Store>,
+    run: &RunId,
+    filter: &EventFilter,
+) -> Result<Vec<Event>, StoreError> {
+    let mut events = store.read_selected(run, filter, 0, PAGE).await?;
+    while let Some(last) = events.last().filter(|_| events.len() % PAGE == 0) {
+        let page = store.read_selected(run, filter, last.seq, PAGE).await?;
         if page.is_empty() {
             break;
         }

@@ -1,12 +1,17 @@
 //! `CallerRuntime`: a runtime that acts for one caller and asks the access control.
 
-use crate::access::{AccessPolicy, ActingCaller};
+use std::sync::Arc;
+
+use crate::access::{AccessAction, AccessPolicy, ActingCaller};
 use crate::agent::RunRequest;
 use crate::caller::Caller;
 use crate::error::Result;
 use crate::event::RunId;
+use crate::message::{ToolCall, ToolResult};
 use crate::run::RunHandle;
 use crate::runtime::Runtime;
+use crate::runtime::caller_memory::CallerMemory;
+use crate::runtime::caller_sessions::CallerSessions;
 use crate::runtime::catalogue::name_arguments::{AgentName, WorkflowName};
 use crate::runtime::execution::start_run::StartRun;
 use crate::runtime::runs::run_list::CallerRuns;
@@ -15,7 +20,8 @@ use crate::value::Encoded;
 use crate::workflow::{IntoInputs, IntoNamedInputs, IntoWorkflow};
 
 /// The part of a [`Runtime`] that a caller may use, returned by [`Runtime::for_caller`]: it starts
-/// runs, and reads and controls them by their ids.
+/// runs, reads and controls them by their ids, calls tools, and reads and changes sessions and
+/// memories.
 ///
 /// Each method asks the [`AccessControl`](crate::access::AccessControl) of the runtime, also the
 /// control methods of the handles that it returns. The caller is recorded with each run that it
@@ -64,6 +70,46 @@ impl CallerRuntime {
         CallerRuns::new(&self.runtime, self.acting.as_ref())
     }
 
+    /// Returns access to the sessions that the caller may read, as [`Runtime::sessions`].
+    pub fn sessions(&self) -> CallerSessions<'_> {
+        CallerSessions::new(&self.runtime, self.acting.as_ref())
+    }
+
+    /// Returns the memories of a user, as [`Memories::user`](crate::runtime::Memories::user).
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory) if the runtime has no memory.
+    pub fn memory(&self, user: impl Into<Arc<str>>) -> Result<CallerMemory> {
+        Ok(CallerMemory::new(self.runtime.memories().user(user)?, self.acting.clone()))
+    }
+
+    /// Calls a tool outside of any run, as [`Runtime::invoke`]. The call is also granted the scopes of
+    /// the caller.
+    ///
+    /// # Errors
+    /// [`Error::AccessDenied`](crate::Error::AccessDenied), whether the tool exists or not, and as
+    /// [`Runtime::invoke`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future cancels the tool.
+    pub async fn invoke(&self, call: &ToolCall, scopes: &[Arc<str>]) -> Result<ToolResult> {
+        self.check_call(&call.name).await?;
+        let mut granted = scopes.to_vec();
+        if let Some(acting) = &self.acting {
+            granted.extend(acting.caller().granted_scopes().cloned());
+        }
+        self.runtime.invoke(call, &granted).await
+    }
+
+    /// Asks the access control for the call of a tool outside of a run.
+    #[doc(hidden)]
+    pub async fn check_call(&self, tool: &str) -> Result<()> {
+        match &self.acting {
+            Some(acting) => acting.check_call(tool).await,
+            None => Ok(()),
+        }
+    }
+
     /// Starts a run of a workflow, as [`Runtime::start`].
     ///
     /// # Errors
@@ -89,7 +135,8 @@ impl CallerRuntime {
         self.runtime.start_named(name, input).of_caller(self.acting.as_ref())
     }
 
-    /// Starts an agent by its name, as [`Runtime::start_agent`].
+    /// Starts an agent by its name, as [`Runtime::start_agent`]. A request with a session that exists
+    /// also needs [`AccessAction::ContinueSession`].
     ///
     /// # Errors
     /// [`Error::AccessDenied`](crate::Error::AccessDenied), whether the agent exists or not, and as
@@ -123,12 +170,15 @@ impl CallerRuntime {
 
     /// Asks the access control, and makes the caller the caller of the run.
     async fn request(&self, name: &str, request: RunRequest) -> Result<RunRequest> {
-        match &self.acting {
-            None => Ok(request),
-            Some(acting) => {
-                acting.check_start(name).await?;
-                Ok(request.caller(acting.caller()))
-            }
+        let Some(acting) = &self.acting else { return Ok(request) };
+        acting.check_start(name).await?;
+        // A session with a new id does not exist yet.
+        if acting.has_policy()
+            && let Some(id) = request.session.as_ref().and_then(|session| session.id.as_deref())
+            && let Some(session) = self.runtime.sessions().find(id).await?
+        {
+            acting.check_session(AccessAction::ContinueSession, &session).await?;
         }
+        Ok(request.caller(acting.caller()))
     }
 }

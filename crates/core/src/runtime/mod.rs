@@ -16,7 +16,9 @@
 //! is shared by the process.
 
 mod builder;
+mod caller_memory;
 mod caller_runtime;
+mod caller_sessions;
 mod catalogue;
 #[cfg(feature = "documents")]
 pub(crate) mod documents;
@@ -38,7 +40,9 @@ pub use self::builder::configuration::ConfigProblem;
 use self::builder::configuration::ConfigProblems;
 pub use self::builder::runtime_builder::RuntimeBuilder;
 use self::builder::runtime_builder::set_name_lookups;
+pub use self::caller_memory::CallerMemory;
 pub use self::caller_runtime::CallerRuntime;
+pub use self::caller_sessions::CallerSessions;
 use self::catalogue::added_tools::add_tools;
 pub use self::catalogue::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 pub use self::catalogue::name_arguments::{AgentName, GivenAgent, WorkflowName};

@@ -1,8 +1,10 @@
-//! [`RunFilter`] and [`RunList`]: the selection of runs for a list, and the list. They only use run
-//! records, not journals.
+//! [`RunFilter`], [`RunOrder`] and [`RunList`]: the selection of runs for a list, its order, and the
+//! list. They only use run records, not journals.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use super::{RunRecord, RunStatus, StoreError};
 use crate::event::RunId;
@@ -26,7 +28,45 @@ pub struct RunFilter {
     limit: Option<usize>,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
-    after: Option<(Timestamp, RunId)>,
+    changed_since: Option<Timestamp>,
+    order: RunOrder,
+    after: Option<ListPosition>,
+}
+
+/// The order of a list of runs. For equal times, runs are ordered by descending id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunOrder {
+    /// The newest run is first, by [`RunRecord::created`]. A run keeps its place while the list is
+    /// read page by page, so each run is listed at most once, and no run that existed at the first
+    /// page is omitted.
+    #[default]
+    Created,
+    /// The run that changed last is first, by [`RunRecord::updated`]. A run that changes moves to the
+    /// front. While the list is read page by page, a run that does not change is listed exactly
+    /// once. A run that changes meanwhile is listed at most once, and is omitted if it moved before
+    /// it was reached; [`RunFilter::changed_since`] with the time of the first page finds it. This
+    /// requires that the clocks of all processes agree.
+    Changed,
+}
+
+impl RunOrder {
+    /// Returns the time of a run that determines its place in the order.
+    pub fn time_of(self, run: &RunRecord) -> Timestamp {
+        match self {
+            Self::Created => run.created,
+            Self::Changed => run.updated,
+        }
+    }
+}
+
+/// The last run of a page.
+#[derive(Clone, Debug, PartialEq)]
+struct ListPosition {
+    created: Timestamp,
+    updated: Timestamp,
+    run: RunId,
 }
 
 impl RunFilter {
@@ -80,7 +120,7 @@ impl RunFilter {
         self
     }
 
-    /// Limits the list to the newest `limit` runs.
+    /// Limits the list to its first `limit` runs.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
@@ -108,11 +148,38 @@ impl RunFilter {
         self
     }
 
-    /// Selects runs that follow this run in the order of the list. Pass the last run of a page to
-    /// get the next page. Runs that start or end in the meantime do not move between pages.
+    /// Selects runs whose last event was recorded at or after this time.
+    #[must_use]
+    pub fn changed_since(mut self, time: Timestamp) -> Self {
+        self.changed_since = Some(time);
+        self
+    }
+
+    /// Sets the order of the list. Default: [`RunOrder::Created`].
+    #[must_use]
+    pub fn order(mut self, order: RunOrder) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// Selects runs that follow this run in the order of the list. Pass the last run of a page, as it
+    /// was listed, to get the next page. [`RunOrder`] describes the effect of runs that change in the
+    /// meantime.
     #[must_use]
     pub fn after(mut self, run: &RunRecord) -> Self {
-        self.after = Some((run.created, run.run_id.clone()));
+        self.after = Some(ListPosition {
+            created: run.created,
+            updated: run.updated,
+            run: run.run_id.clone(),
+        });
+        self
+    }
+
+    /// Returns the filter without limit and position: all runs that the conditions select.
+    #[must_use]
+    pub fn without_page(mut self) -> Self {
+        self.limit = None;
+        self.after = None;
         self
     }
 
@@ -126,9 +193,26 @@ impl RunFilter {
         self.until
     }
 
-    /// Start time and id of the run that precedes the list.
+    /// Earliest time of the last event of a selected run.
+    pub fn get_changed_since(&self) -> Option<Timestamp> {
+        self.changed_since
+    }
+
+    /// Order of the list.
+    pub fn get_order(&self) -> RunOrder {
+        self.order
+    }
+
+    /// Time and id of the run that precedes the list. The time is the one of the
+    /// [order](Self::get_order).
     pub fn get_after(&self) -> Option<(Timestamp, &RunId)> {
-        self.after.as_ref().map(|(created, run)| (*created, run))
+        self.after.as_ref().map(|last| {
+            let time = match self.order {
+                RunOrder::Created => last.created,
+                RunOrder::Changed => last.updated,
+            };
+            (time, &last.run)
+        })
     }
 
     /// Statuses of the selected runs; empty if any status is selected.
@@ -170,16 +254,17 @@ impl RunFilter {
             && self.session.as_ref().is_none_or(|id| run.session.as_ref().is_some_and(|of| of.session == *id))
             && self.since.is_none_or(|since| run.created >= since)
             && self.until.is_none_or(|until| run.created < until)
+            && self.changed_since.is_none_or(|since| run.updated >= since)
             // Lists are in descending order, so the following runs are smaller.
-            && self.after.as_ref().is_none_or(|(created, id)| (run.created, &run.run_id) < (*created, id))
+            && self.get_after().is_none_or(|last| (self.order.time_of(run), &run.run_id) < last)
     }
 
-    /// Returns the selected runs in the order of a list: newest first, and by descending id for
-    /// equal times.
+    /// Returns the selected runs in the [order](Self::get_order) of the list, at most as many as the
+    /// limit.
     pub fn select(&self, runs: impl IntoIterator<Item = RunRecord>) -> Vec<RunRecord> {
         let mut selected: Vec<RunRecord> =
             runs.into_iter().filter(|run| self.admits(run)).collect();
-        selected.sort_by_cached_key(|run| Reverse((run.created, run.run_id.clone())));
+        selected.sort_by_cached_key(|run| Reverse((self.order.time_of(run), run.run_id.clone())));
         selected.truncate(self.limit.unwrap_or(usize::MAX));
         selected
     }
@@ -189,7 +274,7 @@ impl RunFilter {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunList {
-    /// The selected runs, newest first.
+    /// The selected runs, in the order of the filter.
     pub runs: Vec<RunRecord>,
     /// Runs that cannot be read and may belong to the list, each with its error: `damaged` or
     /// `newer_version`.

@@ -5,8 +5,8 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{
-    Append, ArtifactStore, Epoch, LeaseStore, MessageStore, RunFilter, RunList, RunRecord,
-    SessionStore, Snapshot, StateStore, Store, StoreError,
+    Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
+    RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use crate::event::{Event, RunId};
 use crate::future::BoxFuture;
@@ -17,9 +17,12 @@ use crate::future::BoxFuture;
 /// methods that have a default in [`Store`]. Every layer is a [`Store`]: pass it to
 /// `Runtime::builder().store(..)`.
 ///
-/// Override methods that belong together: `list` and `list_with_unreadable`; `create`, `append` and
-/// `amend`, which all write events; `read` and `snapshot`, which return them. A layer that
-/// simulates another process overrides `identity`.
+/// Override methods that belong together: `list`, `list_with_unreadable` and `count`; `create`,
+/// `append` and `amend`, which all write events; `read`, `read_selected` and `snapshot`, which return
+/// them. A layer that changes the events that it stores, for example to encrypt them, also restores
+/// the records that `record`, `list`, `list_with_unreadable` and `claimable` return: they contain
+/// the open questions. It may instead set [`RunRecord::questions`] to `None`, and the questions are
+/// read from the journal. A layer that simulates another process overrides `identity`.
 ///
 /// The inner store provides the optional parts. To change one, implement its trait for the
 /// layer and return `Some(self)` from the method of the part, such as
@@ -124,6 +127,22 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     /// See [`Store::list_with_unreadable`].
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
         self.inner().list_with_unreadable(filter).await
+    }
+
+    /// See [`Store::count`].
+    async fn count(&self, filter: RunFilter) -> Result<u64, StoreError> {
+        self.inner().count(filter).await
+    }
+
+    /// See [`Store::read_selected`].
+    async fn read_selected(
+        &self,
+        run: &RunId,
+        filter: &EventFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.inner().read_selected(run, filter, after, limit).await
     }
 
     /// See [`Store::put_snapshot`].
@@ -242,6 +261,20 @@ impl<L: StoreLayer> Store for L {
 
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
         StoreLayer::list_with_unreadable(self, filter).await
+    }
+
+    async fn count(&self, filter: RunFilter) -> Result<u64, StoreError> {
+        StoreLayer::count(self, filter).await
+    }
+
+    async fn read_selected(
+        &self,
+        run: &RunId,
+        filter: &EventFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        StoreLayer::read_selected(self, run, filter, after, limit).await
     }
 
     async fn put_snapshot(

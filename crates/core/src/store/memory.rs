@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Answered, Append, ArtifactStore, Epoch, LeaseStore, MessageId, MessageStore, RunFilter,
-    RunRecord, RunStatus, SessionFilter, SessionRecord, SessionStore, Snapshot, StateStore,
-    StateWrite, Store, StoreError, StoreMessage,
+    Answered, Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageId, MessageStore,
+    RunFilter, RunOrder, RunRecord, RunStatus, SessionFilter, SessionRecord, SessionStore,
+    Snapshot, StateStore, StateWrite, Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::future::BoxFuture;
@@ -174,6 +174,11 @@ impl Runs {
     fn list(&self, filter: &RunFilter) -> Vec<RunRecord> {
         // A session has few runs, so they are filtered directly. Otherwise, runs are read in the
         // order of the list, so that a page reads only as many runs as it needs.
+        if filter.get_order() != RunOrder::Created {
+            let records = self.runs.values().map(|entry| &entry.record);
+            let selected = records.filter(|record| filter.admits(record));
+            return filter.select(selected.cloned());
+        }
         if let Some(session) = filter.get_session() {
             let runs = self.sessions.get(session).into_iter().flat_map(|of| of.runs.values());
             return filter.select(runs.filter_map(|run| Some(self.runs.get(run)?.record.clone())));
@@ -191,6 +196,11 @@ impl Runs {
         let records = newest_first.filter_map(|(_, run)| Some(&self.runs.get(run)?.record));
         let selected = records.filter(|record| filter.admits(record));
         selected.take(filter.get_limit().unwrap_or(usize::MAX)).cloned().collect()
+    }
+
+    fn count(&self, filter: &RunFilter) -> u64 {
+        let records = self.runs.values().map(|entry| &entry.record);
+        records.filter(|record| filter.admits(record)).count() as u64
     }
 
     fn session(&self, session: &str) -> Option<SessionRecord> {
@@ -291,6 +301,24 @@ impl Store for MemoryStore {
 
     async fn list(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
         Ok(self.runs().list(&filter))
+    }
+
+    async fn count(&self, filter: RunFilter) -> Result<u64, StoreError> {
+        Ok(self.runs().count(&filter.without_page()))
+    }
+
+    async fn read_selected(
+        &self,
+        run: &RunId,
+        filter: &EventFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        let after = usize::try_from(after).unwrap_or(usize::MAX);
+        let mut runs = self.runs();
+        let selected =
+            runs.entry(run)?.events.iter().skip(after).filter(|event| filter.admits(event));
+        Ok(selected.take(limit).cloned().collect())
     }
 
     async fn record(&self, run: &RunId) -> Result<Option<RunRecord>, StoreError> {

@@ -15,6 +15,7 @@
 pub(crate) mod address;
 mod artifact_store;
 mod commit;
+mod event_filter;
 mod filter;
 mod layer;
 mod lease_store;
@@ -22,6 +23,7 @@ mod memory;
 mod message_store;
 mod parts;
 mod record;
+mod recorded_questions;
 mod session_record;
 mod session_store;
 mod state_store;
@@ -37,12 +39,14 @@ use futures_util::FutureExt;
 pub use self::address::StoreAddress;
 pub use self::artifact_store::ArtifactStore;
 pub use self::commit::{Answered, Append, Epoch, MessageId, Snapshot, StateWrite, StoreMessage};
-pub use self::filter::{RunFilter, RunList};
+pub use self::event_filter::EventFilter;
+pub use self::filter::{RunFilter, RunList, RunOrder};
 pub use self::layer::StoreLayer;
 pub use self::lease_store::LeaseStore;
 pub use self::memory::MemoryStore;
 pub use self::message_store::MessageStore;
 pub use self::record::{RunRecord, RunStatus};
+pub use self::recorded_questions::{RecordedQuestion, RecordedQuestions};
 pub use self::session_record::{SessionFilter, SessionRecord};
 pub use self::session_store::SessionStore;
 pub use self::state_store::StateStore;
@@ -138,6 +142,8 @@ const CLAIM_POLL: Duration = Duration::from_millis(500);
 /// | [`delete`](Self::delete) | fails as `unsupported` | runs cannot be deleted or purged |
 /// | [`record`](Self::record) | reads the journal | looking up one run reads all of its events |
 /// | [`list_with_unreadable`](Self::list_with_unreadable) | calls `list` | a run that cannot be read is omitted without notice |
+/// | [`count`](Self::count) | lists the runs page by page | counting reads the record of each run |
+/// | [`read_selected`](Self::read_selected) | reads the journal page by page | reading one step reads all events of its run |
 /// | [`claimable`](Self::claimable) | returns all runs of a filter | a worker tries to open runs that other processes execute |
 /// | [`runs_changed`](Self::runs_changed) | completes after 500 ms | a worker notices a queued run after up to 500 ms |
 /// | [`put_snapshot`](Self::put_snapshot), [`snapshot`](Self::snapshot) | store nothing | resuming reads the whole journal |
@@ -204,8 +210,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// `not_found`, `damaged`, `newer_version`.
     async fn read(&self, run: &RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
-    /// Returns the runs that a filter selects, in the order of [`RunFilter::select`]. Runs that
-    /// cannot be read are omitted.
+    /// Returns the runs that a filter selects, in the order of the filter, as
+    /// [`RunFilter::select`]. Runs that cannot be read are omitted.
     async fn list(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError>;
 
     /// Releases the right to write. Does nothing if the epoch is outdated.
@@ -257,7 +263,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// Any error of the store.
     async fn claimable(&self, filter: RunFilter) -> Result<Vec<RunRecord>, StoreError> {
-        let mut runs = self.list(filter.without_limit()).await?;
+        let mut runs = self.list(filter.without_limit().order(RunOrder::Created)).await?;
         runs.reverse();
         Ok(runs)
     }
@@ -280,6 +286,66 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// the list.
     async fn list_with_unreadable(&self, filter: RunFilter) -> Result<RunList, StoreError> {
         Ok(RunList::new(self.list(filter).await?, Vec::new()))
+    }
+
+    /// Returns the number of runs that the conditions of a filter select, regardless of its limit and
+    /// position. Runs that cannot be read may be counted.
+    ///
+    /// The default lists the runs page by page, so it needs little memory, but reads each of them. A
+    /// database counts with one query.
+    ///
+    /// # Errors
+    /// Any error of the store.
+    async fn count(&self, filter: RunFilter) -> Result<u64, StoreError> {
+        /// Number of runs that are listed at once.
+        const PAGE: usize = 500;
+        // In this order, runs that change meanwhile keep their place.
+        let mut filter = filter.without_page().order(RunOrder::Created).limit(PAGE);
+        let mut count = 0;
+        loop {
+            let runs = self.list(filter.clone()).await?;
+            count += runs.len() as u64;
+            match runs.last() {
+                Some(last) if runs.len() >= PAGE => filter = filter.after(last),
+                _ => return Ok(count),
+            }
+        }
+    }
+
+    /// Returns the events that a filter selects, after the first `after` events of the run, at most
+    /// `limit` of them.
+    ///
+    /// The default reads the events of the run page by page and omits the others. A database selects
+    /// them by their paths, so that it does not decode the others.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    async fn read_selected(
+        &self,
+        run: &RunId,
+        filter: &EventFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        /// Number of events that are read at once.
+        const PAGE: usize = 1000;
+        let (mut found, mut after) = (Vec::new(), after);
+        loop {
+            let events = self.read(run, after, PAGE).await?;
+            let is_last = events.len() < PAGE;
+            after += events.len() as u64;
+            for event in events {
+                if found.len() >= limit {
+                    return Ok(found);
+                }
+                if filter.admits(&event) {
+                    found.push(event);
+                }
+            }
+            if is_last {
+                return Ok(found);
+            }
+        }
     }
 
     /// Stores a snapshot, which replaces the previous one. A store may drop it at any time.

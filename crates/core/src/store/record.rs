@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::recorded_questions::RecordedQuestions;
 use crate::event::{Event, EventKind, NotUndone, PauseReason, RunBody, RunId, SessionPlace};
 use crate::model::Usage;
 use crate::time::Timestamp;
@@ -125,6 +126,10 @@ pub struct RunRecord {
     /// [`Runs::usage`](crate::runtime::Runs::usage) reads the journal of the run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Open questions of the run. `None` for a run that started in a release that did not keep them
+    /// in the record, and in a store that does not; they are then read from the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub questions: Option<RecordedQuestions>,
 }
 
 impl RunRecord {
@@ -152,6 +157,7 @@ impl RunRecord {
             tags: started.tags.clone(),
             session: started.session.clone(),
             usage: Some(Usage::default()),
+            questions: Some(RecordedQuestions::default()),
         })
     }
 
@@ -178,6 +184,7 @@ impl RunRecord {
             tags: BTreeMap::new(),
             session: None,
             usage: None,
+            questions: None,
         }
     }
 
@@ -194,6 +201,10 @@ impl RunRecord {
     pub fn apply(&mut self, event: &Event) {
         self.updated = event.time;
         self.events = event.seq;
+        if let Some(questions) = &mut self.questions {
+            let compensates = self.status == RunStatus::Compensating;
+            questions.apply(event, self.definition.is_none(), compensates);
+        }
         match &event.kind {
             EventKind::RunPaused { reason, .. } => {
                 // A compensating tool may ask for an approval. The run still counts as

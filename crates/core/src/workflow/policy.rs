@@ -196,7 +196,8 @@ pub struct NodePolicy {
     /// empty (the default), every caller is allowed. Otherwise one of the roles, or being one of
     /// the users, suffices. The node fails with the kind
     /// [`Unauthorized`](crate::error::FailureKind::Unauthorized) if the caller is not allowed, and in a run
-    /// without a caller.
+    /// without a caller. A question that the node asks, as a gate or before it begins, is answered by
+    /// these roles and users only.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub allowed_roles: BTreeSet<Arc<str>>,
     /// Names of callers that may run the node; see `allowed_roles`.
@@ -300,10 +301,7 @@ impl NodePolicy {
         if self.allowed_roles.is_empty() && self.allowed_users.is_empty() {
             return true;
         }
-        caller.is_some_and(|caller| {
-            self.allowed_users.contains(caller.name())
-                || self.allowed_roles.iter().any(|role| caller.has_role(role))
-        })
+        caller.is_some_and(|caller| caller.is_one_of(&self.allowed_roles, &self.allowed_users))
     }
 
     pub(super) fn timeout_duration(&self) -> Option<Duration> {

@@ -118,7 +118,7 @@ pub(super) async fn give(
                         given.count += 1;
                         given.events = given.events.or(continued);
                     }
-                    Err(Error::Control(error)) => {
+                    Err(error @ (Error::Control(_) | Error::AccessDenied { .. })) => {
                         given.problems.insert(question.id, error.to_string());
                     }
                     Err(error) => return Err(internal(error)),

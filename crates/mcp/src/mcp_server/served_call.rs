@@ -19,7 +19,7 @@ use agentflow_core::error::Result;
 use agentflow_core::message::ToolCall;
 use agentflow_core::runtime::CallerRuntime;
 
-/// Calls a tool. Dropping the future cancels the call.
+/// Asks the access control, and calls a tool. Dropping the future cancels the call.
 pub(super) async fn tool(
     shared: &Shared,
     offer: &Offer,
@@ -27,6 +27,7 @@ pub(super) async fn tool(
     context: &RequestContext<RoleServer>,
     mut shown: ProgressSender,
 ) -> Result<CallToolResult> {
+    runtime(shared, context).check_call(&offer.name).await?;
     let tool = shared.runtime.catalogue().tool(&offer.name).await?;
     let call = ToolCall::new(context.id.to_string(), tool.name(), arguments);
     let cx = shared.runtime.context();

@@ -99,6 +99,7 @@ pub(super) async fn update(
             Err(Error::Control(error)) if error.kind() == ControlErrorKind::WrongAnswer => {
                 problems.push(format!("`{key}` does not fit: {error}"));
             }
+            Err(error @ Error::AccessDenied { .. }) => problems.push(format!("`{key}`: {error}")),
             // The question was already answered elsewhere.
             Err(Error::Control(error)) if error.kind() != ControlErrorKind::NoResponse => {}
             Err(error) => return Err(unreadable(shared, &error)),

@@ -36,8 +36,8 @@ use std::sync::{Arc, PoisonError};
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    Append, ArtifactStore, Epoch, LeaseStore, MessageStore, RunFilter, RunList, RunRecord,
-    SessionStore, Snapshot, StateStore, Store, StoreError,
+    Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
+    RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -402,6 +402,33 @@ impl Store for PostgresStore {
         self.read_with(move |session, errors| {
             let id = id.clone();
             async move { run_reads::events(&session, &errors, &id, after, limit).await }
+        })
+        .await
+    }
+
+    async fn read_selected(
+        &self,
+        run: &RunId,
+        filter: &EventFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        let place = Arc::new((run.clone(), filter.clone()));
+        self.read_with(move |session, errors| {
+            let place = Arc::clone(&place);
+            async move {
+                let (run, filter) = &*place;
+                run_reads::selected_events(&session, &errors, (run, filter), after, limit).await
+            }
+        })
+        .await
+    }
+
+    async fn count(&self, filter: RunFilter) -> Result<u64, StoreError> {
+        let filter = Arc::new(filter);
+        self.read_with(move |session, _| {
+            let filter = Arc::clone(&filter);
+            async move { run_reads::count(&session, &filter).await }
         })
         .await
     }

@@ -86,7 +86,7 @@ impl QuickAppend {
     ) -> Result<bool, Error> {
         let sql = "WITH updated AS (UPDATE runs SET status = $2, pause_reason = $3, error = $4, \
                    definition = $5, usage = $6, updated = $7, events = $8, owner = $9, \
-                   version = greatest(version, $10), write_id = $11 \
+                   version = greatest(version, $10), write_id = $11, questions = $18 \
                    WHERE key = $1 AND epoch = $12 AND events = $13 AND version <= $10 \
                    RETURNING key), \
                    inserted AS (INSERT INTO events (run, seq, time, path, body) \
@@ -101,7 +101,7 @@ impl QuickAppend {
         let times: Vec<i64> = rows.iter().map(|row| row.time).collect();
         let paths: Vec<&str> = rows.iter().map(|row| &*row.path).collect();
         let bodies: Vec<&[u8]> = rows.iter().map(|row| &*row.body).collect();
-        let params: [Param<'_>; 17] = [
+        let params: [Param<'_>; 18] = [
             key,
             &columns.status,
             &columns.pause_reason,
@@ -119,6 +119,7 @@ impl QuickAppend {
             &times,
             &paths,
             &bodies,
+            &columns.questions,
         ];
         Ok(session.row(sql, &params).await?.is_some())
     }

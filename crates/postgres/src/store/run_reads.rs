@@ -2,10 +2,14 @@
 
 use agentflow_core::__private::sha256;
 use agentflow_core::event::{Event, RunId};
-use agentflow_core::store::{RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError};
+use agentflow_core::path::StepPath;
+use agentflow_core::store::{
+    EventFilter, RunFilter, RunList, RunOrder, RunRecord, RunStatus, Snapshot, StoreError,
+};
+use agentflow_core::time::Timestamp;
 
 use super::composed_query::ComposedQuery;
-use super::database::Session;
+use super::database::{Param, Session};
 use super::event_row::{self, EventRow, number};
 use super::postgres_error::{Failed, PostgresErrors};
 use super::run_row::{self, COLUMNS, RunRow};
@@ -39,6 +43,51 @@ pub(super) async fn events(
     // Sequence numbers have no gaps, so a different number means that an event is missing.
     for (expected, row) in (number(after) + 1..).zip(&rows) {
         events.push(EventRow::read(row)?.decode(run, expected, errors)?);
+    }
+    Ok(events)
+}
+
+/// Returns the events that a filter selects. Postgres compares the paths and does not read the other
+/// events, so a gap between the events is not noticed.
+pub(super) async fn selected_events(
+    session: &Session,
+    errors: &PostgresErrors,
+    (run, filter): (&RunId, &EventFilter),
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Event>, Failed> {
+    if filter.is_empty() {
+        return events(session, errors, run, after, limit).await;
+    }
+    let sql = "SELECT key, version FROM runs WHERE run_id = $1";
+    let Some(row) = session.row(sql, &[&&*text::encode(run.as_str())]).await? else {
+        return Err(StoreError::not_found(run).into());
+    };
+    let key: i64 = row.try_get(0)?;
+    run_row::check_version(run, row.try_get(1)?, errors)?;
+    let encode = |path: &StepPath| text::encode(&path.to_string()).into_owned();
+    let mut at: Vec<String> = filter.get_at().iter().map(encode).collect();
+    // The path of an event is the step itself, below it, or an item of it. Each range ends at the
+    // character that follows its first one: `0` follows `/`, and `\` follows `[`.
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for step in filter.get_steps().iter().map(encode) {
+        from.extend([format!("{step}/"), format!("{step}[")]);
+        to.extend([format!("{step}0"), format!("{step}\\")]);
+        at.push(step);
+    }
+    let sql = "SELECT seq, time, path, body FROM events WHERE run = $1 AND seq > $2 \
+               AND (path = ANY ($3::text[]) OR EXISTS (SELECT 1 \
+               FROM unnest($4::text[], $5::text[]) AS below (first, last) \
+               WHERE path >= below.first AND path < below.last)) ORDER BY seq LIMIT $6";
+    let (after, limit) = (number(after), i64::try_from(limit).unwrap_or(i64::MAX));
+    let params: [Param<'_>; 6] = [&key, &after, &at, &from, &to, &limit];
+    let mut events = Vec::new();
+    for row in session.rows(sql, &params).await? {
+        let seq: i64 = row.try_get(0)?;
+        let event = EventRow::read(&row)?.decode(run, seq, errors)?;
+        if filter.admits(&event) {
+            events.push(event);
+        }
     }
     Ok(events)
 }
@@ -118,26 +167,22 @@ pub(super) async fn list(
 ) -> Result<RunList, Failed> {
     let limit = filter.get_limit().unwrap_or(usize::MAX);
     let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
-    let mut after = filter.get_after().map(|(created, run)| (created, run.clone()));
+    let mut after = filter.get_after().map(|(time, run)| (time, run.clone()));
     while runs.len() < limit {
         let page = limit.saturating_sub(runs.len()).min(PAGE);
-        let mut query = conditions(filter);
-        if !filter.get_statuses().is_empty() {
-            let statuses = filter.get_statuses().iter().map(|status| status.as_str());
-            query.one_of("runs.status", statuses.collect());
-        }
-        if let Some((created, run)) = &after {
-            let run = text::encode(run.as_str());
-            query.before("(runs.created, runs.run_id)", number(created.as_millis()), &run);
-        }
-        query.push(" ORDER BY runs.created DESC, runs.run_id DESC");
-        query.limit(page);
+        let query = match filter.get_order() {
+            RunOrder::Changed => last_changed(filter, after.as_ref(), page),
+            _ => newest(filter, after.as_ref(), page),
+        };
         let rows = query.rows(session).await?;
         let is_last = rows.len() < page;
         for row in rows {
             let row = RunRow::read(&row, errors)?;
             let run = row.run_id.clone();
-            after = Some((row.created, run.clone()));
+            after = match filter.get_order() {
+                RunOrder::Changed => Some((row.changed, run.clone())),
+                _ => Some((row.created, run.clone())),
+            };
             match row.into_record() {
                 Ok(record) if filter.admits(&record) => runs.push(record),
                 Ok(_) => {}
@@ -172,10 +217,7 @@ pub(super) async fn claimable(
     filter: &RunFilter,
 ) -> Result<Vec<RunRecord>, Failed> {
     let mut query = conditions(filter);
-    if !filter.get_statuses().is_empty() {
-        let statuses = filter.get_statuses().iter().map(|status| status.as_str());
-        query.one_of("runs.status", statuses.collect());
-    }
+    with_statuses(&mut query, filter);
     query.push(
         " AND NOT EXISTS (SELECT 1 FROM owners \
          WHERE owners.id = runs.owner AND owners.expires > clock_timestamp())",
@@ -190,6 +232,69 @@ pub(super) async fn claimable(
         }
     }
     Ok(runs)
+}
+
+/// Returns the query for one page of a list in the order of creation, after the run at a position.
+fn newest(filter: &RunFilter, after: Option<&(Timestamp, RunId)>, page: usize) -> ComposedQuery {
+    let mut query = conditions(filter);
+    with_statuses(&mut query, filter);
+    before(&mut query, "(runs.created, runs.run_id)", after);
+    query.push(" ORDER BY runs.created DESC, runs.run_id DESC");
+    query.limit(page);
+    query
+}
+
+/// Returns the query for one page of a list in the order of the last change, after the run at a
+/// position.
+///
+/// Ended runs are read in the order of an index. Unfinished runs have no such index, because it would
+/// change with each event. They are few, so all of them are read and sorted.
+fn last_changed(
+    filter: &RunFilter,
+    after: Option<&(Timestamp, RunId)>,
+    page: usize,
+) -> ComposedQuery {
+    let mut query =
+        ComposedQuery::new(&format!("SELECT * FROM ((SELECT {COLUMNS} FROM runs WHERE TRUE"));
+    with_conditions(&mut query, filter);
+    with_statuses(&mut query, filter);
+    query.push(" AND runs.ended IS NOT NULL");
+    before(&mut query, "(runs.ended, runs.run_id)", after);
+    query.push(" ORDER BY runs.ended DESC, runs.run_id DESC");
+    query.limit(page);
+    query.push(&format!(") UNION ALL (SELECT {COLUMNS} FROM runs WHERE TRUE"));
+    with_conditions(&mut query, filter);
+    with_statuses(&mut query, filter);
+    query.push(" AND runs.ended IS NULL");
+    before(&mut query, "(runs.updated, runs.run_id)", after);
+    query.push(" ORDER BY runs.updated DESC, runs.run_id DESC");
+    query.limit(page);
+    query.push(")) AS runs ORDER BY runs.updated DESC, runs.run_id DESC");
+    query.limit(page);
+    query
+}
+
+/// Returns the number of the runs that a filter selects.
+pub(super) async fn count(session: &Session, filter: &RunFilter) -> Result<u64, Failed> {
+    let mut query = ComposedQuery::new("SELECT count(*) FROM runs WHERE TRUE");
+    with_conditions(&mut query, filter);
+    with_statuses(&mut query, filter);
+    let rows = query.rows(session).await?;
+    let count: i64 = rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
+    Ok(count.unsigned_abs())
+}
+
+fn with_statuses(query: &mut ComposedQuery, filter: &RunFilter) {
+    if !filter.get_statuses().is_empty() {
+        let statuses = filter.get_statuses().iter().map(|status| status.as_str());
+        query.one_of("runs.status", statuses.collect());
+    }
+}
+
+fn before(query: &mut ComposedQuery, columns: &str, after: Option<&(Timestamp, RunId)>) {
+    if let Some((time, run)) = after {
+        query.before(columns, number(time.as_millis()), &text::encode(run.as_str()));
+    }
 }
 
 /// Returns the condition for runs with a status that this release does not know: ranges between the
@@ -209,6 +314,12 @@ fn unknown_status() -> String {
 /// Returns the query for the runs of a filter, regardless of their status, without the order.
 fn conditions(filter: &RunFilter) -> ComposedQuery {
     let mut query = ComposedQuery::new(&format!("SELECT {COLUMNS} FROM runs WHERE TRUE"));
+    with_conditions(&mut query, filter);
+    query
+}
+
+/// Adds the conditions of a filter, except status and position.
+fn with_conditions(query: &mut ComposedQuery, filter: &RunFilter) {
     if let Some(name) = filter.get_name() {
         query.equal_text("runs.name", name);
     }
@@ -227,5 +338,7 @@ fn conditions(filter: &RunFilter) -> ComposedQuery {
     if let Some(until) = filter.get_until() {
         query.compare("runs.created <", number(until.as_millis()));
     }
-    query
+    if let Some(since) = filter.get_changed_since() {
+        query.compare("runs.updated >=", number(since.as_millis()));
+    }
 }

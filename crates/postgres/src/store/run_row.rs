@@ -11,6 +11,7 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 use tokio_postgres::{Error, Row};
 
 use super::database::Session;
+use super::event_row::number;
 use super::postgres_error::{Failed, PostgresErrors};
 use super::text;
 
@@ -18,19 +19,19 @@ use super::text;
 pub(super) const COLUMNS: &str = "runs.key, runs.run_id, runs.version, runs.name, \
      runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, runs.updated, \
      runs.events, runs.epoch, runs.owner, runs.caller, runs.tags, runs.session, \
-     runs.session_number, runs.session_after, runs.usage, runs.write_id";
+     runs.session_number, runs.session_after, runs.usage, runs.questions, runs.write_id";
 
 /// Statement that reads a run.
 const SELECT: &str = "SELECT runs.key, runs.run_id, runs.version, runs.name, runs.definition, \
      runs.status, runs.pause_reason, runs.error, runs.created, runs.updated, runs.events, \
      runs.epoch, runs.owner, runs.caller, runs.tags, runs.session, runs.session_number, \
-     runs.session_after, runs.usage, runs.write_id FROM runs WHERE run_id = $1";
+     runs.session_after, runs.usage, runs.questions, runs.write_id FROM runs WHERE run_id = $1";
 
 /// Statement that reads a run and locks it until the end of the transaction. Other writers wait.
 const LOCK: &str = "SELECT runs.key, runs.run_id, runs.version, runs.name, runs.definition, \
      runs.status, runs.pause_reason, runs.error, runs.created, runs.updated, runs.events, \
      runs.epoch, runs.owner, runs.caller, runs.tags, runs.session, runs.session_number, \
-     runs.session_after, runs.usage, runs.write_id FROM runs WHERE run_id = $1 FOR NO KEY UPDATE";
+     runs.session_after, runs.usage, runs.questions, runs.write_id FROM runs WHERE run_id = $1 FOR NO KEY UPDATE";
 
 /// A row of the table `runs`.
 pub(super) struct RunRow {
@@ -40,6 +41,8 @@ pub(super) struct RunRow {
     pub(super) write_id: String,
     pub(super) run_id: RunId,
     pub(super) created: Timestamp,
+    /// Time of the last event, also if the record cannot be read.
+    pub(super) changed: Timestamp,
     version: i32,
     session: Option<String>,
     record: Result<RunRecord, StoreError>,
@@ -82,18 +85,22 @@ impl RunRow {
         let events: i64 = row.try_get("events")?;
         let tags: &str = row.try_get("tags")?;
         let usage: Option<&str> = row.try_get("usage")?;
+        let questions: Option<&str> = row.try_get("questions")?;
         let (run_id, created) = (RunId::new(text("run_id")?), time("created")?);
         let (status, version): (String, i32) = (text("status")?, row.try_get("version")?);
         let session = maybe("session")?;
         let mut record =
             RunRecord::from_stored(run_id.clone(), text("name")?, RunStatus::Queued, created);
-        record.updated = time("updated")?;
+        let changed = time("updated")?;
+        record.updated = changed;
         record.events = events.unsigned_abs();
         record.definition = maybe("definition")?.map(Arc::from);
         record.error = maybe("error")?;
         record.caller = maybe("caller")?.map(Arc::from);
         // A damaged usage is treated as missing and is then computed from the journal.
         record.usage = usage.and_then(|usage| serde_json::from_str(usage).ok());
+        // So are damaged questions.
+        record.questions = questions.and_then(|questions| serde_json::from_str(questions).ok());
         record.session = place(session.clone(), number, maybe("session_after")?);
         record.pause_reason = maybe("pause_reason")?.map(|reason| {
             PauseReason::deserialize(StrDeserializer::<ValueError>::new(&reason))
@@ -107,6 +114,7 @@ impl RunRow {
             write_id: row.try_get("write_id")?,
             run_id,
             created,
+            changed,
             version,
             session,
             record,
@@ -196,6 +204,9 @@ pub(super) struct MutableColumns {
     pub(super) error: Option<String>,
     pub(super) definition: Option<String>,
     pub(super) usage: Option<String>,
+    pub(super) questions: Option<String>,
+    /// Time of the last event of a run that has ended.
+    pub(super) ended: Option<i64>,
 }
 
 impl MutableColumns {
@@ -207,6 +218,11 @@ impl MutableColumns {
             error: record.error.as_deref().map(encode),
             definition: record.definition.as_deref().map(encode),
             usage: record.usage.as_ref().and_then(|usage| serde_json::to_string(usage).ok()),
+            questions: record
+                .questions
+                .as_ref()
+                .and_then(|questions| serde_json::to_string(questions).ok()),
+            ended: record.status.has_ended().then(|| number(record.updated.as_millis())),
         }
     }
 }

@@ -60,8 +60,8 @@ pub(super) async fn create(
     let tags = serde_json::to_string(&record.tags).unwrap_or_default();
     let sql = "INSERT INTO runs (run_id, version, name, definition, status, pause_reason, error, \
                created, updated, events, epoch, owner, caller, tags, session, session_number, \
-               session_after, usage, write_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, \
-               1, $11, $12, $13, $14, $15, $16, $17, $18) \
+               session_after, usage, write_id, questions, ended) VALUES ($1, $2, $3, $4, $5, $6, \
+               $7, $8, $9, $10, 1, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
                ON CONFLICT (run_id) DO NOTHING RETURNING key";
     let inserted = session
         .row(
@@ -88,6 +88,8 @@ pub(super) async fn create(
                     .as_deref(),
                 &columns.usage,
                 &context.write_id,
+                &columns.questions,
+                &columns.ended,
             ],
         )
         .await?;
@@ -255,7 +257,8 @@ async fn update(
     let columns = MutableColumns::new(record);
     let sql = "UPDATE runs SET status = $2, pause_reason = $3, error = $4, definition = $5, \
                usage = $6, updated = $7, events = $8, owner = $9, epoch = epoch + $10, \
-               version = greatest(version, $11), write_id = $12 WHERE key = $1";
+               version = greatest(version, $11), write_id = $12, questions = $13, ended = $14 \
+               WHERE key = $1";
     context
         .session
         .execute(
@@ -273,6 +276,8 @@ async fn update(
                 &fence,
                 &event_version(),
                 &context.write_id,
+                &columns.questions,
+                &columns.ended,
             ],
         )
         .await

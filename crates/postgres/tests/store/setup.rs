@@ -3,11 +3,13 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use agentflow::store::{PostgresStore, Store, StoreError, StoreErrorKind};
+use agentflow::serde_json::json;
+use agentflow::store::{PostgresStore, RunFilter, RunOrder, Store, StoreError, StoreErrorKind};
+use agentflow::{RunId, Runtime};
 use agentflow_tests::{PostgresServer, free_port};
 use futures_util::future::join_all;
 
-use crate::{connect, in_time, new_schema};
+use crate::{connect, event, in_time, new_schema, started};
 
 fn kind(opened: Result<PostgresStore, StoreError>) -> (StoreErrorKind, String) {
     let error = opened.expect_err("the store must not be opened");
@@ -27,7 +29,7 @@ async fn stores_may_create_the_tables_at_the_same_time() {
             let client = server.client(&schema).await;
             let sql = "SELECT count(*), min(version) FROM agentflow_store";
             let row = client.query_one(sql, &[]).await.unwrap();
-            assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (1, 1));
+            assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (1, 2));
         }
     })
     .await;
@@ -40,7 +42,7 @@ async fn tables_of_a_newer_release_are_refused_and_not_changed() {
         let schema = new_schema();
         drop(connect(server, &schema).await);
         let client = server.client(&schema).await;
-        for (version, expected) in [(2, StoreErrorKind::NewerVersion), (0, StoreErrorKind::Damaged)]
+        for (version, expected) in [(3, StoreErrorKind::NewerVersion), (0, StoreErrorKind::Damaged)]
         {
             client.execute("UPDATE agentflow_store SET version = $1", &[&version]).await.unwrap();
             let opened = PostgresStore::builder(server.url()).schema(&schema).connect().await;
@@ -49,6 +51,40 @@ async fn tables_of_a_newer_release_are_refused_and_not_changed() {
             let row = client.query_one("SELECT version FROM agentflow_store", &[]).await.unwrap();
             assert_eq!(row.get::<_, i32>(0), version);
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tables_of_the_first_layout_are_upgraded() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        let schema = new_schema();
+        let store = connect(server, &schema).await;
+        let (asks, ended) = (RunId::new("asks"), RunId::new("ended"));
+        let question = json!({"id": "0000000a", "message": "go on?", "payload": 1, "answer": true});
+        let mut question = event(&asks, 2, "approval.requested", &question);
+        question.path = "review".parse().unwrap();
+        let pause = event(&asks, 3, "run.paused", &json!({"reason": "approval"}));
+        store.create(&asks, vec![started(&asks), question, pause]).await.unwrap();
+        let end = event(&ended, 2, "run.cancelled", &json!({"reason": "enough"}));
+        store.create(&ended, vec![started(&ended), end]).await.unwrap();
+        let client = server.client(&schema).await;
+        let sql = "ALTER TABLE runs DROP COLUMN questions; ALTER TABLE runs DROP COLUMN ended; \
+                   UPDATE agentflow_store SET version = 1; UPDATE runs SET owner = NULL";
+        client.batch_execute(sql).await.unwrap();
+        drop(store);
+        let store = connect(server, &schema).await;
+        assert_eq!(store.record(&asks).await.unwrap().unwrap().questions, None);
+        let by_change = RunFilter::new().order(RunOrder::Changed);
+        let listed = store.list(by_change).await.unwrap();
+        let ids: Vec<&str> = listed.iter().map(|run| run.run_id.as_str()).collect();
+        assert_eq!(ids, ["asks", "ended"]);
+        assert_eq!(store.count(RunFilter::unfinished()).await.unwrap(), 1);
+        // The questions are read from the journal.
+        let runtime = Runtime::builder().store(store).build();
+        let questions = runtime.runs().questions(RunFilter::new()).await.unwrap();
+        assert_eq!((questions.len(), &*questions[0].path), (1, "review"));
     })
     .await;
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use agentflow_core::store::{RunFilter, RunRecord, StoreError};
+use agentflow_core::store::{RunFilter, RunOrder, RunRecord, StoreError};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::listed_keys::ListedKeys;
@@ -24,7 +24,8 @@ pub(super) fn runs(
     let sql = |error| errors.sql(error);
     let limit = filter.get_limit().unwrap_or(usize::MAX);
     let moment = connection.unchecked_transaction().map_err(sql)?;
-    let mut keys = newest_first(&moment, &filter.without_limit()).map_err(sql)?;
+    let filter = filter.without_limit().order(RunOrder::Created);
+    let mut keys = newest_first(&moment, &filter).map_err(sql)?;
     let mut owners = moment.prepare_cached("SELECT owner FROM runs WHERE key = ?1").map_err(sql)?;
     let record_of_key = format!("SELECT {} WHERE runs.key = ?1", row::RECORD);
     let mut records = moment.prepare_cached(&record_of_key).map_err(sql)?;

@@ -1,11 +1,13 @@
 //! Builds the SQL query for the keys of one page of runs. The query reads the keys in the order of
-//! an index, without the records.
+//! an index, without the records. `run_conditions.rs` builds the query for the order of the last
+//! change.
 
-use agentflow_core::store::{RunFilter, RunStatus};
+use agentflow_core::store::{RunFilter, RunOrder, RunStatus};
 use agentflow_core::time::Timestamp;
 use rusqlite::types::Value;
 
 use super::row;
+use super::run_conditions::{self, RunQuery};
 
 /// A query with its parameters. The first column is the key of a run. The newest run is first.
 ///
@@ -30,6 +32,10 @@ enum Index {
 
 impl ListedKeys {
     pub(super) fn new(filter: &RunFilter) -> Self {
+        if filter.get_order() == RunOrder::Changed {
+            let RunQuery { sql, values } = RunQuery::last_changed(filter);
+            return Self { sql, values };
+        }
         let mut keys = Self { sql: String::new(), values: Vec::new() };
         let mut statuses: Vec<RunStatus> = Vec::new();
         for status in filter.get_statuses() {
@@ -110,6 +116,10 @@ impl ListedKeys {
             let hidden = if filter.get_after().is_some() { "+" } else { "" };
             self.sql.push_str(&format!(" AND {hidden}{created} < ?"));
             self.values.push(millis(until));
+        }
+        if let Some(since) = filter.get_changed_since() {
+            self.sql.push_str(&format!(" AND {} >= ?", run_conditions::UPDATED));
+            self.values.push(millis(since));
         }
         if let Some((at, run)) = filter.get_after() {
             if index == Index::Tag {

@@ -23,6 +23,7 @@ mod pool;
 mod reader;
 mod recent;
 mod row;
+mod run_conditions;
 mod session_rows;
 mod sqlite_error;
 mod tables;
@@ -37,8 +38,8 @@ use std::time::Duration;
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    Append, ArtifactStore, Epoch, LeaseStore, MessageStore, RunFilter, RunList, RunRecord,
-    SessionStore, Snapshot, StateStore, Store, StoreError,
+    Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
+    RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use async_trait::async_trait;
 use rusqlite::Connection;
@@ -383,6 +384,24 @@ impl Store for SqliteStore {
             reader::events(connection, errors, &run, after, limit)
         })
         .await
+    }
+
+    async fn read_selected(
+        &self,
+        run: &RunId,
+        filter: &EventFilter,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        let (run, filter) = (run.clone(), filter.clone());
+        self.read_with(move |connection, errors| {
+            reader::selected_events(connection, errors, (&run, &filter), after, limit)
+        })
+        .await
+    }
+
+    async fn count(&self, filter: RunFilter) -> Result<u64, StoreError> {
+        self.read_with(move |connection, errors| reader::count(connection, errors, &filter)).await
     }
 
     async fn put_snapshot(

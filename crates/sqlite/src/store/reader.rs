@@ -2,14 +2,15 @@
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    MessageId, RunFilter, RunList, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind,
-    StoreMessage,
+    EventFilter, MessageId, RunFilter, RunList, RunOrder, RunRecord, RunStatus, Snapshot,
+    StoreError, StoreErrorKind, StoreMessage,
 };
 use agentflow_core::value::Encoded;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::listed_keys::ListedKeys;
+use super::run_conditions::RunQuery;
 use super::sqlite_error::StoreErrors;
 use super::{row, tables};
 
@@ -21,14 +22,7 @@ pub(super) fn events(
     limit: usize,
 ) -> Result<Vec<Event>, StoreError> {
     let sql = |error| errors.sql(error);
-    let (key, version) = connection
-        .prepare_cached("SELECT key, version FROM runs WHERE run_id = ?1")
-        .and_then(|mut select| {
-            select.query_row([run.as_str()], |row| Ok((row::key(row, 0)?, row.get(1)?))).optional()
-        })
-        .map_err(sql)?
-        .ok_or_else(|| StoreError::not_found(run))?;
-    tables::check_version(run, version, errors)?;
+    let key = readable_key(connection, errors, run)?;
     let Ok(after) = u32::try_from(after).map(i64::from) else { return Ok(Vec::new()) };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut select = connection
@@ -43,6 +37,72 @@ pub(super) fn events(
         events.push(row::event(found, run, expected, errors)?);
     }
     Ok(events)
+}
+
+/// Returns the events that a filter selects. SQLite compares the paths and does not read the other
+/// events, so a gap between the events is not noticed.
+pub(super) fn selected_events(
+    connection: &Connection,
+    errors: &StoreErrors,
+    (run, filter): (&RunId, &EventFilter),
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Event>, StoreError> {
+    if filter.is_empty() {
+        return events(connection, errors, run, after, limit);
+    }
+    let sql = |error| errors.sql(error);
+    let key = readable_key(connection, errors, run)?;
+    let Ok(after) = u32::try_from(after).map(i64::from) else { return Ok(Vec::new()) };
+    let mut values =
+        vec![Value::Integer(row::event_id(key, after)), Value::Integer(row::end_id(key))];
+    let mut conditions: Vec<String> = Vec::new();
+    for path in filter.get_at() {
+        conditions.push("path = ?".to_owned());
+        values.push(Value::Text(path.to_string()));
+    }
+    for step in filter.get_steps() {
+        // The path is the step itself, below it, or an item of it. Each range ends at the character
+        // that follows its first one: `0` follows `/`, and `\` follows `[`.
+        let step = step.to_string();
+        conditions.push("path = ? OR path >= ? AND path < ? OR path >= ? AND path < ?".to_owned());
+        let ends = ["", "/", "0", "[", "\\"];
+        values.extend(ends.map(|end| Value::Text(format!("{step}{end}"))));
+    }
+    let select = format!(
+        "SELECT id, time, path, body, sum FROM events WHERE id > ? AND id < ? AND ({}) ORDER BY id",
+        conditions.join(" OR ")
+    );
+    let mut select = connection.prepare(&select).map_err(sql)?;
+    let mut rows = select.query(params_from_iter(values)).map_err(sql)?;
+    let mut events = Vec::new();
+    while events.len() < limit
+        && let Some(found) = rows.next().map_err(sql)?
+    {
+        let seq = row::seq_of(found.get(0).map_err(sql)?);
+        let event = row::event(found, run, seq, errors)?;
+        if filter.admits(&event) {
+            events.push(event);
+        }
+    }
+    Ok(events)
+}
+
+/// Returns the key of a run whose events this release can read.
+fn readable_key(
+    connection: &Connection,
+    errors: &StoreErrors,
+    run: &RunId,
+) -> Result<i64, StoreError> {
+    let (key, version) = connection
+        .prepare_cached("SELECT key, version FROM runs WHERE run_id = ?1")
+        .and_then(|mut select| {
+            select.query_row([run.as_str()], |row| Ok((row::key(row, 0)?, row.get(1)?))).optional()
+        })
+        .map_err(|error| errors.sql(error))?
+        .ok_or_else(|| StoreError::not_found(run))?;
+    tables::check_version(run, version, errors)?;
+    Ok(key)
 }
 
 /// Reads the snapshot of a run. A damaged snapshot is treated as missing, because the journal
@@ -207,7 +267,11 @@ fn list_one_by_one(
     let one = format!("SELECT {} WHERE runs.key = ?1", row::RECORD);
     let mut one = connection.prepare_cached(&one).map_err(sql)?;
     let (mut runs, mut unreadable) = (Vec::new(), Vec::new());
-    let limit = filter.get_limit().unwrap_or(usize::MAX);
+    // In another order, all runs are read before the first ones are known.
+    let limit = match filter.get_order() {
+        RunOrder::Created => filter.get_limit().unwrap_or(usize::MAX),
+        _ => usize::MAX,
+    };
     while runs.len() < limit
         && let Some(found) = keys.next().map_err(sql)?
     {
@@ -225,7 +289,23 @@ fn list_one_by_one(
             }
         }
     }
-    Ok(RunList::new(runs, unreadable))
+    Ok(RunList::new(filter.select(runs), unreadable))
+}
+
+/// Returns the number of the runs that a filter selects.
+pub(super) fn count(
+    connection: &Connection,
+    errors: &StoreErrors,
+    filter: &RunFilter,
+) -> Result<u64, StoreError> {
+    let RunQuery { sql, values } = RunQuery::count(filter);
+    connection
+        .prepare_cached(&sql)
+        .and_then(|mut select| {
+            select.query_row(params_from_iter(values), |row| row.get::<_, i64>(0))
+        })
+        .map(i64::unsigned_abs)
+        .map_err(|error| errors.sql(error))
 }
 
 /// Returns true if the status of an unreadable run can be read and the filter does not

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use agentflow_core::event::{Event, PauseReason, RunId, RunStarted};
 use agentflow_core::model::Usage;
 use agentflow_core::path::StepPath;
-use agentflow_core::store::{RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind};
+use agentflow_core::store::{
+    RecordedQuestions, RunRecord, RunStatus, Snapshot, StoreError, StoreErrorKind,
+};
 use agentflow_core::time::Timestamp;
 use rusqlite::Row;
 use serde::de::Error as _;
@@ -241,7 +243,7 @@ pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, se
 pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, events.id, \
      events.time, runs.key, runs.epoch, runs.owner, runs.version, runs.caller, \
      (SELECT json_group_object(tag, value) FROM tags WHERE tags.run = runs.key), \
-     runs.session, runs.session_number, runs.session_after, runs.usage \
+     runs.session, runs.session_number, runs.session_after, runs.usage, runs.questions \
      FROM runs LEFT JOIN events ON events.id = \
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
@@ -305,6 +307,8 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
     record.updated = number(8)?.map_or(created, |time| Timestamp::from_millis(time.unsigned_abs()));
     // A damaged usage is treated as missing and is then computed from the journal.
     record.usage = maybe(18)?.and_then(|usage| serde_json::from_str(&usage).ok());
+    // So are damaged questions.
+    record.questions = maybe(19)?.and_then(|questions| serde_json::from_str(&questions).ok());
     record.events = number(7)?.map_or(0, |id| seq_of(id).unsigned_abs());
     Ok(record)
 }
@@ -317,6 +321,7 @@ pub(super) struct MutableColumns {
     definition: Option<Arc<str>>,
     error: Option<String>,
     usage: Option<Usage>,
+    questions: Option<RecordedQuestions>,
 }
 
 impl MutableColumns {
@@ -327,6 +332,7 @@ impl MutableColumns {
             definition: record.definition.clone(),
             error: record.error.clone(),
             usage: record.usage.clone(),
+            questions: record.questions.clone(),
         }
     }
 }
@@ -334,6 +340,16 @@ impl MutableColumns {
 /// Returns the token usage of a run as JSON.
 pub(super) fn usage(record: &RunRecord) -> Option<String> {
     record.usage.as_ref().and_then(|usage| serde_json::to_string(usage).ok())
+}
+
+/// Returns the open questions of a run as JSON.
+pub(super) fn questions(record: &RunRecord) -> Option<String> {
+    record.questions.as_ref().and_then(|questions| serde_json::to_string(questions).ok())
+}
+
+/// Returns the time of the last event of a run that has ended.
+pub(super) fn ended(record: &RunRecord) -> Option<i64> {
+    record.status.has_ended().then(|| number(record.updated.as_millis()))
 }
 
 #[cfg(test)]

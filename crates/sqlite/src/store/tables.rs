@@ -160,8 +160,8 @@ impl Tables {
             .prepare_cached(
                 "INSERT INTO runs \
                  (run_id, version, name, definition, status, pause_reason, error, created, epoch, owner, caller, \
-                 session, session_number, session_after, usage) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14)",
+                 session, session_number, session_after, usage, questions, ended) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             )?
             .execute(params![
                 run.as_str(),
@@ -178,6 +178,8 @@ impl Tables {
                 number_in_session,
                 after,
                 row::usage(record),
+                row::questions(record),
+                row::ended(record),
             ])?;
         // SQLite assigned the key of the new run.
         let key = self.connection.last_insert_rowid();
@@ -401,7 +403,8 @@ impl Tables {
                 .execute(params![number(message.0), outcome, millis_now()])?;
         }
         self.put_state(writes)?;
-        if changed {
+        // The time of an ended run changes with each event.
+        if changed || ended && !rows.is_empty() {
             self.update(run, !ended)?;
         }
         // An ended run executes no more requests.
@@ -422,7 +425,7 @@ impl Tables {
         self.connection
             .prepare_cached(
                 "UPDATE runs SET status = ?2, pause_reason = ?3, error = ?4, definition = ?5, owner = ?6, \
-                 usage = ?7 WHERE key = ?1",
+                 usage = ?7, questions = ?8, ended = ?9 WHERE key = ?1",
             )?
             .execute(params![
                 &*key,
@@ -432,6 +435,8 @@ impl Tables {
                 &record.definition,
                 owner.as_ref().filter(|_| *owned).map(|owner| owner.id()),
                 row::usage(record),
+                row::questions(record),
+                row::ended(record),
             ])?;
         Ok(())
     }

@@ -13,7 +13,9 @@ use crate::event::{AgentStarted, Event, EventKind, PauseReason, RunId};
 use crate::failure::{RUN_CANCELLED, ended_with_run};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
-use crate::run::{NodeInfo, NodeState, RunJournal, RunState, is_of_undo, read_events};
+use crate::run::{
+    NodeInfo, NodeState, RunJournal, RunState, is_of_undo, read_events, read_selected_events,
+};
 use crate::runtime::Runtime;
 use crate::runtime::catalogue::registered_items::reader_for;
 #[cfg(feature = "documents")]
@@ -22,7 +24,7 @@ use crate::runtime::execution::changes::differences;
 use crate::runtime::runs::attempts::{AttemptReport, Attempts};
 use crate::runtime::runs::compensation_report::CompensationReport;
 use crate::runtime::runs::run_ref::RunRef;
-use crate::store::{RunRecord, RunStatus, Store, StoreError};
+use crate::store::{EventFilter, RunRecord, RunStatus, Store, StoreError};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 use crate::workflow::{Graph, GraphNode, NodeKind, ResolvedDependency, by_dependency, was_stopped};
@@ -200,10 +202,47 @@ impl RunRef<'_> {
     /// If the runtime has no store, or the store does not have the run.
     pub async fn inspect(self) -> Result<RunReport> {
         self.check_access(AccessAction::Read).await?;
-        let run = self.run;
         let store = self.runtime.require_store()?;
-        let record = store.record(run).await?.ok_or_else(|| StoreError::not_found(run))?;
-        let events = read_events(&store, run, 0).await?;
+        let record =
+            store.record(self.run).await?.ok_or_else(|| StoreError::not_found(self.run))?;
+        let events = read_events(&store, self.run, 0).await?;
+        self.report(&store, record, events).await
+    }
+
+    /// Returns the state of one node with its attempts and calls, as [`inspect`](Self::inspect) does,
+    /// and reads only the events of this node. Returns `None` if the run has no such node. `node` is
+    /// the [name](NodeReport::name) of the node, such as `review` or `notes[3]`.
+    ///
+    /// # Errors
+    /// As [`inspect`](Self::inspect).
+    pub async fn inspect_node(self, node: &str) -> Result<Option<NodeReport>> {
+        self.check_access(AccessAction::Read).await?;
+        let store = self.runtime.require_store()?;
+        let record =
+            store.record(self.run).await?.ok_or_else(|| StoreError::not_found(self.run))?;
+        let Ok(path) = node.parse::<StepPath>() else { return Ok(None) };
+        // The end of an enclosing node ends this node, too.
+        let mut filter = EventFilter::new().at(StepPath::root());
+        for enclosing in std::iter::once(path.clone()).chain(path.parents()) {
+            if let Some((whole, _)) = enclosing.item() {
+                filter = filter.at(whole);
+            }
+            filter = filter.at(enclosing);
+        }
+        let filter = filter.step(path);
+        let events = read_selected_events(&store, self.run, &filter).await?;
+        let report = self.report(&store, record, events).await?;
+        Ok(report.nodes.into_iter().find(|report| report.name == node))
+    }
+
+    /// Builds the report from the record of the run and its events.
+    async fn report(
+        self,
+        store: &Arc<dyn Store>,
+        record: RunRecord,
+        events: Vec<Event>,
+    ) -> Result<RunReport> {
+        let run = self.run;
         let controls = events.iter().filter_map(ControlReport::of).collect();
         let (state, mut attempts) =
             (RunState::from_events(&events), Attempts::from_events(&events));
@@ -221,13 +260,13 @@ impl RunRef<'_> {
             Some(_) => RunJournal::whole(events.clone()).parts(),
             None => None,
         };
-        let reader = reader_for(self.runtime, Some(&store), parts.as_deref()).await?;
+        let reader = reader_for(self.runtime, Some(store), parts.as_deref()).await?;
         let found = reader.catalogue().workflow_spec(&record.name);
         // The version with which the run would be resumed.
         #[cfg(feature = "documents")]
         let found = match &record.definition {
             Some(definition) => {
-                version_of_run(&reader, &store, (&record.name, definition, parts.as_deref()), found)
+                version_of_run(&reader, store, (&record.name, definition, parts.as_deref()), found)
                     .await
             }
             None => found,
@@ -323,7 +362,7 @@ impl RunRef<'_> {
         let known = match (&spec, events.first().map(|event| &event.kind)) {
             (Some(spec), _) if record.definition.is_some() => Some(Arc::clone(spec.parts())),
             (_, Some(EventKind::RunStarted(started))) => match started.agent() {
-                Some(agent) => parts_to_resume(self.runtime, &store, (run, agent), &events).await?,
+                Some(agent) => parts_to_resume(self.runtime, store, (run, agent), &events).await?,
                 None => None,
             },
             _ => None,

@@ -2,19 +2,20 @@
 //! [`RunRef::approve`](crate::runtime::RunRef::approve) and
 //! [`RunRef::answer`](crate::runtime::RunRef::answer) answer questions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::caller::Caller;
 use crate::error::Result;
 use crate::event::split_question_id;
-use crate::event::{Event, EventKind, RunId};
+use crate::event::{ApprovalRequest, Event, EventKind, PauseReason, RunId};
 use crate::on_timeout::OnTimeout;
 use crate::path::StepPath;
 use crate::run::NodeState;
 use crate::run::{RunHandle, RunState};
-use crate::store::RunRecord;
+use crate::store::{RunRecord, RunStatus};
 use crate::time::Timestamp;
 use crate::value::Encoded;
 
@@ -59,12 +60,52 @@ pub struct OpenQuestion {
     /// Action if it is not answered in time.
     #[serde(skip_serializing_if = "OnTimeout::is_default")]
     pub on_timeout: OnTimeout,
-    /// `true` if an earlier question was asked at the same path.
+    /// Roles that allow a caller to answer. If this and `allowed_users` are empty, every caller that
+    /// the access control permits may answer.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub allowed_roles: BTreeSet<Arc<str>>,
+    /// Names of callers that may answer; see `allowed_roles`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub allowed_users: BTreeSet<Arc<str>>,
+    /// `true` if an earlier question was asked at the same path, or may have been asked: the record
+    /// of a run does not contain earlier questions.
     #[serde(skip)]
     asked_before: bool,
 }
 
 impl OpenQuestion {
+    fn new(
+        record: &RunRecord,
+        path: &StepPath,
+        request: &ApprovalRequest,
+        (asked, asked_before): (Timestamp, bool),
+    ) -> Self {
+        let until = |limit: u64| Timestamp::from_millis(asked.as_millis().saturating_add(limit));
+        Self {
+            run: record.run_id.clone(),
+            name: Arc::clone(&record.name),
+            tags: record.tags.clone(),
+            caller: record.caller.clone(),
+            id: request.id_at(path),
+            path: path.to_string(),
+            message: request.message.clone(),
+            about: request.payload.clone(),
+            answer: request.answer.clone(),
+            asked,
+            deadline: request.timeout_ms.map(until),
+            on_timeout: request.on_timeout.clone(),
+            allowed_roles: request.allowed_roles.clone(),
+            allowed_users: request.allowed_users.clone(),
+            asked_before,
+        }
+    }
+
+    /// Returns `true` if the roles and users of the question allow a caller to answer it. The access
+    /// control of the runtime decides in addition.
+    pub fn may_be_answered_by(&self, caller: &Caller) -> bool {
+        caller.is_one_of(&self.allowed_roles, &self.allowed_users)
+    }
+
     /// Returns the key of the question within its run: the path of the first question there, the id
     /// of a later one. An answer to an earlier question therefore never applies to a later one, and
     /// most keys are names from the workflow.
@@ -167,33 +208,40 @@ pub(crate) fn questions(record: &RunRecord, events: &[Event]) -> Vec<OpenQuestio
         let (asked, times) = askings.entry(&event.path).or_default();
         (*asked, *times) = (event.time, *times + 1);
     }
-    let question = |(path, request): (&StepPath, &Arc<crate::event::ApprovalRequest>)| {
+    let question = |(path, request): (&StepPath, &Arc<ApprovalRequest>)| {
         let (asked, times) = askings.get(path).copied().unwrap_or((record.updated, 1));
-        let until = |limit: u64| Timestamp::from_millis(asked.as_millis().saturating_add(limit));
-        OpenQuestion {
-            run: record.run_id.clone(),
-            name: Arc::clone(&record.name),
-            tags: record.tags.clone(),
-            caller: record.caller.clone(),
-            id: request.id_at(path),
-            path: path.to_string(),
-            message: request.message.clone(),
-            about: request.payload.clone(),
-            answer: request.answer.clone(),
-            asked,
-            deadline: request.timeout_ms.map(until),
-            on_timeout: request.on_timeout.clone(),
-            asked_before: times > 1,
-        }
+        OpenQuestion::new(record, path, request, (asked, times > 1))
     };
     state.nodes.asking().map(question).collect()
+}
+
+/// Returns the open questions of a run, given its record. Returns `None` if the record does not
+/// contain all of them.
+pub(crate) fn recorded_questions(record: &RunRecord) -> Option<Vec<OpenQuestion>> {
+    let questions = record.questions.as_ref().filter(|questions| questions.is_complete())?;
+    // A process of an earlier release, which wrote the last events, does not change the questions.
+    if questions.open.is_empty()
+        && record.status == RunStatus::Paused
+        && record.pause_reason == Some(PauseReason::Approval)
+    {
+        return None;
+    }
+    let mut open = Vec::with_capacity(questions.open.len());
+    for question in &questions.open {
+        let request = question.request.as_deref()?;
+        open.push(OpenQuestion::new(record, &question.path, request, (question.asked, true)));
+    }
+    Some(open)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{ApprovalRequest, RunBody, RunStarted, WorkflowStarted};
+    use crate::error::FailureKind;
+    use crate::event::{RunBody, RunStarted, WorkflowStarted};
+    use crate::message::Conversation;
     use crate::path::compared;
+    use crate::store::RecordedQuestions;
 
     /// Returns the journal of a run with this number of rounds, followed by a question.
     fn journal(rounds: u32) -> Vec<Event> {
@@ -249,5 +297,155 @@ mod tests {
             let folded = compared() - before;
             assert!(folded <= 8 * events.len(), "{folded} comparisons for {} events", events.len());
         }
+    }
+
+    /// Returns a random event of a run of a workflow or an agent.
+    fn random_event(random: &mut fastrand::Rng, seq: u64) -> Event {
+        const PATHS: [&str; 14] = [
+            "",
+            "a",
+            "a[0]",
+            "a[1]",
+            "a[1]/b",
+            "a[1]/b/tool#1.pay",
+            "b",
+            "b/c",
+            "b/tool#1.pay",
+            "b/tool#1.pay/ask#1",
+            "tool#1.pay",
+            "tool#1.pay/ask#1",
+            "tool#1.pay/ask#2",
+            "model#2",
+        ];
+        let path: StepPath = PATHS[random.usize(..PATHS.len())].parse().unwrap();
+        let payload = match random.u8(..12) {
+            0 => Encoded::new(&"x".repeat(RecordedQuestions::MAX_QUESTION_BYTES)).unwrap(),
+            _ => Encoded::null(),
+        };
+        let request = ApprovalRequest::new("go on?".to_owned(), payload, Encoded::null())
+            .with_random_id(random.u64(..));
+        let error = || Arc::new(crate::failure::Failure::new(FailureKind::Error, "it broke"));
+        let forgotten = vec![PATHS[random.usize(1..PATHS.len())].parse().unwrap()];
+        let redefined =
+            || Some(Arc::new(crate::event::Redefined::new(None, forgotten.clone(), "p".into())));
+        let resumed = |recovered, redefined| EventKind::RunResumed {
+            recovered,
+            redefined,
+            waiting: None,
+            queued: false,
+            by: None,
+        };
+        let root = StepPath::root();
+        let (path, kind) = match random.u8(..24) {
+            0..8 if !path.is_root() => (path, EventKind::ApprovalRequested(Arc::new(request))),
+            8 => (path, EventKind::ApprovalResolved { answer: Encoded::null(), by: "ada".into() }),
+            9 => (path, EventKind::NodeStarted { attempt: 1, repeatable: true, tool: None }),
+            10 => {
+                let output = Encoded::null();
+                (path, EventKind::NodeCompleted { output, duration_ms: 0, saved: None })
+            }
+            11 => (path, EventKind::NodeFailed { attempt: 1, error: error() }),
+            12 => (path, EventKind::NodeRetrying { attempt: 1, error: error(), delay_ms: 0 }),
+            13 => (path, EventKind::NodeSkipped { reason: "no".into() }),
+            14 => (path, EventKind::NodeReset { by: "ada".into() }),
+            15 => (path, EventKind::WorkflowFailed { error: error() }),
+            16 => (path, resumed(false, None)),
+            17 => (root, resumed(true, redefined())),
+            18 => (root, resumed(false, None)),
+            19 => (path, EventKind::ModelFailed { error: error() }),
+            20 if random.u8(..6) == 0 => {
+                (root, EventKind::RunCompensating { error: error(), cancelled: None, by: None })
+            }
+            21 if random.u8(..6) == 0 => {
+                (root, EventKind::RunCancelled { reason: "enough".into(), by: None })
+            }
+            22 => (root, EventKind::RunFailed { error: error() }),
+            _ => (path, EventKind::RunStep { step: 1 }),
+        };
+        Event {
+            run_id: RunId::new("run-1"),
+            seq,
+            part: 0,
+            time: Timestamp::from_millis(seq),
+            path,
+            kind,
+        }
+    }
+
+    #[test]
+    fn a_record_has_the_questions_of_the_journal() {
+        let mut open = 0;
+        for seed in 0..3_000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut events = journal(0);
+            events.truncate(1);
+            if seed % 2 == 0 {
+                let agent =
+                    crate::event::AgentStarted::new("clerk".into(), None, Conversation::default());
+                let started = RunStarted::new(RunBody::Agent(agent));
+                events[0].kind = EventKind::RunStarted(Arc::new(started));
+            }
+            let mut record = RunRecord::new(&events[0]).unwrap();
+            for seq in 2..40 {
+                let event = random_event(&mut random, seq);
+                record.apply(&event);
+                events.push(event);
+                let expected: Vec<(String, String)> = open_questions(&record, &events)
+                    .into_iter()
+                    .map(|question| (question.path, question.id))
+                    .collect();
+                let recorded = record.questions.as_ref().unwrap();
+                let mut paths: Vec<String> =
+                    recorded.open.iter().map(|question| question.path.to_string()).collect();
+                let mut expected_paths: Vec<String> =
+                    expected.iter().map(|(path, _)| path.clone()).collect();
+                paths.sort();
+                expected_paths.sort();
+                assert_eq!(paths, expected_paths, "seed {seed}: {events:#?}");
+                if let Some(questions) = recorded_questions(&record) {
+                    let mut ids: Vec<String> =
+                        questions.into_iter().map(|question| question.id).collect();
+                    let mut expected: Vec<String> =
+                        expected.into_iter().map(|(_, id)| id).collect();
+                    ids.sort();
+                    expected.sort();
+                    assert_eq!(ids, expected, "seed {seed}");
+                    open += ids.len();
+                }
+            }
+        }
+        assert!(open > 10_000, "the test has too few questions: {open}");
+    }
+
+    #[test]
+    fn a_record_has_a_limited_size() {
+        let mut events = journal(0);
+        let mut record = RunRecord::new(&events.remove(0)).unwrap();
+        let ask = |record: &mut RunRecord, number: u64, size: usize| {
+            let payload = Encoded::new(&"x".repeat(size)).unwrap();
+            let request = ApprovalRequest::new("go on?".to_owned(), payload, Encoded::null());
+            let path = format!("all[{number}]").parse().unwrap();
+            let kind = EventKind::ApprovalRequested(Arc::new(request));
+            record.apply(&Event { seq: number + 2, path, kind, ..events[0].clone() });
+        };
+        for number in 0..10 {
+            ask(&mut record, number, 10_000);
+        }
+        let questions = record.questions.clone().unwrap();
+        assert_eq!(questions.open.len(), 10);
+        assert_eq!(questions.open.iter().filter(|question| question.request.is_some()).count(), 6);
+        assert!(!questions.has_more && !questions.is_complete());
+        for number in 10..100 {
+            ask(&mut record, number, 1);
+        }
+        let questions = record.questions.clone().unwrap();
+        assert_eq!(questions.open.len(), RecordedQuestions::MAX_QUESTIONS);
+        assert!(questions.has_more);
+        let json = serde_json::to_string(&record).unwrap();
+        assert!(json.len() < 100_000, "{}", json.len());
+        assert_eq!(serde_json::from_str::<RunRecord>(&json).unwrap(), record);
+        let end = EventKind::RunCancelled { reason: "enough".into(), by: None };
+        record.apply(&Event { seq: 200, path: StepPath::root(), kind: end, ..events[0].clone() });
+        assert_eq!(record.questions, Some(RecordedQuestions::default()));
     }
 }

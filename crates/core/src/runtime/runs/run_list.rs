@@ -11,9 +11,9 @@ use crate::event::Spending;
 use crate::model::Usage;
 use crate::run::{read_events, spending_of_runs, usage_of_runs};
 use crate::runtime::Runtime;
-use crate::runtime::runs::open_questions::{OpenQuestion, questions};
+use crate::runtime::runs::open_questions::{OpenQuestion, questions, recorded_questions};
 use crate::runtime::runs::retention::{Purge, remove_notes};
-use crate::store::{RunFilter, RunList, RunRecord, RunStatus, StoreErrorKind};
+use crate::store::{RunFilter, RunList, RunOrder, RunRecord, RunStatus, StoreErrorKind};
 
 /// Number of journals that are read concurrently.
 const AT_ONCE: usize = 8;
@@ -32,13 +32,23 @@ const PAGE: usize = 500;
 pub struct Runs<'a>(pub(crate) &'a Runtime);
 
 impl Runs<'_> {
-    /// Returns the runs in the store that match a filter, newest first.
+    /// Returns the runs in the store that match a filter, in its [order](RunFilter::order): the newest
+    /// first, unless another one is set.
     ///
     /// # Errors
     /// If the runtime has no store, or the store cannot list its runs.
     #[doc(alias = "runs")]
     pub async fn list(self, filter: RunFilter) -> Result<Vec<RunRecord>> {
         Ok(self.0.require_store()?.list(filter).await?)
+    }
+
+    /// Returns the number of runs that match the conditions of a filter, regardless of its limit and
+    /// position.
+    ///
+    /// # Errors
+    /// If the runtime has no store, or the store cannot count its runs.
+    pub async fn count(self, filter: RunFilter) -> Result<u64> {
+        Ok(self.0.require_store()?.count(filter).await?)
     }
 
     /// Returns the runs that match a filter, and unreadable runs that may match it.
@@ -145,7 +155,8 @@ impl Runs<'_> {
 
     /// Returns the open questions of runs in the store, oldest first, for all processes. The filter
     /// selects runs; without a status in the filter, all waiting runs are included. Reads the
-    /// journals of these runs.
+    /// records of these runs, and the journals of runs whose record does not contain all of their
+    /// questions ([`RecordedQuestions`](crate::store::RecordedQuestions)).
     ///
     /// ```
     /// # use agentflow::prelude::*;
@@ -187,22 +198,27 @@ fn waiting(filter: RunFilter) -> RunFilter {
     }
 }
 
-/// Returns the open questions of these runs, oldest first.
+/// Returns the open questions of these runs, oldest first. Reads only the journals of runs whose
+/// record does not contain all of their questions.
 async fn questions_of(runtime: &Runtime, runs: Vec<RunRecord>) -> Result<Vec<OpenQuestion>> {
     let store = runtime.require_store()?;
-    let runs = runs.into_iter().filter(|run| !run.status.has_ended());
-    let read = runs.map(|run| {
+    let (mut all, mut incomplete) = (Vec::new(), Vec::new());
+    for run in runs.into_iter().filter(|run| !run.status.has_ended()) {
+        match recorded_questions(&run) {
+            Some(questions) => all.extend(questions),
+            None => incomplete.push(run),
+        }
+    }
+    let read = incomplete.into_iter().map(|run| {
         let store = Arc::clone(&store);
         async move {
-            Ok::<_, crate::error::Error>(questions(
-                &run,
-                &read_events(&store, &run.run_id, 0).await?,
-            ))
+            let events = read_events(&store, &run.run_id, 0).await?;
+            Ok::<_, crate::error::Error>(questions(&run, &events))
         }
     });
-    let all: Vec<Vec<OpenQuestion>> =
+    let read: Vec<Vec<OpenQuestion>> =
         futures_util::stream::iter(read).buffered(AT_ONCE).try_collect().await?;
-    let mut all: Vec<OpenQuestion> = all.into_iter().flatten().collect();
+    all.extend(read.into_iter().flatten());
     all.sort_by(|one, other| {
         (one.asked, &one.run, &one.path).cmp(&(other.asked, &other.run, &other.path))
     });
@@ -223,33 +239,73 @@ impl<'a> CallerRuns<'a> {
         Self { runtime, acting }
     }
 
-    /// Returns the runs that match a filter and that the caller may read, newest first. Asks the
-    /// access control for each run that the store lists.
+    /// Returns the runs that match a filter and that the caller may read, in the
+    /// [order](RunFilter::order) of the filter. Asks the access control for each run that the store
+    /// lists.
     ///
     /// # Errors
     /// If the runtime has no store, or the store cannot list its runs.
     pub async fn list(self, filter: RunFilter) -> Result<Vec<RunRecord>> {
         let Some(acting) = self.acting else { return self.runtime.runs().list(filter).await };
-        let store = self.runtime.require_store()?;
         let most = filter.get_limit().unwrap_or(usize::MAX);
-        let page = most.min(PAGE);
-        let (mut allowed, mut filter) = (Vec::new(), acting.narrow(filter).limit(page));
-        while allowed.len() < most {
+        let mut allowed = Vec::new();
+        self.each_page(acting, filter, |run| {
+            if allowed.len() < most {
+                allowed.push(run);
+            }
+            allowed.len() < most
+        })
+        .await?;
+        Ok(allowed)
+    }
+
+    /// Returns the number of runs that match the conditions of a filter and that the caller may read,
+    /// regardless of its limit and position. With an access control, it asks for each of these runs.
+    ///
+    /// # Errors
+    /// If the runtime has no store, or the store cannot list its runs.
+    pub async fn count(self, filter: RunFilter) -> Result<u64> {
+        let acting = match self.acting {
+            Some(acting) if acting.has_policy() => acting,
+            _ => return self.runtime.runs().count(filter).await,
+        };
+        let mut count = 0;
+        self.each_page(acting, filter.without_page().order(RunOrder::Created), |_| {
+            count += 1;
+            true
+        })
+        .await?;
+        Ok(count)
+    }
+
+    /// Calls a function for each run of a filter that the caller may read, until it returns `false`.
+    async fn each_page(
+        self,
+        acting: &ActingCaller,
+        filter: RunFilter,
+        mut take: impl FnMut(RunRecord) -> bool,
+    ) -> Result<()> {
+        let store = self.runtime.require_store()?;
+        let page = filter.get_limit().unwrap_or(usize::MAX).min(PAGE);
+        if page == 0 {
+            return Ok(());
+        }
+        let mut filter = acting.narrow(filter).limit(page);
+        loop {
             let runs = store.list(filter.clone()).await?;
             let ends = runs.len() < page;
             if let Some(last) = runs.last() {
                 filter = filter.after(last);
             }
             for run in runs {
-                if allowed.len() < most && acting.may_read(&run).await {
-                    allowed.push(run);
+                if acting.may_read(&run).await && !take(run) {
+                    return Ok(());
                 }
             }
             if ends {
-                break;
+                return Ok(());
             }
         }
-        Ok(allowed)
     }
 
     /// Returns the open questions of the runs that the caller may read, oldest first, as

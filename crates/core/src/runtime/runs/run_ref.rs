@@ -14,7 +14,8 @@ use crate::event::{Event, RunId};
 use crate::message::Message;
 use crate::run::{
     Approval, ControlCall, ControlRequest, Ended, Events, RunHandle, RunResult, RunShared,
-    artifact_gone, artifacts_from_events, attach, control_by_id, read_events, state_of,
+    artifact_gone, artifacts_from_events, attach, check_request, control_by_id, read_events,
+    state_of,
 };
 use crate::runtime::Runtime;
 use crate::runtime::execution::lease::explained;
@@ -90,6 +91,15 @@ impl<'a> RunRef<'a> {
         let Some(acting) = self.acting else { return Ok(()) };
         let record = self.runtime.require_store()?.record(self.run).await?;
         acting.check(action, &record.ok_or_else(|| StoreError::not_found(self.run))?).await
+    }
+
+    /// Asks the access control about a control request, and checks the roles and users of a question.
+    async fn check_request(self, request: &ControlRequest) -> Result<()> {
+        let Some(acting) = self.acting else { return Ok(()) };
+        let store = self.runtime.require_store()?;
+        let record = store.record(self.run).await?;
+        let record = record.ok_or_else(|| StoreError::not_found(self.run))?;
+        check_request(acting, &record, request, (Some(&store), Vec::new)).await
     }
 
     /// Returns the name of the operator: the acting caller, if there is one, and not the given name.
@@ -435,7 +445,7 @@ impl<'a> RunRef<'a> {
     fn control_call(self, request: Result<ControlRequest>) -> ControlCall<'a> {
         ControlCall::new(request, move |request, by| {
             Box::pin(async move {
-                self.check_access(request.action()).await?;
+                self.check_request(&request).await?;
                 let by = match self.acting {
                     Some(acting) => Some(acting.caller().name().into()),
                     None => by,
@@ -446,7 +456,7 @@ impl<'a> RunRef<'a> {
     }
 
     async fn control(self, request: ControlRequest) -> Result<()> {
-        self.check_access(request.action()).await?;
+        self.check_request(&request).await?;
         control_by_id(self.runtime.host(), self.run, request, None).await
     }
 

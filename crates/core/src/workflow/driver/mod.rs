@@ -605,8 +605,11 @@ impl WorkflowRun {
                     return self.fail(Unit::node(node), StepError::recorded(failure));
                 }
                 let bits = self.segment.shared.host.question_bits();
-                let request =
-                    Arc::new(request.within(limit, &policy.on_timeout).with_random_id(bits));
+                let request = request
+                    .within(limit, &policy.on_timeout)
+                    .for_callers(&policy.allowed_roles, &policy.allowed_users)
+                    .with_random_id(bits);
+                let request = Arc::new(request);
                 self.record(Unit::node(node), EventKind::ApprovalRequested(Arc::clone(&request)));
                 // Test replacements and dry runs may answer for the person.
                 answer_with_replacement(
