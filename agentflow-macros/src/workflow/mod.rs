@@ -27,6 +27,8 @@ mod judged;
 mod looks;
 mod loops;
 mod model;
+#[cfg(test)]
+pub(crate) mod mutations;
 mod names;
 mod nodes;
 mod places;

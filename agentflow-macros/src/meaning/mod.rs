@@ -1,0 +1,83 @@
+//! Tests that a `#[workflow]` means what its function means. Generates random programs, *interprets*
+//! each as a plain function and as the expansion of the macro, and compares results, errors, effects
+//! and their order. A program takes about a millisecond, where the test program `generated` compiles
+//! each with `rustc`.
+//!
+//! `generator` and `kit` share the generator and the judge with that test program. `code` is the
+//! form of Rust that is interpreted, `compile` reads it, `globals` holds functions and types, and
+//! `eval` and `builtins` execute it. `types` infers types, because the expansion asks the compiler
+//! for them. `builder` executes the builder calls of an expansion, `plan` places the nodes with the
+//! code of the library, and `machine` and `step` run them. `world` holds what programs change.
+//! `campaign` runs many programs.
+//!
+//! The expansion is interpreted and not the model of the macro, because the expansion decides when a
+//! view is computed again, which handles a node reads, and which names a step sees.
+//!
+//! Not covered: types and lifetimes, hygiene, the JSON form of values, timeouts and retries.
+
+#![allow(clippy::print_stderr, clippy::panic, reason = "tests report what differs")]
+#![allow(unreachable_pub, dead_code, missing_docs, reason = "shared with another test program")]
+
+mod builder;
+mod builtins;
+mod campaign;
+mod code;
+mod compile;
+mod eval;
+mod generator;
+mod globals;
+mod kit;
+mod machine;
+mod plan;
+mod program;
+mod step;
+mod types;
+mod value;
+mod world;
+
+use std::collections::BTreeSet;
+
+use campaign::Campaign;
+
+fn number(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number and not `{text}`")),
+        Err(_) => default,
+    }
+}
+
+fn campaign(programs: usize) -> Campaign {
+    let without = std::env::var("AGENTFLOW_WITHOUT").unwrap_or_default();
+    let without: BTreeSet<String> =
+        without.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    Campaign {
+        seed: number("AGENTFLOW_SEED", 1),
+        programs,
+        size: number("AGENTFLOW_SIZE", 7) as usize,
+        schedules: 3,
+        crashes: number("AGENTFLOW_CRASHES", 3) as usize,
+        without,
+        mutation: None,
+        stops: false,
+    }
+}
+
+#[test]
+fn expansions_mean_what_the_functions_mean() {
+    let campaign = campaign(number("AGENTFLOW_PROGRAMS", 2_000) as usize);
+    if let Ok(program) = std::env::var("AGENTFLOW_SHOW") {
+        let number = program.trim_start_matches('p').parse().expect("a program, such as p7");
+        return campaign.show(number);
+    }
+    std::panic::set_hook(Box::new(|_| {}));
+    let began = std::time::Instant::now();
+    let findings = campaign.run();
+    eprintln!("seed {}, {:?}: {}", campaign.seed, began.elapsed(), findings.report());
+    for (class, programs) in findings.differing.iter().take(4) {
+        let (program, found) = campaign.shrink(&campaign.program(programs[0]), *class);
+        eprintln!("{class} in p{}, made smaller:\n{}", programs[0], campaign::shown(&program, &found));
+    }
+    let _ = std::panic::take_hook();
+    assert!(findings.broken.is_empty(), "the interpreter does not know all programs");
+    assert!(findings.differing.is_empty(), "programs differ");
+}
