@@ -233,6 +233,7 @@ pub(super) fn method(
         Host::Arguments(values) if name == "calling" => {
             Ok(Value::Future(Rc::new(Future::Ready(Value::clone(values)))))
         }
+        Host::Rate if name == "lock" => Ok(Value::ok(Value::Int(interpreter.world.rate.get()))),
         Host::Rate => Ok(Value::Int(interpreter.world.rate.get())),
         Host::Local if name == "with" => {
             interpreter.apply(&arguments[0], vec![Value::Host(Host::Rate)], step)
@@ -378,6 +379,8 @@ impl Adding<'_> {
                 let joined = self.steps.borrow_mut().join(path, returns.borrow().clone());
                 Ok(Value::Host(Host::Returned(as_handle(&joined).node.expect("a node"))))
             }
+            // Of a deliberate fault.
+            "always" => self.nested(&arguments[1]),
             "unless" => {
                 let Value::Host(Host::Returned(join)) = arguments[0] else { panic!("no end") };
                 let outer = self.steps.borrow_mut().unless.replace(join);

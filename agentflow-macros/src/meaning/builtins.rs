@@ -22,7 +22,7 @@ pub(super) fn function(of: Name, name: Name, mut arguments: Vec<Value>) -> Done 
         ("Fault", "from") => into_fault(&first()),
         ("String" | "u64" | "i64" | "Duration", _) | ("Clone", "clone") => first(),
         ("IntoIterator" | "Iterator", _) => first(),
-        ("Vec", "new") => Value::list(Vec::new()),
+        ("Vec" | "Numbers", "new") => Value::list(Vec::new()),
         ("String", "new") => Value::text(""),
         ("Approval", "granted") => Value::data(
             "Approval",
@@ -143,6 +143,7 @@ pub(super) fn method(
             match (name, is_there) {
                 ("is_some" | "is_ok", yes) => Value::Bool(yes),
                 ("is_none" | "is_err", yes) => Value::Bool(!yes),
+                ("unwrap", true) => inner,
                 ("unwrap_or", true) | ("unwrap_or_default", true) => inner,
                 ("unwrap_or", false) => arguments[0].clone(),
                 ("unwrap_or_default", false) => Value::Int(0),

@@ -91,6 +91,11 @@ impl Compiler {
                     self.names.push(name);
                     return Code::Name(name);
                 }
+                let is_typed = |segment: &syn::PathSegment| !segment.arguments.is_none();
+                if of == "Vec" && path.path.segments.iter().rev().nth(1).is_some_and(is_typed) {
+                    // The only list that programs name with its type.
+                    return Code::Path("Numbers", name);
+                }
                 Code::Path(of, name)
             }
             Expr::Call(call) => Code::Call(self.boxed(&call.func), self.all(&call.args)),

@@ -427,6 +427,12 @@ impl Interpreter {
                     (Operator::And, Value::Bool(false)) | (Operator::Or, Value::Bool(true)) => {
                         Ok(left)
                     }
+                    (Operator::Add, Value::Data(data)) => {
+                        let add = self.globals.method(data.of, "add").cloned();
+                        let add = Value::Function(add.expect("the type has an operator"));
+                        let right = self.eval(right, frame)?;
+                        self.apply(&add, vec![left, right], &frame.step)
+                    }
                     _ => binary(*operator, &left, &self.eval(right, frame)?),
                 }
             }
@@ -621,6 +627,7 @@ impl Interpreter {
             "Ok" | "Err" => Value::Constructor("Result", name),
             "RATE" => Value::Host(Host::Rate),
             "LOCAL" => Value::Host(Host::Local),
+            "GAUGE" => Value::Host(Host::Rate),
             name if is_native(name) => Value::Constructor("", name),
             name => match self.globals.static_type(name) {
                 super::types::Ty::Named(of) => Value::data(of, "", Vec::new()),

@@ -29,6 +29,7 @@ impl Globals {
         let mut globals = Self::default();
         globals.statics.insert("RATE", Ty::Named("AtomicI64"));
         globals.statics.insert("LOCAL", Ty::Named("LocalKey"));
+        globals.statics.insert("GAUGE", Ty::Named("Mutex"));
         for item in &file.items {
             globals.add(item);
         }
@@ -64,7 +65,11 @@ impl Globals {
                 self.statics.insert(name_of(&of.ident), Ty::from_syntax(&of.ty));
             }
             // Conversions and text forms are known to the interpreter.
-            syn::Item::Impl(of) if of.trait_.is_none() => {
+            syn::Item::Impl(of)
+                if of.trait_.as_ref().is_none_or(|of| {
+                    of.0.segments.last().is_some_and(|last| last.ident == "Add")
+                }) =>
+            {
                 let Ty::Named(owner) = Ty::from_syntax(&of.self_ty) else { return };
                 for item in &of.items {
                     if let ImplItem::Fn(method) = item {

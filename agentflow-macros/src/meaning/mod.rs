@@ -39,6 +39,8 @@ use std::collections::BTreeSet;
 
 use campaign::Campaign;
 
+use crate::workflow::mutations::Mutation;
+
 fn number(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number and not `{text}`")),
@@ -60,6 +62,27 @@ fn campaign(programs: usize) -> Campaign {
         mutation: None,
         stops: false,
     }
+}
+
+#[test]
+fn faults_of_the_macro_are_found() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut missed = Vec::new();
+    for mutation in Mutation::ALL {
+        let campaign =
+            Campaign { mutation: Some(mutation), stops: true, ..campaign(2_000) };
+        let findings = campaign.run();
+        let at: Vec<_> = findings.differing.iter().map(|(class, all)| (class, all[0])).collect();
+        eprintln!("{mutation:?}: {at:?} after {} programs", findings.programs);
+        if !findings.broken.is_empty() {
+            eprintln!("  {} not interpreted, such as {:?}", findings.broken.len(), findings.broken[0]);
+        }
+        if findings.differing.is_empty() {
+            missed.push(mutation);
+        }
+    }
+    let _ = std::panic::take_hook();
+    assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
 #[test]

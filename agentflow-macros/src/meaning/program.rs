@@ -2,9 +2,12 @@
 
 use std::rc::Rc;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{FnArg, ImplItem, ImplItemFn, Item as SynItem, ItemFn, Type};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::token::Brace;
+use syn::{Block, FnArg, Item as SynItem, ItemFn, Token, Type};
 
 use super::code::Item;
 use super::compile::Compiler;
@@ -93,20 +96,22 @@ fn workflow(
     let signature = function.sig.clone();
     let expansion =
         crate::workflow::mutations::expand(options, function.into_token_stream(), mutation);
-    let file: syn::File =
-        syn::parse2(expansion).unwrap_or_else(|error| panic!("an expansion is no Rust: {error}"));
-    let messages = refusals(&file);
+    let messages = refusals(expansion.clone());
     if !messages.is_empty() {
         return Err(messages.join("; "));
     }
-    let nodes = nodes_of(&file).expect("an expansion has the function `nodes`");
+    let [parameters, body] = nodes_of(expansion).expect("an expansion has the function `nodes`");
     let mut compiler = Compiler::default();
-    let parameters = nodes.sig.inputs.iter().map(|input| match input {
+    let inputs = Punctuated::<FnArg, Token![,]>::parse_terminated;
+    let inputs = inputs.parse2(parameters).expect("`nodes` has parameters");
+    let parameters = inputs.iter().map(|input| match input {
         FnArg::Typed(input) => compiler.pattern(&input.pat),
         FnArg::Receiver(_) => panic!("`nodes` has no receiver"),
     });
     let parameters = Rc::new(parameters.collect::<Vec<_>>());
-    let body = Rc::new(compiler.block(&nodes.block));
+    let block = Block::parse_within.parse2(body);
+    let stmts = block.unwrap_or_else(|error| panic!("an expansion is no Rust: {error}"));
+    let body = Rc::new(compiler.block(&Block { brace_token: Brace::default(), stmts }));
     let nodes =
         Value::Closure(Rc::new(Closure { parameters, body, captured: Vec::new(), error: "Fault" }));
     let inputs: Vec<(Name, Ty)> = signature
@@ -128,35 +133,76 @@ fn workflow(
 }
 
 /// Returns the messages of the `compile_error!`s in an expansion.
-fn refusals(file: &syn::File) -> Vec<String> {
-    let message = |item: &SynItem| match item {
-        SynItem::Macro(mac) if mac.mac.path.segments.last()?.ident == "compile_error" => {
-            let text: syn::LitStr = syn::parse2(mac.mac.tokens.clone()).ok()?;
-            Some(text.value())
+fn refusals(expansion: TokenStream) -> Vec<String> {
+    let (mut messages, mut is_error) = (Vec::new(), false);
+    for token in expansion {
+        match token {
+            TokenTree::Ident(ident) => is_error = ident == "compile_error",
+            TokenTree::Group(group) if std::mem::take(&mut is_error) => {
+                let text = syn::parse2::<syn::LitStr>(group.stream());
+                messages.extend(text.ok().map(|text| text.value()));
+            }
+            _ => {}
         }
-        _ => None,
-    };
-    file.items.iter().filter_map(message).collect()
+    }
+    messages
 }
 
-fn nodes_of(file: &syn::File) -> Option<&ImplItemFn> {
-    let of_const = file.items.iter().filter_map(|item| match item {
-        SynItem::Const(of) => Some(&*of.expr),
-        _ => None,
-    });
-    for expr in of_const {
-        let syn::Expr::Block(block) = expr else { continue };
-        for statement in &block.block.stmts {
-            let syn::Stmt::Item(SynItem::Impl(of)) = statement else { continue };
-            for item in &of.items {
-                match item {
-                    ImplItem::Fn(function) if function.sig.ident == "nodes" => {
-                        return Some(function);
+/// Returns the parameters and the body of the function `nodes`.
+fn nodes_of(tokens: TokenStream) -> Option<[TokenStream; 2]> {
+    let (mut last, mut parameters) = (String::new(), None);
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) if last == "fn" && ident == "nodes" => last = "nodes".to_owned(),
+            TokenTree::Ident(ident) => last = ident.to_string(),
+            TokenTree::Group(group) if last == "nodes" => {
+                parameters = Some(group.stream());
+                last.clear();
+            }
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+                match parameters {
+                    Some(parameters) => return Some([parameters, meaningful(group.stream())]),
+                    None => {
+                        if let Some(found) = nodes_of(group.stream()) {
+                            return Some(found);
+                        }
                     }
-                    _ => {}
                 }
             }
+            _ => {}
         }
     }
     None
+}
+
+/// Removes attributes and the path of the library, which have no meaning here. Parsing them takes
+/// half of the time.
+fn meaningful(tokens: TokenStream) -> TokenStream {
+    let mut all: Vec<TokenTree> = Vec::new();
+    for token in tokens {
+        let is_mark = |token: Option<&TokenTree>| {
+            matches!(token, Some(TokenTree::Punct(mark)) if mark.as_char() == '#')
+        };
+        match token {
+            TokenTree::Group(group) => {
+                if group.delimiter() == Delimiter::Bracket && is_mark(all.last()) {
+                    all.pop();
+                    continue;
+                }
+                let inner = meaningful(group.stream());
+                all.push(TokenTree::Group(Group::new(group.delimiter(), inner)));
+            }
+            // `:: agentflow :: __private`
+            TokenTree::Ident(ident)
+                if ident == "__private"
+                    && all.len() >= 5
+                    && matches!(&all[all.len() - 3], TokenTree::Ident(of) if of == "agentflow") =>
+            {
+                all.truncate(all.len() - 5);
+                all.push(TokenTree::Ident(ident));
+            }
+            other => all.push(other),
+        }
+    }
+    all.into_iter().collect()
 }

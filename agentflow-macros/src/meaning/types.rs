@@ -329,6 +329,11 @@ impl<'g> Inference<'g> {
             },
             Code::Binary(operator, left, right) => {
                 let (left, _) = (self.of(left), self.of(right));
+                if let Ty::Named(of) = left.bare()
+                    && let Some(item) = self.globals.method(of, "add")
+                {
+                    return item.gives.clone();
+                }
                 use Operator as Op;
                 match operator {
                     Op::Add | Op::Subtract | Op::Multiply | Op::Divide | Op::Remainder => {
@@ -527,6 +532,7 @@ impl<'g> Inference<'g> {
         match (of, name) {
             ("", name) => self.globals.native_type(name),
             ("String", _) => Ty::String,
+            ("Numbers", "new") => Ty::List(Box::new(Ty::Int)),
             ("Vec", "new") => Ty::List(Box::default()),
             ("Approval" | "Fault", _) => Ty::Named(of),
             ("Iterator" | "IntoIterator", _) => Ty::List(Box::new(first().item())),
@@ -637,6 +643,8 @@ impl<'g> Inference<'g> {
                     }
                     ("max" | "min", of) => of,
                     ("get", Ty::Named(_)) => Ty::Int,
+                    ("lock", Ty::Named(_)) => Ty::Result(Box::new(Ty::Int), Box::default()),
+                    ("unwrap", Ty::Result(of, _) | Ty::Option(of)) => *of,
                     ("unwrap_or" | "unwrap_or_default", Ty::Option(of)) => *of,
                     ("iter", of) => Ty::Iterator(Box::new(reference(of.item()))),
                     ("into_iter", of) => Ty::Iterator(Box::new(of.item())),

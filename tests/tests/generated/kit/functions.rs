@@ -10,7 +10,7 @@ use agentflow::{Approval, Context, tool};
 
 use super::tokens::stripped;
 use super::world::{Act, note, pace, set_shared_rate, shared_rate};
-pub use super::world::{LOCAL, RATE, hashed, new_id, stamp};
+pub use super::world::{GAUGE, LOCAL, RATE, hashed, new_id, stamp};
 
 /// A thing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +51,15 @@ impl Item {
     /// Returns a part of the value.
     pub fn as_str(&self) -> &str {
         &self.label
+    }
+}
+
+/// Adds a number that depends on the current rate, which `set_rate` changes.
+impl std::ops::Add<i64> for Item {
+    type Output = i64;
+
+    fn add(self, number: i64) -> i64 {
+        (self.number + number * shared_rate()) % 97
     }
 }
 

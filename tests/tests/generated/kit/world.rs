@@ -25,6 +25,9 @@ struct World {
 /// Data outside of the program that steps change.
 pub static RATE: AtomicI64 = AtomicI64::new(2);
 
+/// The same data, behind a lock.
+pub static GAUGE: Mutex<i64> = Mutex::new(2);
+
 thread_local! {
     /// The same data, for the current thread.
     pub static LOCAL: Cell<i64> = const { Cell::new(2) };
@@ -129,6 +132,7 @@ pub fn stamp(site: u64) -> String {
 pub fn set_shared_rate(rate: i64) {
     RATE.store(rate, Ordering::SeqCst);
     LOCAL.set(rate);
+    *GAUGE.lock().unwrap_or_else(PoisonError::into_inner) = rate;
 }
 
 /// Returns the current rate.
