@@ -20,10 +20,10 @@ pub(super) fn function(of: Name, name: Name, mut arguments: Vec<Value>) -> Done 
     let mut first = || arguments.remove(0);
     Ok(match (of, name) {
         ("Fault", "from") => into_fault(&first()),
+        ("String", "new") => Value::text(""),
         ("String" | "u64" | "i64" | "Duration", _) | ("Clone", "clone") => first(),
         ("IntoIterator" | "Iterator", _) => first(),
         ("Vec" | "Numbers", "new") => Value::list(Vec::new()),
-        ("String", "new") => Value::text(""),
         ("Approval", "granted") => Value::data(
             "Approval",
             "Granted",

@@ -165,10 +165,15 @@ impl Campaign {
     ) -> Result<Vec<Found>, String> {
         let read = Interpreted::read(program, kit, self.mutation)?;
         findings.accepted += 1;
+        Ok(self.runs(&read, findings))
+    }
+
+    /// Runs a program that was read in all ways, up to its first difference.
+    pub(super) fn runs(&self, read: &Interpreted, findings: &mut Findings) -> Vec<Found> {
         let mut found = Vec::new();
         let mut chance = Rng::with_seed(self.seed);
         for case in 0..read.cases.len() {
-            let function = run_function(&read, case, chance.u64(..));
+            let function = run_function(read, case, chance.u64(..));
             findings.failing += usize::from(function.outcome.is_err());
             findings.actions += function.log.len();
             let mut writes = 0;
@@ -182,7 +187,7 @@ impl Campaign {
                     }
                 }
                 let seed = chance.u64(..);
-                let (ran, allowance, written) = run_workflow(&read, case, seed, &cuts);
+                let (ran, allowance, written) = run_workflow(read, case, seed, &cuts);
                 if cuts.is_empty() {
                     writes = written;
                 }
@@ -204,11 +209,11 @@ impl Campaign {
                     Found { difference, how: how.clone(), logs }
                 }));
                 if !found.is_empty() {
-                    return Ok(found);
+                    return found;
                 }
             }
         }
-        Ok(found)
+        found
     }
 
     /// Runs a program and catches panics of the interpreter, which are faults of the test.

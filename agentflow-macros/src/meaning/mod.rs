@@ -64,6 +64,42 @@ fn campaign(programs: usize) -> Campaign {
     }
 }
 
+/// Runs the body of a function with the inputs `item: Item` and `n: i64`, and returns the classes of
+/// its differences as a workflow.
+fn differences(body: &str) -> Vec<String> {
+    let text = |attribute: &str| {
+        format!(
+            "mod program {{ {attribute} pub async fn hand(item: Item, n: i64) -> Result<String, Fault> {{ {body} }} }}"
+        )
+    };
+    let kit = std::rc::Rc::new(globals::Globals::of_kit(kit::FUNCTIONS));
+    let texts = [text(""), text("#[workflow]")];
+    let mut read = program::Interpreted::read_texts("hand", &texts, &kit, None)
+        .unwrap_or_else(|refusal| panic!("{body} is refused: {refusal}"));
+    let item = "Item { number: 3, label: \"a\".to_owned(), tags: Vec::new() }".to_owned();
+    let cases = ["1", "8"].map(|n| vec![item.clone(), n.to_owned()]);
+    read.cases = read.inputs(&cases, false);
+    let campaign = Campaign { schedules: 20, crashes: 20, ..campaign(1) };
+    let found = campaign.runs(&read, &mut campaign::Findings::default());
+    found.iter().map(|found| format!("{}: {}", found.difference.class, found.difference.text)).collect()
+}
+
+#[test]
+fn values_of_the_programs_own_types_are_computed_at_their_place() {
+    for body in [
+        // A helper of the program changes what the operator reads.
+        "let t = turn(1, n).await?; let x = item + 3; Ok(format!(\"{x} {t}\"))",
+        "let x = item.clone() + 3; let t = turn(1, n).await?; let y = item + 3; Ok(format!(\"{x} {y} {t}\"))",
+        "let t = turn(1, n).await?; let x = double(2, item + 3).await?; Ok(format!(\"{x} {t}\"))",
+        "let t = turn(1, n).await?; let x = rated(n); Ok(format!(\"{x} {t}\"))",
+        "let t = turn(1, n).await?; let x = DIAL.max(n); Ok(format!(\"{x} {t}\"))",
+        "let t = turn(1, n).await?; if item.clone() + n > 9 { mail(2, format!(\"{n}\")).await?; } Ok(format!(\"{t}\"))",
+        "let t = turn(1, n).await?; for i in vec![item.clone() + n] { mail(2, format!(\"{i}\")).await?; } Ok(format!(\"{t}\"))",
+    ] {
+        assert_eq!(differences(body), Vec::<String>::new(), "{body}");
+    }
+}
+
 #[test]
 fn faults_of_the_macro_are_found() {
     std::panic::set_hook(Box::new(|_| {}));

@@ -41,32 +41,49 @@ impl Interpreted {
         kit: &Rc<Globals>,
         mutation: Option<Mutation>,
     ) -> Result<Self, String> {
+        let texts = [true, false].map(|is_plain| write::functions(program, is_plain));
+        let mut read = Self::read_texts(&program.name, &texts, kit, mutation)?;
+        read.cases = read.inputs(&program.cases, program.main.takes_context);
+        Ok(read)
+    }
+
+    /// Reads the texts of a function and of a workflow, each with the functions that it calls.
+    pub(super) fn read_texts(
+        name: &str,
+        [function, workflow]: &[String; 2],
+        kit: &Rc<Globals>,
+        mutation: Option<Mutation>,
+    ) -> Result<Self, String> {
         let mut functions = Globals::on(kit);
-        for function in &functions_of(&write::functions(program, true)) {
+        for function in &functions_of(function) {
             functions.add_function(function_item("", &[], &function.sig, &function.block));
         }
         let mut workflows = Rc::new(Globals::on(kit));
-        for function in functions_of(&write::functions(program, false)) {
-            let workflow = workflow(function, &workflows, mutation)?;
+        for function in functions_of(workflow) {
+            let workflow = expanded(function, &workflows, mutation)?;
             Rc::get_mut(&mut workflows).expect("no plan keeps it").add_function(workflow);
         }
-        let main = super::value::intern(&program.name);
+        let main = super::value::intern(name);
         let function = Rc::clone(functions.function(main).expect("the program has its function"));
         let of_main = workflows.function(main).expect("the program has its workflow");
         let workflow = Rc::clone(of_main.plan.get().expect("a workflow has a plan"));
         let functions = Rc::new(functions);
-        let interpreter =
-            Interpreter { globals: Rc::clone(&functions), world: World::new(0, false) };
-        let cases = program.cases.iter().map(|case| {
+        Ok(Self { function, functions, workflow, workflows, cases: Vec::new() })
+    }
+
+    /// Evaluates inputs, which are expressions.
+    pub(super) fn inputs(&self, cases: &[Vec<String>], takes_context: bool) -> Vec<Vec<Value>> {
+        let (globals, world) = (Rc::clone(&self.functions), World::new(0, false));
+        let interpreter = Interpreter { globals, world };
+        let cases = cases.iter().map(|case| {
             let inputs = case.iter().map(|input| {
                 let expr = syn::parse_str(input).expect("an input is an expression");
                 interpreter.constant(&Compiler::default().expr(&expr))
             });
-            let context = program.main.takes_context.then_some(Value::Host(Host::Context));
+            let context = takes_context.then_some(Value::Host(Host::Context));
             context.into_iter().chain(inputs).collect()
         });
-        let cases = cases.collect();
-        Ok(Self { function, functions, workflow, workflows, cases })
+        cases.collect()
     }
 }
 
@@ -83,7 +100,7 @@ fn functions_of(text: &str) -> Vec<ItemFn> {
 }
 
 /// Expands a function with the attribute, and builds its plan.
-fn workflow(
+fn expanded(
     mut function: ItemFn,
     globals: &Rc<Globals>,
     mutation: Option<Mutation>,

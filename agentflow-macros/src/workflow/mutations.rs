@@ -1,7 +1,7 @@
 //! Deliberate faults of the macro, which the tests of the meaning must find. Most change the model
 //! between its two halves, and the rest change the expansion.
 
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 
 use super::model::{
     Arm, Branch, BranchBody, LambdaBody, Node, RouteHead, Seq, Statement, Work, Workflow,
@@ -40,12 +40,10 @@ pub(crate) enum Mutation {
     PartInChoice,
     /// The second branch of a fallback is missing.
     OneBranch,
-    /// A nested step is announced as a whole that needs no turn.
-    HiddenCallsAsDirect,
 }
 
 impl Mutation {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::ImpureAsPure,
         Self::StepsTooEarly,
         Self::WriteAsRead,
@@ -61,7 +59,6 @@ impl Mutation {
         Self::SwappedArms,
         Self::PartInChoice,
         Self::OneBranch,
-        Self::HiddenCallsAsDirect,
     ];
 
     fn change(self, workflow: &mut Workflow) {
@@ -166,12 +163,10 @@ impl Mutation {
                     }
                     let inner = self.rewrite(group.stream(), first);
                     all.push(TokenTree::Group(Group::new(group.delimiter(), inner)));
-                    if self == Self::HiddenCallsAsDirect && is_new_node(&all) {
-                        all.extend(quote::quote!(.write()));
-                    }
                 }
                 TokenTree::Ident(ident) => {
-                    all.push(TokenTree::Ident(self.renamed(&ident, first)));
+                    let is_method = matches!(all.last(), Some(TokenTree::Punct(mark)) if mark.as_char() == '.');
+                    all.push(TokenTree::Ident(self.renamed(&ident, is_method, first)));
                 }
                 other => all.push(other),
             }
@@ -179,17 +174,19 @@ impl Mutation {
         all.into_iter().collect()
     }
 
-    fn renamed(self, ident: &Ident, first: &mut Vec<String>) -> Ident {
+    fn renamed(self, ident: &Ident, is_method: bool, first: &mut Vec<String>) -> Ident {
         let name = ident.to_string();
         let new = match (self, name.as_str()) {
             (Self::ForAsMap, "for_each") => "map_body",
             (Self::ReturnsGoOn, "unless") => "always",
-            (Self::ChecksPass, "check") => "value_call",
-            (Self::ChecksPass, "never") => "value",
+            (Self::ChecksPass, "check") if is_method => "value_call",
+            (Self::ChecksPass, "never") if is_method => "value",
             // A variable of a name that was bound before, such as `total_7`.
             (Self::OlderBinding, name) => match name.rsplit_once('_') {
                 Some((old, number))
-                    if number.parse::<usize>().is_ok() && first.iter().any(|known| known == old) =>
+                    if number.parse::<usize>().is_ok()
+                        && !GENERATED.contains(&old)
+                        && first.iter().any(|known| known == old) =>
                 {
                     old
                 }
@@ -204,6 +201,10 @@ impl Mutation {
     }
 }
 
+/// Variables of the expansion itself.
+const GENERATED: [&str; 8] =
+    ["told", "bound", "look", "output", "value", "item", "agentflow_call", "agentflow_part"];
+
 /// Returns the name before the next token.
 fn last(all: &[TokenTree]) -> Option<&'static str> {
     const NAMES: [&str; 5] =
@@ -212,15 +213,6 @@ fn last(all: &[TokenTree]) -> Option<&'static str> {
         Some(TokenTree::Ident(ident)) => NAMES.into_iter().find(|name| ident == name),
         _ => None,
     }
-}
-
-/// Returns `true` after `Node::new(..)`.
-fn is_new_node(all: &[TokenTree]) -> bool {
-    let is = |back: usize, name: &str| {
-        let at = all.len().checked_sub(back);
-        matches!(at.map(|at| &all[at]), Some(TokenTree::Ident(ident)) if ident == name)
-    };
-    is(2, "new") && is(5, "Node")
 }
 
 fn as_view(node: &Node) -> Option<Statement> {
@@ -240,7 +232,6 @@ pub(crate) fn expand(
     item: TokenStream,
     mutation: Option<Mutation>,
 ) -> TokenStream {
-    let _ = Delimiter::None;
     match mutation {
         None => super::expand(options, item),
         Some(mutation) => {

@@ -76,7 +76,7 @@ impl Chooser<'_> {
 
     /// Returns `true` if an expression may read data outside of the program.
     pub(crate) fn allows_look(&self, feature: &str, around: &Around) -> bool {
-        let is_shared = matches!(feature, "shared" | "operators");
+        let is_shared = matches!(feature, "shared" | "operators" | "turn");
         self.allows(feature) && (!is_shared || around.alone)
     }
 

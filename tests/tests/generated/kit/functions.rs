@@ -494,6 +494,12 @@ pub async fn mailed<T: fmt::Debug + Send>(site: u64, value: T) -> Result<T, Faul
     Ok(value)
 }
 
+/// Sets the rate with a tool.
+pub async fn turn(site: u64, rate: i64) -> Result<i64, Fault> {
+    pace(site, rate as u64).await;
+    set_rate(site * 1000 + 1, rate).await
+}
+
 /// Sends several mails.
 pub async fn mail_all(site: u64, numbers: Vec<i64>) -> Result<usize, Fault> {
     for number in &numbers {
