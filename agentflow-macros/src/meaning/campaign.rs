@@ -251,7 +251,7 @@ impl Campaign {
 
     /// Runs the campaign on several threads.
     pub(super) fn run(&self) -> Findings {
-        const BATCH: usize = 50;
+        const BATCH: usize = 25;
         let next = AtomicUsize::new(0);
         let all = Mutex::new(Findings::default());
         std::thread::scope(|scope| {
@@ -272,6 +272,9 @@ impl Campaign {
                         }
                         let mut all = all.lock().expect("no thread has panicked");
                         all.add(findings);
+                        if all.programs.is_multiple_of(2_500) && self.programs > 2_500 {
+                            eprintln!("{}", all.report());
+                        }
                         let is_over = self.stops && !all.differing.is_empty();
                         if first + BATCH >= self.programs || is_over {
                             return;

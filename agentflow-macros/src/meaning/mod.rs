@@ -91,6 +91,8 @@ fn values_of_the_programs_own_types_are_computed_at_their_place() {
         "let t = turn(1, n).await?; let x = item + 3; Ok(format!(\"{x} {t}\"))",
         "let x = item.clone() + 3; let t = turn(1, n).await?; let y = item + 3; Ok(format!(\"{x} {y} {t}\"))",
         "let t = turn(1, n).await?; let x = double(2, item + 3).await?; Ok(format!(\"{x} {t}\"))",
+        "let t = turn(1, n).await?; let x = item.clone() + 1 + n + t; Ok(format!(\"{x}\"))",
+        "let t = turn(1, n).await?; let x = { let mut s = t; s += item + n; s }; Ok(format!(\"{x}\"))",
         "let t = turn(1, n).await?; let x = rated(n); Ok(format!(\"{x} {t}\"))",
         "let t = turn(1, n).await?; let x = DIAL.max(n); Ok(format!(\"{x} {t}\"))",
         "let t = turn(1, n).await?; if item.clone() + n > 9 { mail(2, format!(\"{n}\")).await?; } Ok(format!(\"{t}\"))",

@@ -589,7 +589,12 @@ impl<'g> Inference<'g> {
             };
             let is_named = matches!(unsynced(receiver), Code::Call(function, _)
                 if matches!(&**function, Code::Path(_, "Named")));
-            let standard = is_named || self.of(receiver).is_standard();
+            let asked = if is_named { Ty::Unit } else { self.of(receiver) };
+            if let Ty::Unknown = asked.bare() {
+                let known: Vec<_> = self.variables.iter().filter(|(_, ty)| !matches!(ty, Ty::Told(_))).collect();
+                panic!("the type of a receiver is not known; the variables are {known:?}");
+            }
+            let standard = asked.is_standard();
             told.set(Some(standard));
             return Ty::Never;
         }
