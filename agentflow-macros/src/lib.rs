@@ -13,6 +13,8 @@ mod errors;
 mod expansions;
 mod fallback;
 mod function;
+#[cfg(test)]
+mod meaning;
 mod options;
 mod paths;
 mod patterns;

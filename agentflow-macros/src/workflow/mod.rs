@@ -27,6 +27,8 @@ mod judged;
 mod looks;
 mod loops;
 mod model;
+#[cfg(test)]
+pub(crate) mod mutations;
 mod names;
 mod nodes;
 mod places;
@@ -55,6 +57,16 @@ const EXPECTED: &str =
 
 /// Expands the attribute.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand_changed(options, item, |_| {})
+}
+
+/// Expands the attribute, with a change of the model before code is generated from it. Tests prove
+/// with such changes that they find faults.
+fn expand_changed(
+    options: TokenStream,
+    item: TokenStream,
+    change: impl FnOnce(&mut model::Workflow),
+) -> TokenStream {
     let mut errors = Errors::default();
     let options = attrs::options(options, &mut errors);
     let krate = options.krate();
@@ -108,7 +120,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let (max_llm_calls, timeout_ms) = (options.max_llm_calls, options.timeout_ms);
     let concurrency = options.concurrency.map(|number| number.to_token_stream());
     let (stop, decider) = (options.stop, options.decider);
-    let workflow = model::Workflow {
+    let mut workflow = model::Workflow {
         krate,
         name,
         description,
@@ -123,6 +135,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
         decider,
         body,
     };
+    change(&mut workflow);
     let written = expand::workflow(&workflow, &function, &mut errors);
     match errors.is_empty() {
         true => written,

@@ -159,6 +159,30 @@ impl<'j> Judge<'j> {
         }
     }
 
+    /// Asks about the operands of an operator, because a type of the program can implement the
+    /// operator with any code. Returns the questions, which are in front of the operator.
+    fn operands(&mut self, operands: &[&Expr]) -> Vec<TokenStream> {
+        let forms: Vec<OperandForm> = operands.iter().map(|operand| operand_form(operand)).collect();
+        let is_asked = forms.contains(&OperandForm::Asked);
+        // A constructed operand has the type of the other one, or a type that is not known here.
+        if forms.contains(&OperandForm::Unknown)
+            || forms.contains(&OperandForm::Constructed) && !is_asked
+        {
+            self.is_unknown = true;
+            return Vec::new();
+        }
+        let mut questions = Vec::new();
+        for (operand, form) in operands.iter().zip(forms) {
+            if form == OperandForm::Asked {
+                let (told, private) = (self.variable(), self.private);
+                questions.push(quote!(
+                    if #private::NEVER { #told.tell(#private::Receiver(&#operand).kind()) }
+                ));
+            }
+        }
+        questions
+    }
+
     /// Adds a question in front of the whole expression.
     fn ask_first(&mut self, question: &TokenStream) {
         let (told, private) = (self.variable(), self.private);
@@ -384,6 +408,24 @@ impl VisitMut for Judge<'_> {
                 None
             }
             Expr::MethodCall(call) => self.method(call),
+            Expr::Binary(both) if is_overloadable(&both.op) => {
+                let operands = [(*both.left).clone(), (*both.right).clone()];
+                self.visit_expr_mut(&mut both.left);
+                self.visit_expr_mut(&mut both.right);
+                let questions = self.operands(&[&operands[0], &operands[1]]);
+                in_front_of(&questions, &Expr::Binary(both.clone()))
+            }
+            Expr::Index(index) => {
+                let base = (*index.expr).clone();
+                self.visit_expr_mut(&mut index.expr);
+                self.visit_expr_mut(&mut index.index);
+                // The element stays a place, so the question is in front of the index.
+                let questions = self.operands(&[&base]);
+                if let Some(instead) = in_front_of(&questions, &index.index) {
+                    *index.index = instead;
+                }
+                None
+            }
             Expr::Closure(closure) if closure.asyncness.is_none() => {
                 closure.inputs.iter().for_each(|input| self.bind(input));
                 self.visit_expr_mut(&mut closure.body);
@@ -437,7 +479,6 @@ impl VisitMut for Judge<'_> {
             | Expr::Field(_)
             | Expr::Group(_)
             | Expr::If(_)
-            | Expr::Index(_)
             | Expr::Loop(_)
             | Expr::Paren(_)
             | Expr::Range(_)
@@ -531,6 +572,66 @@ fn is_literal(expr: &Expr) -> bool {
     matches!(plain(expr), Expr::Lit(_))
 }
 
+/// Returns `true` for an operator that a type can implement.
+fn is_overloadable(op: &syn::BinOp) -> bool {
+    !matches!(op, syn::BinOp::And(_) | syn::BinOp::Or(_))
+}
+
+/// The form of an operand, which shows if its type is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OperandForm {
+    /// The type is of the standard library: a literal, a conversion between numbers, or an operator
+    /// whose own operands are asked about.
+    Standard,
+    /// The compiler can be asked about the type.
+    Asked,
+    /// A new value. Its type may be inferred from the operator.
+    Constructed,
+    Unknown,
+}
+
+fn operand_form(expr: &Expr) -> OperandForm {
+    match plain(expr) {
+        Expr::Lit(_) | Expr::Cast(_) | Expr::Binary(_) => OperandForm::Standard,
+        Expr::Macro(mac) if macro_name(&mac.mac) == "format" => OperandForm::Standard,
+        Expr::Reference(reference) => operand_form(&reference.expr),
+        Expr::Unary(unary) => operand_form(&unary.expr),
+        Expr::Path(path) => {
+            let is_variant_path = path.path.get_ident().is_none_or(|ident| {
+                ident.unraw().to_string().starts_with(char::is_uppercase)
+            });
+            if is_variant_path { OperandForm::Constructed } else { OperandForm::Asked }
+        }
+        Expr::Field(_) | Expr::Index(_) => OperandForm::Asked,
+        Expr::MethodCall(_) if has_inferred_call(expr) => OperandForm::Unknown,
+        Expr::MethodCall(_) => OperandForm::Asked,
+        Expr::Call(_) | Expr::Struct(_) | Expr::Tuple(_) | Expr::Array(_) | Expr::Macro(_)
+        | Expr::Range(_) => OperandForm::Constructed,
+        _ => OperandForm::Unknown,
+    }
+}
+
+/// Returns `true` if the type of a part of a chain of methods is inferred from its use.
+fn has_inferred_call(expr: &Expr) -> bool {
+    match plain(expr) {
+        Expr::MethodCall(call) => is_inferred(expr) || has_inferred_call(&call.receiver),
+        Expr::Field(field) => has_inferred_call(&field.base),
+        Expr::Index(index) => has_inferred_call(&index.expr),
+        Expr::Call(_) | Expr::Macro(_) | Expr::Block(_) | Expr::If(_) | Expr::Match(_) => true,
+        _ => false,
+    }
+}
+
+/// Returns an expression with the questions in front, or `None` without questions.
+fn in_front_of(questions: &[TokenStream], expr: &Expr) -> Option<Expr> {
+    if questions.is_empty() {
+        return None;
+    }
+    // The code begins with a parenthesis, so that it can be an operand itself.
+    let code = questions.iter().rev().fold(quote!(#expr), |code, asked| quote!((#asked, #code).1));
+    syn::parse2(code).ok()
+}
+
 /// Returns `true` for names such as `Some` and `Kind`, and `false` for `LIMIT`.
 fn is_variant(name: &str) -> bool {
     name.chars().next().is_some_and(char::is_uppercase) && name.chars().any(char::is_lowercase)
@@ -587,18 +688,29 @@ mod tests {
     #[test]
     fn values() {
         for (text, expected) in [
-            ("a + 1", "known"),
+            ("a + 1", "asks 1"),
             ("format!(\"{a}\")", "known"),
             ("Item { number: a, tags: vec![b.clone()] }", "known"),
             ("Some((a, b))", "known"),
-            ("if a > 1 { b } else { c }", "known"),
-            ("a.len() + 1", "asks 1"),
+            ("if a > 1 { b } else { c }", "asks 1"),
+            ("a.len() + 1", "asks 2"),
             ("a.iter().map(|x| x.trim()).collect::<Vec<_>>()", "asks 4"),
             ("a.map(String::as_str)", "asks 2"),
             ("String::from(a)", "asks 1"),
             ("Vec::new()", "asks 1"),
-            ("a * LIMIT", "asks 1"),
+            ("a * LIMIT", "asks 2"),
             ("{ let mut x = a; x.sort(); x }", "asks 1"),
+            ("3 + 4", "known"),
+            ("a + b", "asks 2"),
+            ("(a + 1) % 97", "asks 1"),
+            ("a == None", "asks 1"),
+            ("a.name == Some(3)", "asks 1"),
+            ("a == Kind::Small", "asks 1"),
+            ("a[0]", "asks 1"),
+            ("a && b", "known"),
+            ("Item { number: a } + 3", "unknown"),
+            ("a.parse().unwrap() + 1", "unknown"),
+            ("{ let mut x = 0; x += a; x }", "asks 2"),
             ("helper(a)", "unknown"),
             ("a.label()", "unknown"),
             ("format!(\"{}\", helper(a))", "unknown"),

@@ -189,12 +189,18 @@ fn is_method_of_type(path: &syn::ExprPath, names: &[&str]) -> bool {
     is_type && names.iter().any(|name| method == name)
 }
 
-/// Returns `true` if an expression calls methods. A closure calls them later.
+/// Returns `true` if an expression calls methods or operators, which the program can implement. A
+/// closure calls them later.
 pub(super) fn calls_methods(expr: &Expr) -> bool {
     struct Calls(bool);
     impl<'a> Visit<'a> for Calls {
         fn visit_expr_method_call(&mut self, _: &'a ExprMethodCall) {
             self.0 = true;
+        }
+
+        fn visit_expr_binary(&mut self, both: &'a syn::ExprBinary) {
+            self.0 |= !matches!(both.op, syn::BinOp::And(_) | syn::BinOp::Or(_));
+            syn::visit::visit_expr_binary(self, both);
         }
     }
     let mut calls = Calls(false);

@@ -76,7 +76,8 @@ impl Chooser<'_> {
 
     /// Returns `true` if an expression may read data outside of the program.
     pub(crate) fn allows_look(&self, feature: &str, around: &Around) -> bool {
-        self.allows(feature) && (feature != "shared" || around.alone)
+        let is_shared = matches!(feature, "shared" | "operators" | "turn");
+        self.allows(feature) && (!is_shared || around.alone)
     }
 
     pub(crate) fn one_in(&mut self, number: u32) -> bool {

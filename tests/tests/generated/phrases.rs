@@ -132,7 +132,8 @@ impl Chooser<'_> {
 
     pub(crate) fn call(&mut self, step: &Step, around: &Around) -> Call {
         // If the step ran again after a crash, it would read its own write.
-        let alone = around.alone && !step.text.starts_with("set_rate(");
+        let turns = step.text.starts_with("set_rate(") || step.text.starts_with("turn(");
+        let alone = around.alone && !turns;
         let form = self.form(step.text, step.takes, 1, &Around { alone, ..around.clone() });
         Call { form, is_async: step.is_async, can_fail: step.can_fail }
     }

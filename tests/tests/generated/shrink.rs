@@ -409,8 +409,8 @@ fn walk_expr(expr: &mut Expr, see: See<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::choose;
     use super::*;
-    use crate::choose;
 
     #[test]
     fn smaller_programs_are_smaller_and_whole() {

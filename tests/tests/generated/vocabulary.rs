@@ -153,6 +153,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     op(Int, 1, "DIAL.get()", &[]).only("shared"),
     op(Int, 1, "DIAL.max({0})", &[(Own, Int)]).only("shared"),
     op(Int, 1, "LOCAL.with(|local| local.get())", &[]).only("shared"),
+    op(Int, 1, "(*GAUGE.lock().unwrap() + {0}) % 97", &[(Own, Int)]).only("shared"),
+    // An operator of a type of the program.
+    op(Int, 1, "{0} + {1}", &[(Own, Item), (Own, Int)]).only("operators"),
     op(Text, 1, "{0}.as_str().to_owned()", &[(Place, Item)]).only("looks"),
     op(Ints, 1, "twice({0})", &[(Own, Int)]).only("generic"),
 ];
@@ -191,6 +194,7 @@ pub(crate) const STEPS: &[Step] = &[
     step(Int, 2, "look_up({s}, {0})", &[(Own, Text)]).only("hidden"),
     step(Int, 1, "wipe_in_helper({s}, {0})", &[(Own, Int)]).only("hidden"),
     step(Int, 2, "set_rate({s}, {0})", &[(Own, Int)]).only("shared"),
+    step(Int, 2, "turn({s}, {0})", &[(Own, Int)]).only("turn"),
     step(Loose, 2, "loosen({s}, {0})", &[(Own, Int)]),
     step(Item, 1, "echo::<Item>({s}, {0})", &[(Own, Item)]).only("generic"),
     step(Ints, 1, "echo({s}, {0})", &[(Own, Ints)]).only("generic"),
@@ -267,6 +271,7 @@ pub(crate) const FEATURES: &[&str] = &[
     "match-result",
     "nested",
     "node-write",
+    "operators",
     "option",
     "patterns",
     "repeat",
@@ -276,6 +281,7 @@ pub(crate) const FEATURES: &[&str] = &[
     "sync",
     "tail",
     "timeout",
+    "turn",
     "unit-if",
     "unordered",
     "wrap",

@@ -30,7 +30,8 @@ pub(crate) fn shown(program: &Program) -> String {
     functions(program, false)
 }
 
-fn functions(program: &Program, plain: bool) -> String {
+/// Returns the functions of a program in a module: plain functions, or workflows.
+pub(crate) fn functions(program: &Program, plain: bool) -> String {
     let mut text = format!(
         "    pub mod {} {{\n        use kit::*;\n",
         if plain { "function" } else { "flow" }

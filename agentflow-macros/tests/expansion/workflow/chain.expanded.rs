@@ -170,22 +170,38 @@ const _: () = {
                     )
             };
             let count = bound_3;
-            let last: __private::Handle<<Result<usize> as __private::WorkflowReturn>::Ok> = steps
-                .value::<_, _, _>(
-                    __private::Node::new("output")
-                        .line(::core::line!())
-                        .code(6974312986091710006u64),
-                    (count,),
-                    move |values| {
-                        #[allow(unused_variables, unused_mut, clippy::let_unit_value)]
-                        let (count,) = values;
-                        #[allow(clippy::let_and_return)]
-                        {
-                            let ended: Result<usize> = Ok(count + 1);
-                            ended
-                        }
-                    },
-                );
+            let last: __private::Handle<<Result<usize> as __private::WorkflowReturn>::Ok> = {
+                let told_0 = __private::told();
+                steps
+                    .value::<_, _, _>(
+                        __private::Node::new("output")
+                            .line(::core::line!())
+                            .code(6974312986091710006u64)
+                            .at_its_place_unless([told_0.is_standard()]),
+                        (count,),
+                        move |values| {
+                            #[allow(
+                                unused_variables,
+                                unused_mut,
+                                clippy::let_unit_value
+                            )]
+                            let (count,) = values;
+                            #[allow(clippy::let_and_return)]
+                            {
+                                let ended: Result<usize> = Ok(
+                                    (
+                                        if __private::NEVER {
+                                            told_0.tell(__private::Receiver(&count).kind())
+                                        },
+                                        count + 1,
+                                    )
+                                        .1,
+                                );
+                                ended
+                            }
+                        },
+                    )
+            };
             __private::Output(&bound_1).owned();
             __private::Output(&bound_2).owned();
             __private::Output(&bound_3).owned();

@@ -81,12 +81,18 @@ const _: () = {
                 );
             let bound_2 = {
                 let told_0 = __private::told();
+                let told_1 = __private::told();
+                let told_2 = __private::told();
                 steps
                     .let_value::<_, _, _>(
                         __private::Node::new("length")
                             .line(::core::line!())
                             .code(3437873407671074428u64)
-                            .at_its_place_unless([told_0.is_standard()]),
+                            .at_its_place_unless([
+                                told_0.is_standard(),
+                                told_1.is_standard(),
+                                told_2.is_standard(),
+                            ]),
                         (a, b),
                         move |values| {
                             #[allow(
@@ -98,11 +104,23 @@ const _: () = {
                             __private::Ok::<_, __AgentflowError>(
                                 (
                                     if __private::NEVER {
-                                        told_0.tell(__private::Receiver(&a).kind())
+                                        told_1.tell(__private::Receiver(&a.len()).kind())
                                     },
-                                    a.len(),
+                                    (
+                                        if __private::NEVER {
+                                            told_2.tell(__private::Receiver(&b).kind())
+                                        },
+                                        (
+                                            if __private::NEVER {
+                                                told_0.tell(__private::Receiver(&a).kind())
+                                            },
+                                            a.len(),
+                                        )
+                                            .1 + b,
+                                    )
+                                        .1,
                                 )
-                                    .1 + b,
+                                    .1,
                             )
                         },
                     )

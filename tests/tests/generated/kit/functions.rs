@@ -10,7 +10,7 @@ use agentflow::{Approval, Context, tool};
 
 use super::tokens::stripped;
 use super::world::{Act, note, pace, set_shared_rate, shared_rate};
-pub use super::world::{LOCAL, RATE, hashed, new_id, stamp};
+pub use super::world::{GAUGE, LOCAL, RATE, hashed, new_id, stamp};
 
 /// A thing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +51,15 @@ impl Item {
     /// Returns a part of the value.
     pub fn as_str(&self) -> &str {
         &self.label
+    }
+}
+
+/// Adds a number that depends on the current rate, which `set_rate` changes.
+impl std::ops::Add<i64> for Item {
+    type Output = i64;
+
+    fn add(self, number: i64) -> i64 {
+        (self.number + number * shared_rate()) % 97
     }
 }
 
@@ -483,6 +492,12 @@ pub async fn mail_number(site: u64, number: i64) -> Result<i64, Fault> {
 pub async fn mailed<T: fmt::Debug + Send>(site: u64, value: T) -> Result<T, Fault> {
     mail(site * 1000 + 1, format!("{value:?}")).await?;
     Ok(value)
+}
+
+/// Sets the rate with a tool.
+pub async fn turn(site: u64, rate: i64) -> Result<i64, Fault> {
+    pace(site, rate as u64).await;
+    set_rate(site * 1000 + 1, rate).await
 }
 
 /// Sends several mails.

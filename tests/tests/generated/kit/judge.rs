@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::actions::{Act, Entry, Noted};
 use super::tokens::strip;
-use super::world::{Act, Entry, Noted};
 
 /// Class of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,6 +3,7 @@
 //! twice: as a crate that the generated programs link, and as a module of this test program for its
 //! own tests.
 
+pub mod actions;
 pub mod functions;
 pub mod judge;
 pub mod play;

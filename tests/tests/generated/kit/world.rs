@@ -12,56 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use super::tokens;
-
-/// Kind of an action in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Act {
-    /// A change that is not idempotent.
-    Write,
-    /// An idempotent change.
-    Idempotent,
-    /// A change that the author declared as unordered.
-    Unordered,
-    /// A read.
-    Read,
-    /// A check of a condition. No later action starts before it.
-    Check,
-    /// An answer of a person. No later action starts before it.
-    Gate,
-}
-
-/// An action.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Entry {
-    /// Kind of the action.
-    pub act: Act,
-    /// Name of the function.
-    pub name: &'static str,
-    /// Number of the call in the program's text.
-    pub site: u64,
-    /// Arguments of the call.
-    pub text: String,
-}
-
-/// An item of the log: an action, or a mark. Marks for concurrent groups occur only in the plain
-/// function.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Noted {
-    /// An action.
-    Entry(Entry),
-    /// Start of a group of items that may run concurrently.
-    Open,
-    /// Start of the next item.
-    Item,
-    /// End of a group.
-    Close,
-    /// Start of a call of another generated function.
-    Enter,
-    /// End of such a call.
-    Leave,
-    /// End of a process.
-    Crash,
-}
+pub use super::actions::{Act, Entry, Noted};
 
 #[derive(Default)]
 struct World {
@@ -73,6 +24,9 @@ struct World {
 
 /// Data outside of the program that steps change.
 pub static RATE: AtomicI64 = AtomicI64::new(2);
+
+/// The same data, behind a lock.
+pub static GAUGE: Mutex<i64> = Mutex::new(2);
 
 thread_local! {
     /// The same data, for the current thread.
@@ -178,6 +132,7 @@ pub fn stamp(site: u64) -> String {
 pub fn set_shared_rate(rate: i64) {
     RATE.store(rate, Ordering::SeqCst);
     LOCAL.set(rate);
+    *GAUGE.lock().unwrap_or_else(PoisonError::into_inner) = rate;
 }
 
 /// Returns the current rate.
