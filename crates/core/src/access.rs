@@ -1,4 +1,5 @@
-//! Access control: [`AccessControl`] decides which caller may start, read and control which runs.
+//! Access control: [`AccessControl`] decides which caller may start, read and control which runs, and
+//! read and write which stored documents.
 //!
 //! The runtime asks it, and not the routes of a server: a program binds the runtime to the caller of
 //! a request with [`Runtime::for_caller`](crate::Runtime::for_caller), and each method of the
@@ -35,6 +36,11 @@ impl<'a> AccessRequest<'a> {
         Self { caller, action, name: &run.name, run: Some(run) }
     }
 
+    /// Creates the request for an action on a stored document. The document may not exist.
+    pub fn on_document(caller: &'a Caller, action: AccessAction, name: &'a str) -> Self {
+        Self { caller, action, name, run: None }
+    }
+
     /// Returns the caller that asks. [`RunRecord::caller`] is the name of the caller that started the
     /// run.
     pub fn caller(&self) -> &'a Caller {
@@ -46,12 +52,12 @@ impl<'a> AccessRequest<'a> {
         self.action
     }
 
-    /// Returns the name of the agent or workflow.
+    /// Returns the name of the agent, the workflow or the stored document.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// Returns the run. `None` for [`AccessAction::Start`].
+    /// Returns the run. `None` for [`AccessAction::Start`] and for actions on documents.
     pub fn run(&self) -> Option<&'a RunRecord> {
         self.run
     }
@@ -62,12 +68,13 @@ impl<'a> AccessRequest<'a> {
     }
 }
 
-/// Decides which caller may start, read and control which runs. Registered with
+/// Decides which caller may start, read and control which runs, and read and write which stored
+/// documents. Registered with
 /// [`RuntimeBuilder::access_control`](crate::runtime::RuntimeBuilder::access_control). Without one,
 /// every caller may do everything.
 ///
 /// A caller without [`AccessAction::Read`] gets the same error for a denied run as for a run that
-/// does not exist.
+/// does not exist. The same holds for documents and [`AccessAction::ReadDocument`].
 ///
 /// ```
 /// use agentflow::access::{AccessAction, AccessControl, AccessRequest};
@@ -179,6 +186,28 @@ impl ActingCaller {
         match is_allowed {
             true => Ok(()),
             false => Err(self.denied(action, &run.name)),
+        }
+    }
+
+    /// Returns `true` if the caller may read a stored document.
+    #[cfg(feature = "documents")]
+    pub(crate) async fn may_read_document(&self, name: &str) -> bool {
+        let action = AccessAction::ReadDocument;
+        self.allows(AccessRequest::on_document(&self.caller, action, name)).await
+    }
+
+    /// Checks that the caller may read and write a stored document, which may not exist.
+    ///
+    /// # Errors
+    /// [`Error::AccessDenied`].
+    #[cfg(feature = "documents")]
+    pub(crate) async fn check_document_write(&self, name: &str) -> Result<()> {
+        let action = AccessAction::WriteDocument;
+        let is_allowed = self.may_read_document(name).await
+            && self.allows(AccessRequest::on_document(&self.caller, action, name)).await;
+        match is_allowed {
+            true => Ok(()),
+            false => Err(self.denied(action, name)),
         }
     }
 

@@ -1,10 +1,10 @@
-//! `AccessAction`: the actions on runs that access control distinguishes.
+//! `AccessAction`: the actions on runs and documents that access control distinguishes.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// An action on a run that an [`AccessControl`](crate::access::AccessControl) allows or denies.
+/// An action on a run or a stored document that an [`AccessControl`](crate::access::AccessControl) allows or denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -32,10 +32,15 @@ pub enum AccessAction {
     Resume,
     /// Deletes a run.
     Delete,
+    /// Reads a stored document and its versions. Also decides whether a list contains the
+    /// document.
+    ReadDocument,
+    /// Saves, checks or removes a stored document. Needs [`ReadDocument`](Self::ReadDocument), too.
+    WriteDocument,
 }
 
 impl AccessAction {
-    /// Returns the action as a verb, such as `cancel`.
+    /// Returns the action as a word, such as `cancel` or `read_document`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -49,12 +54,18 @@ impl AccessAction {
             Self::Answer => "answer",
             Self::Resume => "resume",
             Self::Delete => "delete",
+            Self::ReadDocument => "read_document",
+            Self::WriteDocument => "write_document",
         }
     }
 }
 
 impl fmt::Display for AccessAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+        f.pad(match self {
+            Self::ReadDocument => "read the document",
+            Self::WriteDocument => "write the document",
+            other => other.as_str(),
+        })
     }
 }

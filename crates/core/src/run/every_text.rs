@@ -60,11 +60,13 @@ const LEFT: &[(&str, &[&str])] = &[
             "run.resumed/redefined/parts",
             "run.started/artifacts/*/sha256",
             "run.started/body/workflow/definition",
+            "run.started/document/checksum",
             "run.started/parts",
             "workflow.started/definition",
         ],
     ),
     ("what a call that waits continues by", &["tool.waiting/state/token"]),
+    ("the name of the workflow that a document describes", &["run.started/document/name"]),
     ("the path of a step", &["run.resumed/redefined/forgotten/*"]),
 ];
 

@@ -8,6 +8,8 @@ use crate::event::RunId;
 use crate::run::RunHandle;
 use crate::runtime::Runtime;
 use crate::runtime::catalogue::name_arguments::{AgentName, WorkflowName};
+#[cfg(feature = "documents")]
+use crate::runtime::documents::caller_documents::CallerDocuments;
 use crate::runtime::execution::start_run::StartRun;
 use crate::runtime::runs::run_list::CallerRuns;
 use crate::runtime::runs::run_ref::RunRef;
@@ -62,6 +64,12 @@ impl CallerRuntime {
     /// Returns access to the runs that the caller may read.
     pub fn runs(&self) -> CallerRuns<'_> {
         CallerRuns::new(&self.runtime, self.acting.as_ref())
+    }
+
+    /// Returns access to the stored documents that the caller may read and write.
+    #[cfg(feature = "documents")]
+    pub fn documents(&self) -> CallerDocuments<'_> {
+        CallerDocuments::new(&self.runtime, self.acting.as_ref())
     }
 
     /// Starts a run of a workflow, as [`Runtime::start`].

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, EventKind, NotUndone, PauseReason, RunBody, RunId, SessionPlace};
+use crate::event::{DocumentVersion, Event, EventKind, NotUndone, PauseReason, RunBody, RunId, SessionPlace};
 use crate::model::Usage;
 use crate::time::Timestamp;
 
@@ -125,6 +125,10 @@ pub struct RunRecord {
     /// [`Runs::usage`](crate::runtime::Runs::usage) reads the journal of the run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Version of the stored document that the run executes. `None` for workflows of the program
+    /// and of folders, and for agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Arc<DocumentVersion>>,
 }
 
 impl RunRecord {
@@ -152,6 +156,7 @@ impl RunRecord {
             tags: started.tags.clone(),
             session: started.session.clone(),
             usage: Some(Usage::default()),
+            document: started.document.clone(),
         })
     }
 
@@ -178,6 +183,7 @@ impl RunRecord {
             tags: BTreeMap::new(),
             session: None,
             usage: None,
+            document: None,
         }
     }
 

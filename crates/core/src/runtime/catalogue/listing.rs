@@ -54,6 +54,10 @@ impl CatalogueReader<'_> {
     /// ```
     #[doc(alias = "catalogue")]
     pub async fn snapshot(self) -> Catalogue {
+        #[cfg(feature = "documents")]
+        if let Err(error) = crate::runtime::documents::refresh::refresh_if_old(self.0).await {
+            tracing::warn!(%error, "the list may lack changes of stored documents");
+        }
         let catalogue = self.snapshot_unchecked().await;
         #[cfg(feature = "dynamic")]
         let catalogue = with_problems_of_schemas(catalogue);

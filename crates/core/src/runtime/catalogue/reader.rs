@@ -278,8 +278,11 @@ impl CatalogueReader<'_> {
     /// Executes nothing. The tools of toolsets that a graph names are fetched.
     ///
     /// # Errors
-    /// If no workflow or agent has this name, or more than one has it.
+    /// If no workflow or agent has this name, or more than one has it. With documents in the store,
+    /// also any error of the store.
     pub async fn dry_run(self, name: &str) -> Result<DryRun> {
+        #[cfg(feature = "documents")]
+        crate::runtime::documents::refresh::refresh_if_old(self.0).await?;
         match self.fetched_workflow_spec(name).await {
             Ok(spec) => Ok(spec.dry_run()),
             // An agent may have the name.

@@ -57,8 +57,18 @@ impl RegisteredItems {
     }
 }
 
-/// Returns a snapshot of the registered items.
+/// Returns a snapshot of the named items: the registered items and the documents of the store.
 pub(crate) fn given_now(host: &Host) -> Arc<Given> {
+    let registered = registered_now(host);
+    #[cfg(feature = "documents")]
+    if let Some(stored) = host.part::<crate::runtime::documents::stored_items::StoredItems>() {
+        return stored.combined_with(host, registered);
+    }
+    registered
+}
+
+/// Returns a snapshot of the registered items: those of the program and of folders of documents.
+pub(crate) fn registered_now(host: &Host) -> Arc<Given> {
     static OF_PROCESS: OnceLock<Arc<Given>> = OnceLock::new();
     match host.part::<RegisteredItems>() {
         Some(given) => given.now(),
@@ -92,10 +102,25 @@ impl<T> RegisteredList<T> {
 /// each other are resolved in the same version. Returns `None` if the host cannot change.
 #[cfg(feature = "documents")]
 pub(crate) fn fixed_to_snapshot(host: &Host, given: &Arc<Given>) -> Option<Host> {
-    host.part::<RegisteredItems>().filter(|now| now.changes)?;
+    let may_change = host.part::<RegisteredItems>().is_some_and(|now| now.changes)
+        || host.part::<crate::runtime::documents::stored_items::StoredItems>().is_some();
+    if !may_change {
+        return None;
+    }
     let mut host = Host::clone(host);
-    host.set_part(RegisteredItems { given: RwLock::new(Arc::clone(given)), changes: false });
+    set_all_items(&mut host, Arc::clone(given));
     Some(host)
+}
+
+/// Sets the items of a host, including those of stored documents.
+pub(crate) fn set_all_items(host: &mut Host, given: Arc<Given>) {
+    host.set_part(RegisteredItems {
+        given: RwLock::new(given),
+        #[cfg(feature = "documents")]
+        changes: false,
+    });
+    #[cfg(feature = "documents")]
+    host.remove_part::<crate::runtime::documents::stored_items::StoredItems>();
 }
 
 impl<T> Deref for RegisteredList<T> {
@@ -160,7 +185,7 @@ pub(crate) async fn reader_for(
     let mut given = (*given_now(&host)).clone();
     #[cfg(feature = "dynamic")]
     given.graphs.iter_mut().for_each(|(graph, _)| *graph = graph.unread());
-    host.set_part(RegisteredItems::new(given));
+    set_all_items(&mut host, Arc::new(given));
     host.set_part(UnknownToolsets(unknown));
     Ok(Runtime(Arc::new(host)))
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::event::{AgentStarted, RunId};
 use crate::run::Host;
 use crate::runtime::Runtime;
-use crate::runtime::catalogue::registered_items::{RegisteredItems, given};
+use crate::runtime::catalogue::registered_items::{given, set_all_items};
 use crate::runtime::documents::registered::DocumentText;
 use crate::runtime::documents::set::{DocumentSet, models};
 use crate::store::{Store, StoreError};
@@ -197,6 +197,6 @@ fn with_stored_documents(runtime: &Runtime, kept: Option<String>) -> Option<Runt
     let none = DocumentSet::default();
     let set = runtime.host().part::<DocumentSet>().unwrap_or(&none);
     let mut host = Host::clone(runtime.host());
-    host.set_part(RegisteredItems::new(set.given_with_only(&documents, models(runtime.host()))));
+    set_all_items(&mut host, Arc::new(set.given_with_only(&documents, models(runtime.host()))));
     Some(Runtime(Arc::new(host)))
 }

@@ -133,10 +133,23 @@ impl Runtime {
         // Boxed: otherwise the compiler would report each error in the arguments three times.
         let (name, request) = (name.as_name().to_owned(), request.into());
         Box::pin(async move {
-            let started =
-                async { start_erased(self, &self.catalogue().agent_named(&name)?, request).await };
+            let started = async {
+                self.refresh_documents().await?;
+                start_erased(self, &self.catalogue().agent_named(&name)?, request).await
+            };
             noted(started.await)
         })
+    }
+
+    /// Reads the changes of stored documents, which may describe agents.
+    #[cfg_attr(
+        not(feature = "documents"),
+        allow(clippy::unused_async, reason = "only documents are read")
+    )]
+    async fn refresh_documents(&self) -> Result<()> {
+        #[cfg(feature = "documents")]
+        crate::runtime::documents::refresh::refresh_if_old(self).await?;
+        Ok(())
     }
 
     /// Starts an agent by name with arguments, which are JSON text. An `#[agent]` that is linked
@@ -149,6 +162,7 @@ impl Runtime {
         arguments: &str,
         mut request: RunRequest,
     ) -> Result<RunHandle<Encoded>> {
+        self.refresh_documents().await?;
         if request.conversation.is_empty() && self.catalogue().is_given_agent(name) {
             let read: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
             request.conversation = read["message"].as_str().unwrap_or_default().into();

@@ -140,6 +140,9 @@ impl Worker {
 
     /// Takes runs until the limit is reached or no run is left.
     async fn take_runs(&self, store: &Arc<dyn Store>, claimed: &mut ClaimedRuns) -> Result<()> {
+        // A workflow of this program may call documents that other processes have saved.
+        #[cfg(feature = "documents")]
+        crate::runtime::documents::refresh::refresh_if_old(&self.runtime).await?;
         let mut listed = HashSet::new();
         for filter in self.filters() {
             let free = self.concurrency.saturating_sub(claimed.busy());
