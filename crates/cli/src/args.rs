@@ -12,6 +12,7 @@ use super::logging::LogArgs;
 use super::mcp_args::McpCommand;
 use super::run_args::{ModelArgs, RunArgs};
 use super::session_args::SessionsArgs;
+use super::stored_document_args::DocumentsArgs;
 use agentflow_core::document::DocumentForm;
 use agentflow_core::store::{RunStatus, StoreAddress};
 
@@ -68,6 +69,8 @@ pub(super) enum Command {
     Worker(WorkerArgs),
     /// List, copy and remove the sessions of a store
     Sessions(SessionsArgs),
+    /// Save, list, compare and remove the documents of a store
+    Documents(DocumentsArgs),
     /// Serve this program's tools over the Model Context Protocol, and call the tools of servers
     #[command(subcommand, arg_required_else_help = true)]
     Mcp(McpCommand),
@@ -203,6 +206,9 @@ pub(super) struct WorkflowRunArgs {
     /// The run's id, so that the same request is not started twice; needs a store
     #[arg(long, value_name = "ID")]
     pub(super) run_id: Option<String>,
+    /// The version of a document of the store [default: the current one]
+    #[arg(long = "document-version", value_name = "VERSION")]
+    pub(super) version: Option<u64>,
     #[command(flatten)]
     pub(super) documents: DocumentArgs,
     #[command(flatten)]

@@ -253,6 +253,11 @@ impl Document {
         self.form
     }
 
+    /// The text from which the document was read.
+    pub fn text(&self) -> Arc<str> {
+        Arc::clone(&self.source.text)
+    }
+
     /// The name of the workflow.
     pub fn name(&self) -> &str {
         &self.graph.name

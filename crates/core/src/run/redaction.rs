@@ -115,7 +115,7 @@ const SHORT_WORDS: &[&str] = &[
 ///   the full text. The events that result from it are masked.
 ///
 /// Identifiers are not masked: callers, sessions, ids of runs, messages, calls and questions, trace
-/// ids, scopes, and hashes of definitions and artifacts. Resumed runs and later runs of a session
+/// ids, scopes, hashes of definitions and artifacts, and names of stored documents. Resumed runs and later runs of a session
 /// compare them, and two masked callers would be equal. Therefore, do not put secrets into such
 /// ids. Paths of steps contain the tool names that the model wrote, and are not checked.
 #[derive(Clone)]

@@ -241,7 +241,7 @@ pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, se
 pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, events.id, \
      events.time, runs.key, runs.epoch, runs.owner, runs.version, runs.caller, \
      (SELECT json_group_object(tag, value) FROM tags WHERE tags.run = runs.key), \
-     runs.session, runs.session_number, runs.session_after, runs.usage \
+     runs.session, runs.session_number, runs.session_after, runs.usage, runs.document \
      FROM runs LEFT JOIN events ON events.id = \
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
@@ -305,6 +305,7 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
     record.updated = number(8)?.map_or(created, |time| Timestamp::from_millis(time.unsigned_abs()));
     // A damaged usage is treated as missing and is then computed from the journal.
     record.usage = maybe(18)?.and_then(|usage| serde_json::from_str(&usage).ok());
+    record.document = maybe(19)?.and_then(|document| serde_json::from_str(&document).ok());
     record.events = number(7)?.map_or(0, |id| seq_of(id).unsigned_abs());
     Ok(record)
 }
@@ -334,6 +335,11 @@ impl MutableColumns {
 /// Returns the token usage of a run as JSON.
 pub(super) fn usage(record: &RunRecord) -> Option<String> {
     record.usage.as_ref().and_then(|usage| serde_json::to_string(usage).ok())
+}
+
+/// Returns the stored document of a run as JSON.
+pub(super) fn document(record: &RunRecord) -> Option<String> {
+    record.document.as_ref().and_then(|document| serde_json::to_string(document).ok())
 }
 
 #[cfg(test)]

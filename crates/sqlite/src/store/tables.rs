@@ -160,8 +160,8 @@ impl Tables {
             .prepare_cached(
                 "INSERT INTO runs \
                  (run_id, version, name, definition, status, pause_reason, error, created, epoch, owner, caller, \
-                 session, session_number, session_after, usage) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14)",
+                 session, session_number, session_after, usage, document) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             )?
             .execute(params![
                 run.as_str(),
@@ -178,6 +178,7 @@ impl Tables {
                 number_in_session,
                 after,
                 row::usage(record),
+                row::document(record),
             ])?;
         // SQLite assigned the key of the new run.
         let key = self.connection.last_insert_rowid();

@@ -18,7 +18,7 @@ use crate::private_file::create_for_sqlite;
 const APPLICATION_ID: i64 = 0x6167_6677;
 
 /// Migration scripts. Each upgrades the tables by one version.
-pub(super) const MIGRATIONS: [&str; 8] = [
+pub(super) const MIGRATIONS: [&str; 10] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -27,6 +27,8 @@ pub(super) const MIGRATIONS: [&str; 8] = [
     include_str!("schema/6.sql"),
     include_str!("schema/7.sql"),
     include_str!("schema/8.sql"),
+    "", // Layout 9 has no change of its own.
+    include_str!("schema/10.sql"),
 ];
 
 /// Version of the tables that this release writes.

@@ -275,8 +275,9 @@ async fn prepare(
         Version::OfName(found, _) => found?,
     };
     let differences = differences(runtime, journal_read.parts(), spec.parts()).await?;
-    let is_same = differences.is_empty() && definition == *spec.hash();
-    let forgotten = match definition == *spec.hash() {
+    let has_hash = spec.has_hash(&definition);
+    let is_same = differences.is_empty() && has_hash;
+    let forgotten = match has_hash {
         // The graph is unchanged, so no recorded node is invalidated.
         true => {
             accept(runtime.host().changes(), "workflow", &spec.name, differences)?;

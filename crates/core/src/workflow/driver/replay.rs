@@ -157,7 +157,7 @@ pub(super) fn is_changed(
     });
     !ended
         && began_with
-            .is_some_and(|definition| !definition.is_empty() && **definition != **spec.hash())
+            .is_some_and(|definition| !definition.is_empty() && !spec.has_hash(definition))
 }
 
 /// Returns the outermost recorded calls that may have changed something outside of the run.
