@@ -134,7 +134,7 @@ async fn a_file_of_the_second_layout() {
         "user_version",
         |row| row.get(0),
     );
-    assert_eq!(version, Ok(8));
+    assert_eq!(version, Ok(10));
 }
 
 /// A file of the layout before tags had the age of their runs.

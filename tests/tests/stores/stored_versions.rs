@@ -5,7 +5,7 @@ use std::path::Path;
 
 use agentflow::event::RunId;
 use agentflow::prelude::*;
-use agentflow::store::SqliteStore;
+use agentflow::store::{RunFilter, SqliteStore};
 use agentflow::value::Encoded;
 use agentflow::{RunHandle, event::DocumentVersion};
 use agentflow_testing::within;
@@ -88,7 +88,9 @@ async fn waiting_runs_keep_their_versions_over_a_replacement_a_removal_and_a_res
         let stored = runtime.documents().get("asks", of_run.version).await.unwrap();
         assert_eq!((of_run.version, &of_run.checksum), (version, &stored.record.checksum));
     }
-    drop((first, second, third));
+    drop(second);
+    first.abandon();
+    third.abandon();
     drop(runtime);
     let runtime = open(&path).await;
     let recovered = runtime.recover().await.unwrap();
@@ -96,7 +98,7 @@ async fn waiting_runs_keep_their_versions_over_a_replacement_a_removal_and_a_res
     assert_eq!(answered(&runtime, "first", "number").await, json!(11));
     // Another document has the name now.
     put(&runtime, "asks", asks("asks", 100)).await;
-    drop(recovered);
+    recovered.resumed.into_iter().for_each(RunHandle::abandon);
     drop(runtime);
     let runtime = open(&path).await;
     let resumed = runtime.run(&RunId::new("third")).resume().await.unwrap();
@@ -119,7 +121,7 @@ async fn a_started_version_is_kept_over_a_restart() {
     let start = runtime.start_named("asks", json!({})).version(1).run_id(RunId::new("old"));
     let handle = start.await.unwrap();
     wait_for_question(&runtime, handle.run_id()).await;
-    drop(handle);
+    handle.abandon();
     drop(runtime);
     let runtime = open(&path).await;
     let recovered = runtime.recover().await.unwrap();
@@ -138,12 +140,12 @@ async fn a_run_keeps_the_versions_of_called_documents() {
     let handle = asking(&runtime, "outer", "run").await;
     put(&runtime, "inner", asks("inner", 50)).await;
     runtime.documents().remove("outer").await.unwrap();
-    drop(handle);
+    handle.abandon();
     drop(runtime);
     let runtime = open(&path).await;
     let recovered = runtime.recover().await.unwrap();
     assert_eq!(recovered.left.len(), 0, "{recovered:?}");
-    let questions = runtime.runs().questions().await.unwrap();
+    let questions = runtime.runs().questions(RunFilter::new()).await.unwrap();
     let node = questions[0].path.clone();
     assert_eq!(answered(&runtime, "run", &node).await, json!(12));
 }

@@ -47,7 +47,7 @@ pub struct RunStarted {
     /// the order of the names.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub artifacts: Arc<[SessionArtifact]>,
-    /// Version of the stored document that the run executes. `None` for workflows of the program
+    /// Version of the stored document with which the run starts. `None` for workflows of the program
     /// and of folders, and in journals of earlier releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Arc<DocumentVersion>>,

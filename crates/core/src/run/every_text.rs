@@ -90,7 +90,7 @@ fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn every_text_of_every_kind_of_event() {
-    let goldens = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/event-kinds.jsonl");
+    let goldens = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/event-kinds.jsonl");
     let Ok(goldens) = std::fs::read_to_string(goldens) else {
         eprintln!("skipped: the project's golden events are not beside this crate");
         return;

@@ -207,7 +207,7 @@ impl RunBeginning {
         self.session.as_deref()
     }
 
-    /// Returns the version of the stored document that the run executes.
+    /// Returns the version of the stored document with which the run started.
     pub fn document(&self) -> Option<&DocumentVersion> {
         self.document.as_deref()
     }

@@ -509,7 +509,7 @@ mod tests {
     #[test]
     #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn no_word_of_the_format_is_shown_to_a_rule() {
-        let goldens = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/event-kinds.jsonl");
+        let goldens = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/event-kinds.jsonl");
         let Ok(goldens) = std::fs::read_to_string(goldens) else {
             eprintln!("skipped: the project's golden events are not beside this crate");
             return;

@@ -125,7 +125,7 @@ pub struct RunRecord {
     /// [`Runs::usage`](crate::runtime::Runs::usage) reads the journal of the run instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Version of the stored document that the run executes. `None` for workflows of the program
+    /// Version of the stored document with which the run started. `None` for workflows of the program
     /// and of folders, and for agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Arc<DocumentVersion>>,

@@ -287,3 +287,42 @@ impl HashValue {
         }
     }
 }
+
+#[cfg(all(test, feature = "dynamic"))]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::workflow::reference_steps::Callee;
+
+    fn inner(text: &str) -> Value {
+        let asks = json!({"ask": {"text": text, "answer": {"type": "integer"}}});
+        json!({"name": "inner", "output": "number", "nodes": [{"name": "number", "does": asks}]})
+    }
+
+    fn spec(graph: Value, called: Option<&Arc<Spec>>) -> Arc<Spec> {
+        let graph: Graph = serde_json::from_value(graph).unwrap();
+        let resolve = |_, _: &str| called.map(|spec| Callee::Workflow(Arc::clone(spec))).ok_or(None);
+        Arc::new(graph.to_spec(&resolve).unwrap_or_else(|problems| panic!("{problems:?}")))
+    }
+
+    #[test]
+    fn the_hash_is_sha256_and_hashes_of_earlier_builds_are_recognized() {
+        let called = spec(inner("which?"), None);
+        let does = json!({"call": {"kind": "workflow", "name": "inner", "with": {"object": {}}}});
+        let outer =
+            json!({"name": "outer2", "output": "asked", "nodes": [{"name": "asked", "does": does}]});
+        let calls = spec(outer.clone(), Some(&called));
+        // The hashes that an earlier build printed for these graphs.
+        for (spec, earlier) in [(&called, "741d4aa72fac6a8f"), (&calls, "165e36d2c7ea9620")] {
+            assert_eq!(spec.hash().len(), 64);
+            assert_eq!(Graph::from_plan(spec).hash(), **spec.hash());
+            assert!(spec.has_hash(spec.hash()) && spec.has_hash(earlier), "{}", spec.name);
+            assert!(!spec.has_hash("0000000000000000") && !spec.has_hash(""));
+        }
+        // A change of the called workflow changes both.
+        let changed = spec(inner("which one?"), None);
+        let calls = spec(outer, Some(&changed));
+        assert!(!changed.has_hash("741d4aa72fac6a8f") && !calls.has_hash("165e36d2c7ea9620"));
+    }
+}

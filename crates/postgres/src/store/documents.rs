@@ -158,10 +158,10 @@ async fn put(
     }
     let record = write.record(state.version + 1);
     let version = number(record.version);
-    let sql = "INSERT INTO documents (name, version, removed, changed, write_id) \
-               VALUES ($1, $2, false, $3, $4) ON CONFLICT (name) DO UPDATE \
-               SET version = $2, removed = false, changed = $3, write_id = $4";
-    session.execute(sql, &[&&*name, &version, &changed, &&*context.write_id]).await?;
+    let sql = "INSERT INTO documents (name, version, removed, changed) \
+               VALUES ($1, $2, false, $3) ON CONFLICT (name) DO UPDATE \
+               SET version = $2, removed = false, changed = $3";
+    session.execute(sql, &[&&*name, &version, &changed]).await?;
     let sql = "INSERT INTO document_versions \
                (name, version, checksum, form, created, author, comment, text, write_id) \
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
@@ -194,23 +194,38 @@ async fn remove(
     let session = &context.session;
     let changed = lock(context).await?;
     let key = text::encode(name);
+    if context.repeated {
+        let sql = "SELECT version FROM document_versions WHERE name = $1 AND removal = $2";
+        if let Some(row) = session.row(sql, &[&&*key, &&*context.write_id]).await? {
+            return Ok(DocumentCommit::Done(version(context, name, row.try_get(0)?).await?));
+        }
+    }
     let state = DocumentState::read(session, name).await?;
-    let is_done = context.repeated && state.write_id == *context.write_id;
     let current = state.current();
-    if !is_done && (current.is_none() || !expected.admits(current)) {
+    let Some(removed) = current.filter(|_| expected.admits(current)).map(number) else {
         return Ok(DocumentCommit::Conflict { current });
-    }
-    let Some(row) = session.row(VERSION, &[&&*key, &number(state.version)]).await? else {
-        let what = format_args!("the document `{name}` has no version {}", state.version);
-        return Err(context.errors.damaged(what).into());
     };
-    if !is_done {
-        let sql =
-            "UPDATE documents SET removed = true, changed = $2, write_id = $3 WHERE name = $1";
-        session.execute(sql, &[&&*key, &changed, &&*context.write_id]).await?;
-        session.execute("UPDATE document_changes SET number = $1", &[&changed]).await?;
+    let sql = "UPDATE documents SET removed = true, changed = $2 WHERE name = $1";
+    session.execute(sql, &[&&*key, &changed]).await?;
+    let sql = "UPDATE document_versions SET removal = $3 WHERE name = $1 AND version = $2";
+    session.execute(sql, &[&&*key, &removed, &&*context.write_id]).await?;
+    session.execute("UPDATE document_changes SET number = $1", &[&changed]).await?;
+    Ok(DocumentCommit::Done(version(context, name, removed).await?))
+}
+
+/// Returns the record of a version that exists.
+async fn version(
+    context: &OwnedContext,
+    name: &str,
+    version: i64,
+) -> Result<DocumentRecord, Failed> {
+    match context.session.row(VERSION, &[&&*text::encode(name), &version]).await? {
+        Some(row) => Ok(record(&row)?),
+        None => {
+            let what = format_args!("the document `{name}` has no version {version}");
+            Err(context.errors.damaged(what).into())
+        }
     }
-    Ok(DocumentCommit::Done(record(&row)?))
 }
 
 /// The row of a name. A name that was never used has the version 0.
@@ -218,18 +233,16 @@ async fn remove(
 struct DocumentState {
     version: u64,
     removed: bool,
-    write_id: String,
 }
 
 impl DocumentState {
     async fn read(session: &Session, name: &str) -> Result<Self, Error> {
-        let sql = "SELECT version, removed, write_id FROM documents WHERE name = $1";
+        let sql = "SELECT version, removed FROM documents WHERE name = $1";
         let Some(row) = session.row(sql, &[&&*text::encode(name)]).await? else {
             return Ok(Self::default());
         };
         let version: i64 = row.try_get(0)?;
-        let (removed, write_id) = (row.try_get(1)?, row.try_get(2)?);
-        Ok(Self { version: version.unsigned_abs(), removed, write_id })
+        Ok(Self { version: version.unsigned_abs(), removed: row.try_get(1)? })
     }
 
     fn current(&self) -> Option<u64> {

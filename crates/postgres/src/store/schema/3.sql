@@ -5,9 +5,7 @@ CREATE TABLE documents (
     version  bigint NOT NULL,
     removed  boolean NOT NULL,
     -- Number of the last change.
-    changed  bigint NOT NULL UNIQUE,
-    -- The last write, so that a writer recognizes its own commit after a lost connection.
-    write_id text COLLATE "C" NOT NULL
+    changed  bigint NOT NULL UNIQUE
 );
 
 CREATE TABLE document_versions (
@@ -22,7 +20,10 @@ CREATE TABLE document_versions (
     comment  text COLLATE "C",
     -- UTF-8.
     text     bytea NOT NULL,
+    -- The write that saved the version, and the write that removed it, so that a writer recognizes
+    -- its own commit after a lost connection.
     write_id text COLLATE "C" NOT NULL UNIQUE,
+    removal  text COLLATE "C",
     PRIMARY KEY (name, version)
 );
 
