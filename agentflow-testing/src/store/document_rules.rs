@@ -47,7 +47,8 @@ async fn get(t: &StoreUnderTest, name: &str, version: Option<u64>) -> Option<Sto
 }
 
 async fn numbers(t: &StoreUnderTest, name: &str) -> Vec<u64> {
-    let versions = t.ok(t.documents().document_versions(name, None, 1000).await, "listing versions");
+    let versions =
+        t.ok(t.documents().document_versions(name, None, 1000).await, "listing versions");
     versions.iter().map(|record| record.version).collect()
 }
 

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{
-    Append, ArtifactStore, DocumentStore, Epoch, LeaseStore, MessageStore, RunRecord, SessionStore, Snapshot,
-    StateStore, Store, StoreError, StoreErrorKind,
+    Append, ArtifactStore, DocumentStore, Epoch, LeaseStore, MessageStore, RunRecord, SessionStore,
+    Snapshot, StateStore, Store, StoreError, StoreErrorKind,
 };
 use agentflow::{Event, RunId};
 

@@ -10,7 +10,8 @@ use futures_util::future::join_all;
 
 use super::message_rules::bodies;
 use super::{
-    StorePart, StoreUnderTest, artifact_rules, document_rules, end, event, noted, run, started, started_by,
+    StorePart, StoreUnderTest, artifact_rules, document_rules, end, event, noted, run, started,
+    started_by,
 };
 
 pub(super) async fn a_run_is_created_once(t: &StoreUnderTest) {

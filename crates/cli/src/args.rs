@@ -207,8 +207,8 @@ pub(super) struct WorkflowRunArgs {
     #[arg(long, value_name = "ID")]
     pub(super) run_id: Option<String>,
     /// The version of a document of the store [default: the current one]
-    #[arg(long = "document-version", value_name = "VERSION")]
-    pub(super) version: Option<u64>,
+    #[arg(long, value_name = "VERSION")]
+    pub(super) document_version: Option<u64>,
     #[command(flatten)]
     pub(super) documents: DocumentArgs,
     #[command(flatten)]

@@ -36,7 +36,8 @@ pub(super) enum DocumentsCommand {
         /// The document
         name: String,
         /// The version [default: the current one]
-        version: Option<u64>,
+        #[arg(value_name = "VERSION")]
+        number: Option<u64>,
         /// Print {"document", "text"} as JSON
         #[arg(long)]
         json: bool,

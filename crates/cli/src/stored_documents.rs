@@ -33,8 +33,8 @@ async fn command(runtime: &Runtime, command: DocumentsCommand) -> Result<(), Sto
         DocumentsCommand::Versions { name, before, limit, json } => {
             list(&documents.versions(&name, before, limit).await?, json, "no versions")
         }
-        DocumentsCommand::Get { name, version, json } => {
-            let found = documents.get(&name, version).await?;
+        DocumentsCommand::Get { name, number, json } => {
+            let found = documents.get(&name, number).await?;
             if json {
                 return print_json(&json!({"document": found.record, "text": found.text}));
             }

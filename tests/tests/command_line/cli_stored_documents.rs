@@ -7,14 +7,16 @@ use agentflow_tests::{Ended, PostgresServer};
 use serde_json::{Value, json};
 
 use crate::cli_workflows::{Place, agentwf, done, ended, failure};
-use crate::worker::{Worker, queue, wait_for_status};
+use crate::worker::{Worker, wait_for_status};
 
 /// Time limit for the end of a command.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns a document that adds `b` to its input `a`.
 fn sum(b: i64) -> String {
-    format!("id: stored\nnodes:\n  - {{id: t, tool: add, args_template: {{a: \"{{a}}\", b: {b}}}}}\n")
+    format!(
+        "id: stored\nnodes:\n  - {{id: t, tool: add, args_template: {{a: \"{{a}}\", b: {b}}}}}\n"
+    )
 }
 
 /// Returns a graph that asks for a number and adds `adds` to the answer.
@@ -36,6 +38,13 @@ fn documents(store: &str, args: &[&str]) -> Ended {
     done(&[&["documents", "--store", store], args].concat())
 }
 
+/// Queues a run, which a running worker may execute at once.
+fn queue(store: &str, workflow: &str, id: &str, input: &str) {
+    let begun = ["workflow", "run", workflow, "--queue", "--run-id", id];
+    let queued = done(&[&begun[..], &["--input", input, "--store", store]].concat());
+    assert_eq!(queued.stdout, format!("{id}\n"));
+}
+
 /// Returns the output of a run.
 fn output(store: &str, id: &str) -> Value {
     let events = done(&["runs", "events", id, "--json", "--store", store]).stdout;
@@ -50,40 +59,59 @@ fn versions_are_saved_listed_compared_and_removed() {
     let file = write(&place, "any name.yaml", &sum(1));
     let error = failure(&["documents", "list", "--store", &store]);
     assert!(error.contains("there is no store file"), "{error}");
-    let saved = documents(&store, &["put", &file, "--expect-absent", "--comment", "first", "--json"]);
+    let saved =
+        documents(&store, &["put", &file, "--expect-absent", "--comment", "first", "--json"]);
     let saved = saved.line();
     assert_eq!(
         (&saved["name"], &saved["version"], &saved["form"], &saved["author"], &saved["comment"]),
         (&json!("stored"), &json!(1), &json!("tools"), &json!("ada"), &json!("first"))
     );
     let error = failure(&["documents", "put", &file, "--expect-absent", "--store", &store]);
-    assert!(error.ends_with("no current version was expected, and its current version is 1; read the document again"), "{error}");
+    assert!(
+        error.ends_with(
+            "no current version was expected, and its current version is 1; read the document again"
+        ),
+        "{error}"
+    );
     let wrong = write(&place, "wrong.yaml", &sum(1).replace("add", "ad"));
     let refused = ended(&["documents", "put", &wrong, "--store", &store]);
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{refused:#?}");
-    assert!(refused.stderr.contains("this program has no tool `ad`; did you mean `add`?"), "{refused:#?}");
+    assert!(
+        refused.stderr.contains("this program has no tool `ad`; did you mean `add`?"),
+        "{refused:#?}"
+    );
     let checked = ended(&["documents", "validate", &wrong, "--json", "--store", &store]);
     assert_eq!(checked.code, Some(1), "{checked:#?}");
     assert_eq!(checked.line()["problems"][0]["line"], json!(3));
     documents(&store, &["validate", &file]);
     write(&place, "any name.yaml", &sum(2));
     let line = documents(&store, &["put", &file, "--expect-version", "1", "--by", "eve"]).stdout;
-    assert!(line.starts_with("stored  version 2, form tools") && line.contains(" by eve"), "{line}");
+    assert!(
+        line.starts_with("stored  version 2, form tools") && line.contains(" by eve"),
+        "{line}"
+    );
     assert_eq!(documents(&store, &["get", "stored"]).stdout, sum(2));
     assert_eq!(documents(&store, &["get", "stored", "1"]).stdout, sum(1));
     let got = documents(&store, &["get", "stored", "--json"]).line();
     assert_eq!((&got["document"]["version"], &got["text"]), (&json!(2), &json!(sum(2))));
     let diff = ended(&["documents", "diff", "stored", "1", "2", "--store", &store]);
     assert_eq!(diff.code, Some(1), "{diff:#?}");
-    assert!(diff.stdout.contains("\n-  - {id: t") && diff.stdout.contains("\n+  - {id: t"), "{diff:#?}");
-    assert_eq!(documents(&store, &["diff", "stored", "2", "2", "--json"]).line(), json!({"same": true, "diff": ""}));
+    assert!(
+        diff.stdout.contains("\n-  - {id: t") && diff.stdout.contains("\n+  - {id: t"),
+        "{diff:#?}"
+    );
+    assert_eq!(
+        documents(&store, &["diff", "stored", "2", "2", "--json"]).line(),
+        json!({"same": true, "diff": ""})
+    );
     let run = |more: &[&str]| {
         let args = ["workflow", "run", "stored", "--input", "{\"a\": 1}", "--store", &store];
         done(&[&args[..], more].concat()).stdout
     };
     assert_eq!((run(&[]), run(&["--document-version", "1"])), ("3\n".to_owned(), "2\n".to_owned()));
     let versions = documents(&store, &["versions", "stored", "--json"]).line();
-    let numbers: Vec<&Value> = versions.as_array().unwrap().iter().map(|of| &of["version"]).collect();
+    let numbers: Vec<&Value> =
+        versions.as_array().unwrap().iter().map(|of| &of["version"]).collect();
     assert_eq!(numbers, [&json!(2), &json!(1)]);
     documents(&store, &["remove", "stored", "--expect-version", "2"]);
     let listed = documents(&store, &["list"]);
@@ -103,8 +131,16 @@ fn check_writers(place: &Place, store: &str) {
             .map(|writer| {
                 let text = sum(10 * i64::try_from(round).unwrap() + writer);
                 let file = write(place, &format!("{round}-{writer}.yaml"), &text);
-                agentwf(&["documents", "put", &file, "--expect-version", &expected, "--store", store])
-                    .start()
+                agentwf(&[
+                    "documents",
+                    "put",
+                    &file,
+                    "--expect-version",
+                    &expected,
+                    "--store",
+                    store,
+                ])
+                .start()
             })
             .collect();
         let ended: Vec<Ended> =

@@ -50,7 +50,7 @@ fn status(store: &str, id: &str) -> Value {
     done(&["runs", "show", id, "--json", "--store", store]).line()["run"]["status"].take()
 }
 
-pub(crate) fn queue(store: &str, workflow: &str, id: &str, input: &str) {
+fn queue(store: &str, workflow: &str, id: &str, input: &str) {
     let queued = done(&[
         "workflow", "run", workflow, "--queue", "--run-id", id, "--input", input, "--store", store,
     ]);

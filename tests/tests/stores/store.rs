@@ -18,13 +18,24 @@ mod first {
     #[tokio::test]
     async fn a_first_store() {
         use agentflow_testing::StorePart::{
-            Artifacts, Definitions, Deletion, Documents, Leases, Messages, Sessions, Snapshots, State,
+            Artifacts, Definitions, Deletion, Documents, Leases, Messages, Sessions, Snapshots,
+            State,
         };
 
         let checked = agentflow_testing::check_store(|| async { MapStore::default() }).await;
         assert_eq!(
             checked.skipped(),
-            [Snapshots, Definitions, Sessions, Messages, Artifacts, State, Leases, Documents, Deletion]
+            [
+                Snapshots,
+                Definitions,
+                Sessions,
+                Messages,
+                Artifacts,
+                State,
+                Leases,
+                Documents,
+                Deletion
+            ]
         );
         // A run is controlled in the process that executes it, or after that process has ended.
         // From another process the error explains this.

@@ -151,10 +151,8 @@ async fn names_that_are_not_allowed_are_refused() {
     assert!(matches!(error, DocumentsError::OtherName { .. }), "{error}");
     let much = "#".repeat(DocumentWrite::MAX_TEXT_BYTES + 1);
     let error = runtime.documents().put("x", much).await.unwrap_err();
-    let is_text = matches!(
-        error,
-        DocumentsError::Limit(DocumentLimitError::TooLong { what: "text", .. })
-    );
+    let is_text =
+        matches!(error, DocumentsError::Limit(DocumentLimitError::TooLong { what: "text", .. }));
     assert!(is_text, "{error}");
     let comment = "c".repeat(DocumentWrite::MAX_COMMENT_BYTES + 1);
     let error = runtime.documents().put("x", sum("x", 1, 2)).comment(comment).await.unwrap_err();
@@ -374,7 +372,10 @@ async fn access_control_is_asked_for_each_document() {
             assert!(matches!(error, DocumentsError::NotFound { .. }), "{error}");
         }
         let error = documents.put(name, sum(name, 1, 2)).await.unwrap_err();
-        assert_eq!(error.to_string(), format!("the caller `ada` may not write the document `{name}`"));
+        assert_eq!(
+            error.to_string(),
+            format!("the caller `ada` may not write the document `{name}`")
+        );
     }
     // A caller who may only read.
     let reader = runtime.for_caller("ada");

@@ -10,9 +10,9 @@ use async_trait::async_trait;
 
 use super::memory_documents::MemoryDocuments;
 use super::{
-    Answered, Append, ArtifactStore, DocumentStore, Epoch, LeaseStore, MessageId, MessageStore, RunFilter,
-    RunRecord, RunStatus, SessionFilter, SessionRecord, SessionStore, Snapshot, StateStore,
-    StateWrite, Store, StoreError, StoreMessage,
+    Answered, Append, ArtifactStore, DocumentStore, Epoch, LeaseStore, MessageId, MessageStore,
+    RunFilter, RunRecord, RunStatus, SessionFilter, SessionRecord, SessionStore, Snapshot,
+    StateStore, StateWrite, Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::future::BoxFuture;

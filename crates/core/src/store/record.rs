@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{DocumentVersion, Event, EventKind, NotUndone, PauseReason, RunBody, RunId, SessionPlace};
+use crate::event::{
+    DocumentVersion, Event, EventKind, NotUndone, PauseReason, RunBody, RunId, SessionPlace,
+};
 use crate::model::Usage;
 use crate::time::Timestamp;
 

@@ -73,9 +73,8 @@ impl Graph {
     pub(crate) fn has_same_shape(&self, newer: &Self, name: &str) -> bool {
         // Hashes of called workflows cannot be compared with those of earlier builds. A changed
         // workflow is noticed when its own run continues.
-        let is_earlier = |node: &GraphNode| {
-            node.workflows.values().any(|called| called.len() == EARLIER_DIGITS)
-        };
+        let is_earlier =
+            |node: &GraphNode| node.workflows.values().any(|called| called.len() == EARLIER_DIGITS);
         match (self.node(name), newer.node(name)) {
             (Some(old), Some(new)) => {
                 let workflows = !is_earlier(old);
@@ -302,7 +301,8 @@ mod tests {
 
     fn spec(graph: Value, called: Option<&Arc<Spec>>) -> Arc<Spec> {
         let graph: Graph = serde_json::from_value(graph).unwrap();
-        let resolve = |_, _: &str| called.map(|spec| Callee::Workflow(Arc::clone(spec))).ok_or(None);
+        let resolve =
+            |_, _: &str| called.map(|spec| Callee::Workflow(Arc::clone(spec))).ok_or(None);
         Arc::new(graph.to_spec(&resolve).unwrap_or_else(|problems| panic!("{problems:?}")))
     }
 
@@ -310,8 +310,7 @@ mod tests {
     fn the_hash_is_sha256_and_hashes_of_earlier_builds_are_recognized() {
         let called = spec(inner("which?"), None);
         let does = json!({"call": {"kind": "workflow", "name": "inner", "with": {"object": {}}}});
-        let outer =
-            json!({"name": "outer2", "output": "asked", "nodes": [{"name": "asked", "does": does}]});
+        let outer = json!({"name": "outer2", "output": "asked", "nodes": [{"name": "asked", "does": does}]});
         let calls = spec(outer.clone(), Some(&called));
         // The hashes that an earlier build printed for these graphs.
         for (spec, earlier) in [(&called, "741d4aa72fac6a8f"), (&calls, "165e36d2c7ea9620")] {

@@ -31,7 +31,9 @@ impl DocumentStore for SqliteStore {
         check_size(write.text().len(), self.0.limits.event, "the document")?;
         self.0
             .writer
-            .submit(None, AbandonedPolicy::Done, move |tables| tables.put_document(&write, expected))
+            .submit(None, AbandonedPolicy::Done, move |tables| {
+                tables.put_document(&write, expected)
+            })
             .await
     }
 
@@ -171,9 +173,8 @@ impl Tables {
         let sql = format!(
             "SELECT {RECORD} FROM document_versions AS of WHERE name = ?1 AND version = ?2"
         );
-        let record = connection
-            .prepare_cached(&sql)?
-            .query_row(params![name, number(version)], record)?;
+        let record =
+            connection.prepare_cached(&sql)?.query_row(params![name, number(version)], record)?;
         let changed = next_change(connection)?;
         connection
             .prepare_cached("UPDATE documents SET removed = 1, changed = ?2 WHERE name = ?1")?
@@ -233,14 +234,17 @@ fn find(
     });
     let Some((record, text)) = found.map_err(|error| errors.sql(error))? else { return Ok(None) };
     let text = String::from_utf8(text).map_err(|error| {
-        errors.damaged(format_args!("the text of the document `{name}` is not UTF-8")).caused_by(error)
+        errors
+            .damaged(format_args!("the text of the document `{name}` is not UTF-8"))
+            .caused_by(error)
     })?;
     StoredDocument::new(record, text).map(Some)
 }
 
 /// Reads the columns of [`RECORD`].
 fn record(row: &Row<'_>) -> rusqlite::Result<DocumentRecord> {
-    let maybe = |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<String>>(column)?.map(Arc::from));
+    let maybe =
+        |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<String>>(column)?.map(Arc::from));
     let number = |column| Ok::<_, rusqlite::Error>(row.get::<_, i64>(column)?.unsigned_abs());
     let version =
         DocumentVersion::new(row.get::<_, String>(0)?, number(1)?, row.get::<_, String>(2)?);

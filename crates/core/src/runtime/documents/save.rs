@@ -86,7 +86,8 @@ impl<'r> PutDocument<'r> {
         let time = runtime.host().clock.now();
         // The limits are checked before the text is read.
         let mut write = DocumentWrite::new(Arc::clone(&name), Arc::clone(&text), time)?;
-        let author = acting.as_ref().map(|acting| Arc::clone(acting.caller().shared_name())).or(author);
+        let author =
+            acting.as_ref().map(|acting| Arc::clone(acting.caller().shared_name())).or(author);
         if let Some(author) = author {
             write = write.by(author)?;
         }
@@ -157,7 +158,8 @@ impl<'r> RemoveDocument<'r> {
             return Err(DocumentsError::NotFound { name, version: None });
         }
         let record = committed(&name, expected, removed)?;
-        let author = acting.as_ref().map(|acting| Arc::clone(acting.caller().shared_name())).or(author);
+        let author =
+            acting.as_ref().map(|acting| Arc::clone(acting.caller().shared_name())).or(author);
         tracing::info!(%name, version = record.version, by = author.as_deref(), "a document was removed");
         take_effect(runtime).await;
         Ok(record)
