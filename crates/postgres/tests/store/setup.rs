@@ -3,7 +3,11 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use agentflow::store::{PostgresStore, Store, StoreError, StoreErrorKind};
+use agentflow::store::{
+    DocumentCommit, DocumentWrite, ExpectedVersion, PostgresStore, RunFilter, Store, StoreError,
+    StoreErrorKind,
+};
+use agentflow::time::Timestamp;
 use agentflow_tests::{PostgresServer, free_port};
 use futures_util::future::join_all;
 
@@ -27,7 +31,7 @@ async fn stores_may_create_the_tables_at_the_same_time() {
             let client = server.client(&schema).await;
             let sql = "SELECT count(*), min(version) FROM agentflow_store";
             let row = client.query_one(sql, &[]).await.unwrap();
-            assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (1, 1));
+            assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (1, 3));
         }
     })
     .await;
@@ -40,7 +44,7 @@ async fn tables_of_a_newer_release_are_refused_and_not_changed() {
         let schema = new_schema();
         drop(connect(server, &schema).await);
         let client = server.client(&schema).await;
-        for (version, expected) in [(2, StoreErrorKind::NewerVersion), (0, StoreErrorKind::Damaged)]
+        for (version, expected) in [(4, StoreErrorKind::NewerVersion), (0, StoreErrorKind::Damaged)]
         {
             client.execute("UPDATE agentflow_store SET version = $1", &[&version]).await.unwrap();
             let opened = PostgresStore::builder(server.url()).schema(&schema).connect().await;
@@ -49,6 +53,33 @@ async fn tables_of_a_newer_release_are_refused_and_not_changed() {
             let row = client.query_one("SELECT version FROM agentflow_store", &[]).await.unwrap();
             assert_eq!(row.get::<_, i32>(0), version);
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tables_of_the_first_layout_are_upgraded() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        let schema = new_schema();
+        let client = server.client("public").await;
+        let tables = include_str!("../../src/store/schema/1.sql");
+        let sql = format!(
+            "CREATE SCHEMA {schema}; SET search_path TO {schema}; {tables} \
+             INSERT INTO agentflow_store (version, store_id) VALUES (1, 'earlier'); \
+             INSERT INTO runs (run_id, version, name, status, created, updated, events, epoch, \
+             tags, write_id) VALUES ('a', 1, 'job', 'paused', 1, 1, 1, 1, '{{}}', 'w')"
+        );
+        client.batch_execute(&sql).await.unwrap();
+        let store = connect(server, &schema).await;
+        assert!(store.identity().unwrap().contains("earlier"));
+        let listed = store.list(RunFilter::new()).await.unwrap();
+        assert_eq!((listed.len(), &listed[0].document), (1, &None));
+        let documents = store.documents().unwrap();
+        assert!(documents.list_documents(None, 10).await.unwrap().is_empty());
+        let write = DocumentWrite::new("a", "text", Timestamp::from_millis(1)).unwrap();
+        let saved = documents.put_document(write, ExpectedVersion::Absent).await.unwrap();
+        assert!(matches!(saved, DocumentCommit::Done(record) if record.version == 1));
     })
     .await;
 }
