@@ -128,7 +128,7 @@ where
             of_writers_that_expect_the_same_version_one_wins,
         );
         for seed in 0..6 {
-            let random = tested("random changes of documents do what a plain model does").await;
+            let random = tested("random changes of documents agree with a plain model").await;
             document_rules::random_documents(&random, seed).await;
             let shared = tested("several writers of a document").await;
             document_rules::document_writers(&[&shared], seed).await;

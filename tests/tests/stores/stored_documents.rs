@@ -242,7 +242,7 @@ async fn documents_call_each_other_in_their_current_versions() {
     assert_eq!(run(&runtime, "caller").await, json!(3));
     put(&runtime, "inner", sum("inner", 1, 3)).await;
     assert_eq!(run(&runtime, "caller").await, json!(4));
-    // A cycle over two documents is a mistake of the one that closes it.
+    // The document that closes a cycle is refused.
     let error = runtime.documents().put("inner", calls("inner", "caller")).await.unwrap_err();
     assert!(matches!(error, DocumentsError::Invalid(_)), "{error}");
     assert_eq!(run(&runtime, "caller").await, json!(4));
@@ -358,7 +358,7 @@ async fn access_control_is_asked_for_each_document() {
     assert_eq!(listed.iter().map(|of| &*of.name).collect::<Vec<_>>(), ["ada1"]);
     let listed = editor.documents().list(Some("ada1"), 10).await.unwrap();
     assert_eq!(listed.iter().map(|of| &*of.name).collect::<Vec<_>>(), ["ada2"]);
-    // A document that may not be read looks like one that does not exist.
+    // A document that may not be read seems not to exist.
     for name in ["bob1", "bob9"] {
         let documents = editor.documents();
         let errors = [
@@ -562,6 +562,34 @@ async fn a_damaged_text_hides_no_other_document() {
     // It can be replaced.
     put(&runtime, "newer", sum("newer", 2, 2)).await;
     assert_eq!(run(&runtime, "newer").await, json!(4));
+}
+
+#[tokio::test]
+async fn a_stored_document_with_a_missing_tool_does_not_stop_a_program() {
+    let store = MemoryStore::new();
+    let documents = (&store as &dyn Store).require_documents().unwrap();
+    let text = sum("price", 1, 2).replace("stored_add", "tool_of_an_earlier_program");
+    let time = agentflow::time::Timestamp::from_millis(0);
+    let write = DocumentWrite::new("price", text, time).unwrap();
+    let _ = documents.put_document(write, ExpectedVersion::Any).await.unwrap();
+    let builder = Runtime::builder().model(ScriptedModel::new([])).store(store);
+    let runtime = builder.boot().await.unwrap_or_else(|error| panic!("{error}"));
+    let error = runtime.start_named("price", json!({})).await.err().unwrap();
+    assert!(error.to_string().contains("no tool `tool_of_an_earlier_program`"), "{error}");
+    let health = runtime.health().await;
+    assert!(health.is_well(), "{health}");
+    let catalogue = runtime.catalogue().snapshot().await;
+    assert!(catalogue.check().is_err());
+}
+
+#[tokio::test]
+async fn many_starts_at_the_same_time_find_a_new_document() {
+    let store = MemoryStore::new();
+    let other = over(store.as_another_process());
+    put(&over(store), "price", sum("price", 1, 2)).await;
+    let starts = (0..50).map(|_| async { run(&other, "price").await });
+    let outputs = futures_util::future::join_all(starts).await;
+    assert!(outputs.iter().all(|output| *output == json!(3)), "{outputs:?}");
 }
 
 #[tokio::test]

@@ -239,7 +239,7 @@ pub enum DocumentCommit {
     Done(DocumentRecord),
     /// The current version is not the expected one. Nothing was written.
     Conflict {
-        /// The current version; `None` if there is none.
+        /// The current version; `None` if the document does not exist.
         current: Option<u64>,
     },
 }

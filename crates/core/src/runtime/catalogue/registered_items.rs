@@ -67,7 +67,8 @@ pub(crate) fn given_now(host: &Host) -> Arc<Given> {
     registered
 }
 
-/// Returns a snapshot of the registered items: those of the program and of folders of documents.
+/// Returns a snapshot of the registered items: the items of the program and the documents of
+/// folders.
 pub(crate) fn registered_now(host: &Host) -> Arc<Given> {
     static OF_PROCESS: OnceLock<Arc<Given>> = OnceLock::new();
     match host.part::<RegisteredItems>() {

@@ -21,14 +21,19 @@ use crate::store::{DocumentRecord, StoredDocument};
 /// use agentflow::prelude::*;
 /// use agentflow::store::MemoryStore;
 ///
+/// /// Greet a person.
+/// #[tool]
+/// fn greet_by_name(name: String) -> String {
+///     format!("Hello {name}.")
+/// }
+///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
 /// let runtime = Runtime::builder().store(MemoryStore::new()).build();
 /// let ada = runtime.for_caller("ada");
-/// let text = "name: echo\ninputs: [{name: text}]\noutput: text\nnodes: []\n";
-/// if let Ok(saved) = ada.documents().put("echo", text).await {
-///     assert_eq!(saved.author.as_deref(), Some("ada"));
-/// }
+/// let text = "id: hello\nnodes:\n  - {id: t, tool: greet_by_name, args_template: {name: Bob}}\n";
+/// let saved = ada.documents().put("hello", text).await?;
+/// assert_eq!(saved.author.as_deref(), Some("ada"));
 /// # Ok(())
 /// # }
 /// ```

@@ -43,7 +43,7 @@ pub enum DocumentsError {
         name: Arc<str>,
         /// The version that the writer expected.
         expected: ExpectedVersion,
-        /// The current version; `None` if there is none.
+        /// The current version; `None` if the document does not exist.
         current: Option<u64>,
     },
     /// The store has no current document with this name, or no such version.

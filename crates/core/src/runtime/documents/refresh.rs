@@ -22,10 +22,8 @@ const AT_ONCE: usize = 8;
 
 /// Reads the changes of the store's documents, unless they were read within [`MAX_AGE`].
 pub(crate) async fn refresh_if_old(runtime: &Runtime) -> Result<(), StoreError> {
-    match runtime.host().part::<StoredItems>() {
-        Some(items) if !items.is_fresh(MAX_AGE) => refresh(runtime).await,
-        _ => Ok(()),
-    }
+    let now = Instant::now();
+    refresh_since(runtime, now.checked_sub(MAX_AGE).unwrap_or(now)).await
 }
 
 /// Reads the changes of the store's documents now. Does nothing without a store, or if the store
@@ -34,13 +32,20 @@ pub(crate) async fn refresh_if_old(runtime: &Runtime) -> Result<(), StoreError> 
 /// # Cancel safety
 /// Changes that were read before the future is dropped take effect; the others are read next time.
 pub(crate) async fn refresh(runtime: &Runtime) -> Result<(), StoreError> {
+    refresh_since(runtime, Instant::now()).await
+}
+
+/// Reads the changes of the store's documents, unless they were read at or after this time.
+async fn refresh_since(runtime: &Runtime, time: Instant) -> Result<(), StoreError> {
     let Some(items) = runtime.host().part::<StoredItems>() else { return Ok(()) };
     let Some(store) = runtime.store() else { return Ok(()) };
     let Some(documents) = store.documents() else { return Ok(()) };
-    let asked = Instant::now();
+    if items.looked_since(time) {
+        return Ok(());
+    }
     let _alone = items.refreshing.lock().await;
-    // Another task has read the store while this one waited.
-    if items.looked_since(asked) {
+    // Another task may have read the store while this one waited.
+    if items.looked_since(time) {
         return Ok(());
     }
     let begun = Instant::now();

@@ -14,6 +14,7 @@ use crate::run::Host;
 use crate::runtime::Runtime;
 use crate::runtime::catalogue::registered_items::{RegisteredItems, registered_now};
 use crate::runtime::documents::documents_handle::Documents;
+use crate::runtime::documents::refresh::refresh_if_old;
 use crate::runtime::documents::registered::{Unread, unread_of};
 use crate::runtime::documents::set::{
     DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models,
@@ -132,6 +133,14 @@ impl Documents<'_> {
         }
         tracing::info!(?added, ?changed, ?removed, mistaken = errors.len(), "documents were read");
         Ok(reloaded)
+    }
+
+    /// Reads the documents of the store and then the folders, whose documents may call them.
+    pub(crate) async fn reload_with_stored(self) -> Result<Reloaded, FolderError> {
+        if let Err(error) = refresh_if_old(self.0).await {
+            tracing::warn!(%error, "documents of folders are read without documents of the store");
+        }
+        self.reload().await
     }
 
     /// Checks that the workflows of a document can be started by name: no other workflow may have

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::document::{Document, DocumentError};
+use crate::error::{Error, RegistryError};
 use crate::run::Host;
 use crate::runtime::catalogue::lookup::Given;
 use crate::runtime::documents::registered::{unread_of, with_documents};
@@ -71,11 +72,6 @@ impl StoredItems {
         self.read().looked.is_some_and(|looked| looked >= time)
     }
 
-    /// Returns `true` if the store was read within the last `age`.
-    pub(crate) fn is_fresh(&self, age: Duration) -> bool {
-        self.read().looked.is_some_and(|looked| looked.elapsed() < age)
-    }
-
     /// Notes that the store was read at this time.
     pub(crate) fn looked_at(&self, time: Instant) {
         let mut read = self.read();
@@ -98,6 +94,17 @@ impl StoredItems {
                 ReadDocument::Missing | ReadDocument::Removed => {}
             }
         }
+    }
+
+    /// Returns `true` if a document describes a workflow or an agent with this name.
+    fn describes(&self, name: &str) -> bool {
+        let read = self.read();
+        let describes = |document: &Document| {
+            let own = name.strip_prefix(document.name()).and_then(|rest| rest.strip_prefix('.'));
+            document.graphs().any(|graph| graph.name == name)
+                || document.agents().any(|agent| agent == name || Some(agent) == own)
+        };
+        read.errors.contains_key(name) || read.documents.values().any(describes)
     }
 
     /// Returns a copy in which a document replaces the stored one of its name.
@@ -151,6 +158,16 @@ impl StoredItems {
     fn last(&self) -> MutexGuard<'_, Option<CombinedItems>> {
         self.combined.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns `true` if an error concerns a workflow or an agent that a stored document describes.
+pub(crate) fn is_of_stored_document(host: &Host, error: &Error) -> bool {
+    let name = match error {
+        Error::Build { name, .. } => name,
+        Error::Registry(RegistryError::InvalidSchema { name, .. }) => name,
+        _ => return false,
+    };
+    host.part::<StoredItems>().is_some_and(|items| items.describes(name))
 }
 
 /// Returns `true` if the items of the program and of folders contain a workflow with this name.
