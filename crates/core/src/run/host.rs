@@ -142,7 +142,6 @@ impl Host {
     }
 
     /// Removes a part.
-    #[cfg(feature = "documents")]
     pub(crate) fn remove_part<T: Any>(&mut self) {
         self.parts.retain(|(of, _)| *of != TypeId::of::<T>());
     }

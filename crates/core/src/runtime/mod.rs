@@ -259,7 +259,7 @@ impl Runtime {
         host.set_store(store);
         // Documents of the other store are unknown here.
         #[cfg(feature = "documents")]
-        host.set_part(documents::stored_items::StoredItems::default());
+        documents::stored_items::StoredItems::default().put_into(&mut host);
         // The default runtime of the process is built without these functions.
         set_name_lookups(&mut host);
         Self(Arc::new(host))

@@ -580,7 +580,7 @@ impl RuntimeBuilder {
         #[cfg(feature = "documents")]
         documents.put_into(&mut host);
         #[cfg(feature = "documents")]
-        host.set_part(crate::runtime::documents::stored_items::StoredItems::default());
+        crate::runtime::documents::stored_items::StoredItems::default().put_into(&mut host);
         #[cfg(not(feature = "documents"))]
         host.set_part(crate::runtime::catalogue::registered_items::RegisteredItems::new(given));
         Runtime(Arc::new(host))

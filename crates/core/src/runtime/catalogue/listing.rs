@@ -14,6 +14,7 @@ use crate::error::{Error, RegistryError, Result};
 use crate::runtime::catalogue::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 use crate::runtime::catalogue::lookup::{given, linked_at, same_agent, same_workflow, taken};
 use crate::runtime::catalogue::reader::CatalogueReader;
+use crate::runtime::catalogue::registered_items::refresh_items;
 use crate::runtime::execution::compensate_run::problem_among;
 #[cfg(feature = "dynamic")]
 use crate::tool::PARAMETERS;
@@ -54,8 +55,7 @@ impl CatalogueReader<'_> {
     /// ```
     #[doc(alias = "catalogue")]
     pub async fn snapshot(self) -> Catalogue {
-        #[cfg(feature = "documents")]
-        if let Err(error) = crate::runtime::documents::refresh::refresh_if_old(self.0).await {
+        if let Err(error) = refresh_items(self.0).await {
             tracing::warn!(%error, "the list may lack changes of stored documents");
         }
         let catalogue = self.snapshot_unchecked().await;

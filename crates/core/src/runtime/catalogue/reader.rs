@@ -17,6 +17,7 @@ use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::lookup::{
     given, linked_tools_of, of_server, only, same_agent, workflow_spec,
 };
+use crate::runtime::catalogue::registered_items::refresh_items;
 use crate::tool::{ToolHost, ToolRef, invoke_with_hooks, linked_tools, problem_of, wire_name};
 use crate::workflow::Graph;
 use crate::workflow::spec::Spec;
@@ -281,8 +282,7 @@ impl CatalogueReader<'_> {
     /// If no workflow or agent has this name, or more than one has it. With documents in the store,
     /// also any error of the store.
     pub async fn dry_run(self, name: &str) -> Result<DryRun> {
-        #[cfg(feature = "documents")]
-        crate::runtime::documents::refresh::refresh_if_old(self.0).await?;
+        refresh_items(self.0).await?;
         match self.fetched_workflow_spec(name).await {
             Ok(spec) => Ok(spec.dry_run()),
             // An agent may have the name.

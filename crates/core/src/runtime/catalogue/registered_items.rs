@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::definition::Definition;
 use crate::error::Result;
 use crate::event::RunId;
+use crate::future::BoxFuture;
 use crate::run::{Host, read_journal};
 use crate::runtime::Runtime;
 use crate::runtime::catalogue::lookup::Given;
@@ -60,11 +61,28 @@ impl RegisteredItems {
 /// Returns a snapshot of the named items: the registered items and the documents of the store.
 pub(crate) fn given_now(host: &Host) -> Arc<Given> {
     let registered = registered_now(host);
-    #[cfg(feature = "documents")]
-    if let Some(stored) = host.part::<crate::runtime::documents::stored_items::StoredItems>() {
-        return stored.combined_with(host, registered);
+    match host.part::<AddedItems>() {
+        Some(added) => (added.add)(host, registered),
+        None => registered,
     }
-    registered
+}
+
+/// Items that are added to the registered ones: the documents of the store.
+#[cfg_attr(not(feature = "documents"), allow(dead_code, reason = "only documents are added"))]
+pub(crate) struct AddedItems {
+    /// Adds the items to a snapshot of the registered items.
+    pub(crate) add: fn(&Host, Arc<Given>) -> Arc<Given>,
+    /// Reads the changes of other processes, unless they were read a moment ago.
+    pub(crate) refresh: fn(&Runtime) -> BoxFuture<'_, Result<(), StoreError>>,
+}
+
+/// Reads the changes that other processes have made to the added items, unless they were read a
+/// moment ago.
+pub(crate) async fn refresh_items(runtime: &Runtime) -> Result<(), StoreError> {
+    match runtime.host().part::<AddedItems>() {
+        Some(added) => (added.refresh)(runtime).await,
+        None => Ok(()),
+    }
 }
 
 /// Returns a snapshot of the registered items: the items of the program and the documents of
@@ -104,7 +122,7 @@ impl<T> RegisteredList<T> {
 #[cfg(feature = "documents")]
 pub(crate) fn fixed_to_snapshot(host: &Host, given: &Arc<Given>) -> Option<Host> {
     let may_change = host.part::<RegisteredItems>().is_some_and(|now| now.changes)
-        || host.part::<crate::runtime::documents::stored_items::StoredItems>().is_some();
+        || host.part::<AddedItems>().is_some();
     if !may_change {
         return None;
     }
@@ -113,15 +131,14 @@ pub(crate) fn fixed_to_snapshot(host: &Host, given: &Arc<Given>) -> Option<Host>
     Some(host)
 }
 
-/// Sets the items of a host, including those of stored documents.
+/// Sets all items of a host. Nothing is added to them.
 pub(crate) fn set_all_items(host: &mut Host, given: Arc<Given>) {
     host.set_part(RegisteredItems {
         given: RwLock::new(given),
         #[cfg(feature = "documents")]
         changes: false,
     });
-    #[cfg(feature = "documents")]
-    host.remove_part::<crate::runtime::documents::stored_items::StoredItems>();
+    host.remove_part::<AddedItems>();
 }
 
 impl<T> Deref for RegisteredList<T> {

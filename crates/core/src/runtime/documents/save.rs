@@ -257,8 +257,7 @@ pub(super) async fn check_document(
 pub(super) fn with_document(runtime: &Runtime, document: &Document) -> Runtime {
     let mut host = Host::clone(runtime.host());
     let none = StoredItems::default();
-    let items = host.part::<StoredItems>().unwrap_or(&none).with(document);
-    host.set_part(items);
+    host.part::<StoredItems>().unwrap_or(&none).with(document).put_into(&mut host);
     Runtime(Arc::new(host))
 }
 

@@ -9,6 +9,8 @@ use crate::document::{Document, DocumentError};
 use crate::error::{Error, RegistryError};
 use crate::run::Host;
 use crate::runtime::catalogue::lookup::Given;
+use crate::runtime::catalogue::registered_items::AddedItems;
+use crate::runtime::documents::refresh::refresh_if_old;
 use crate::runtime::documents::registered::{unread_of, with_documents};
 use crate::runtime::documents::set::models;
 use crate::store::DocumentChange;
@@ -58,6 +60,18 @@ pub(crate) enum ReadDocument {
 }
 
 impl StoredItems {
+    /// Sets the documents of a host, and adds them to its items.
+    pub(crate) fn put_into(self, host: &mut Host) {
+        host.set_part(self);
+        host.set_part(AddedItems {
+            add: |host, base| match host.part::<Self>() {
+                Some(items) => items.combined_with(host, base),
+                None => base,
+            },
+            refresh: |runtime| Box::pin(refresh_if_old(runtime)),
+        });
+    }
+
     fn read(&self) -> MutexGuard<'_, ReadDocuments> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,7 +131,7 @@ impl StoredItems {
 
     /// Returns the named items of a host: `base`, which are the items of the program and of folders,
     /// and the stored documents.
-    pub(crate) fn combined_with(&self, host: &Host, base: Arc<Given>) -> Arc<Given> {
+    fn combined_with(&self, host: &Host, base: Arc<Given>) -> Arc<Given> {
         let (documents, errors, generation) = {
             let read = self.read();
             if read.documents.is_empty() && read.errors.is_empty() {
