@@ -7,9 +7,10 @@ use std::sync::{Arc, mpsc};
 
 use agentflow::event::RunId;
 use agentflow::store::{
-    Append, ArtifactStore, Epoch, LeaseStore, MessageId, MessageStore, RunFilter, RunList,
+    Append, ArtifactStore, DocumentChange, DocumentCommit, DocumentRecord, DocumentStore,
+    DocumentWrite, Epoch, ExpectedVersion, LeaseStore, MessageId, MessageStore, RunFilter, RunList,
     RunRecord, SessionFilter, SessionRecord, SessionStore, Snapshot, StateStore, StateWrite, Store,
-    StoreError, StoreLayer, StoreMessage,
+    StoreError, StoreLayer, StoreMessage, StoredDocument,
 };
 use agentflow::value::Encoded;
 use agentflow::{Event, async_trait};
@@ -161,6 +162,10 @@ held! {
         fn leases(&self) -> Option<&dyn LeaseStore> {
             self.0.leases().map(|_| self as _)
         }
+
+        fn documents(&self) -> Option<&dyn DocumentStore> {
+            self.0.documents().map(|_| self as _)
+        }
     }
 }
 
@@ -195,6 +200,16 @@ held! {
             None
         }
     }
+}
+
+held! {
+    impl DocumentStore by |this| this.inner().require_documents()?;
+    async fn put_document(write: DocumentWrite, expected: ExpectedVersion) -> DocumentCommit;
+    async fn remove_document(name: &str, expected: ExpectedVersion) -> DocumentCommit;
+    async fn document(name: &str, version: Option<u64>) -> Option<StoredDocument>;
+    async fn list_documents(after: Option<&str>, limit: usize) -> Vec<DocumentRecord>;
+    async fn document_versions(name: &str, before: Option<u64>, limit: usize) -> Vec<DocumentRecord>;
+    async fn document_changes(after: u64, limit: usize) -> Vec<DocumentChange>;
 }
 
 held! {

@@ -1,11 +1,12 @@
 //! Tests a store against the rules of the `Store` trait, using nothing but the trait.
 //!
 //! [`check_store`] determines the optional parts that a store has ([`StorePart`]) and runs each
-//! rule with a new store. `rules`, `list_rules`, `session_rules` and `artifact_rules` contain the
-//! rules, one function each. `random` executes random requests, one after another and concurrently.
-//! [`check_store_reopened`] tests a store that outlives its process.
+//! rule with a new store. `rules` and the modules named after a part, such as `session_rules`,
+//! contain the rules, one function each. `random` executes random requests, one after another and
+//! concurrently. [`check_store_reopened`] tests a store that outlives its process.
 
 mod artifact_rules;
+mod document_rules;
 mod list_rules;
 mod message_rules;
 mod random;
@@ -16,8 +17,8 @@ use std::sync::Arc;
 
 use agentflow::serde_json::{self, Value, json};
 use agentflow::store::{
-    Append, ArtifactStore, Epoch, LeaseStore, MessageStore, RunRecord, SessionStore, Snapshot,
-    StateStore, Store, StoreError, StoreErrorKind,
+    Append, ArtifactStore, DocumentStore, Epoch, LeaseStore, MessageStore, RunRecord, SessionStore,
+    Snapshot, StateStore, Store, StoreError, StoreErrorKind,
 };
 use agentflow::{Event, RunId};
 
@@ -125,6 +126,22 @@ where
             a_session_is_deleted_as_a_whole,
         );
     }
+    if !skipped.contains(&StorePart::Documents) {
+        check!(document_rules:
+            versions_are_numbered_and_kept,
+            a_put_compares_the_current_version,
+            a_removed_document_keeps_its_versions,
+            documents_are_listed_in_the_order_of_their_names,
+            changes_of_documents_are_numbered,
+            of_writers_that_expect_the_same_version_one_wins,
+        );
+        for seed in 0..6 {
+            let random = tested("random changes of documents agree with a plain model").await;
+            document_rules::random_documents(&random, seed).await;
+            let shared = tested("several writers of a document").await;
+            document_rules::document_writers(&[&shared], seed).await;
+        }
+    }
     // Fixed seeds keep the test reproducible.
     for seed in 0..12 {
         random::requests(&tested("random requests do what a plain model does").await, seed).await;
@@ -167,6 +184,9 @@ where
         );
     }
     random::handles(&one, &other).await;
+    if one.has(StorePart::Documents) {
+        document_rules::document_writers(&[&one, &other], 1).await;
+    }
     StoreCheck { skipped }
 }
 
@@ -203,6 +223,8 @@ pub enum StorePart {
     Sessions,
     /// [`Store::leases`].
     Leases,
+    /// [`Store::documents`].
+    Documents,
 }
 
 /// Returns the optional parts that a store does not have. The parts without a type are tested with a
@@ -230,6 +252,7 @@ async fn skipped(store: &dyn Store) -> Vec<StorePart> {
     skipped.extend(store.artifacts().is_none().then_some(StorePart::Artifacts));
     skipped.extend(store.state().is_none().then_some(StorePart::State));
     skipped.extend(store.leases().is_none().then_some(StorePart::Leases));
+    skipped.extend(store.documents().is_none().then_some(StorePart::Documents));
     match store.delete(&id).await {
         Ok(()) => {}
         Err(error) if error.kind() == StoreErrorKind::Unsupported => {
@@ -269,6 +292,10 @@ impl StoreUnderTest {
 
     fn messages(&self) -> &dyn MessageStore {
         self.ok(self.store.require_messages(), "having messages")
+    }
+
+    fn documents(&self) -> &dyn DocumentStore {
+        self.ok(self.store.require_documents(), "having documents")
     }
 
     fn leases(&self) -> &dyn LeaseStore {

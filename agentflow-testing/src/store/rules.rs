@@ -10,7 +10,8 @@ use futures_util::future::join_all;
 
 use super::message_rules::bodies;
 use super::{
-    StorePart, StoreUnderTest, artifact_rules, end, event, noted, run, started, started_by,
+    StorePart, StoreUnderTest, artifact_rules, document_rules, end, event, noted, run, started,
+    started_by,
 };
 
 pub(super) async fn a_run_is_created_once(t: &StoreUnderTest) {
@@ -558,6 +559,9 @@ pub(super) async fn fill(t: &StoreUnderTest) -> Epoch {
     if t.has(StorePart::Artifacts) {
         artifact_rules::fill(t, &id, epoch).await;
     }
+    if t.has(StorePart::Documents) {
+        document_rules::fill(t).await;
+    }
     epoch
 }
 
@@ -585,6 +589,9 @@ pub(super) async fn is_filled(t: &StoreUnderTest, before: Epoch) {
     }
     if t.has(StorePart::Artifacts) {
         artifact_rules::is_filled(t, &id).await;
+    }
+    if t.has(StorePart::Documents) {
+        document_rules::is_filled(t).await;
     }
     let epoch = t.ok(t.store.open(&id).await, "opening a run of a store that was dropped");
     assert!(epoch > before, "{}: the epoch never falls: {before:?}, {epoch:?}", t.rule);

@@ -13,6 +13,7 @@ use super::mcp_args::McpCommand;
 use super::run_args::{ModelArgs, RunArgs};
 use super::serve_args::ServeArgs;
 use super::session_args::SessionsArgs;
+use super::stored_document_args::DocumentsArgs;
 use agentflow_core::document::DocumentForm;
 use agentflow_core::store::{RunOrder, RunStatus, StoreAddress};
 
@@ -69,6 +70,8 @@ pub(super) enum Command {
     Worker(WorkerArgs),
     /// List, copy and remove the sessions of a store
     Sessions(SessionsArgs),
+    /// Save, list, compare and remove the documents of a store
+    Documents(DocumentsArgs),
     /// Serve this program's tools over the Model Context Protocol, and call the tools of servers
     #[command(subcommand, arg_required_else_help = true)]
     Mcp(McpCommand),
@@ -207,6 +210,9 @@ pub(super) struct WorkflowRunArgs {
     /// The run's id, so that the same request is not started twice; needs a store
     #[arg(long, value_name = "ID")]
     pub(super) run_id: Option<String>,
+    /// The version of a document of the store [default: the current one]
+    #[arg(long, value_name = "VERSION")]
+    pub(super) document_version: Option<u64>,
     #[command(flatten)]
     pub(super) documents: DocumentArgs,
     #[command(flatten)]

@@ -90,6 +90,12 @@
 //! - `sessions --store STORE ..`: `list [--caller NAME] [--tag KEY=VALUE]`, `show ID` (its runs, and
 //!   the ends of its branches), `export ID` (the whole session as JSON), `delete ID [--dry-run]`,
 //!   `expire --idle TIME [--dry-run]`.
+//! - `documents --store STORE ..`: the documents that the store keeps with numbered versions:
+//!   `list`, `get NAME [VERSION]`, `put FILE [--expect-version N | --expect-absent]
+//!   [--comment TEXT] [--by NAME]`, `versions NAME`, `diff NAME OLD NEW` (a unified diff; the exit
+//!   code is 1 if the texts differ), `remove NAME [--expect-version N]` and `validate FILE`, each
+//!   with `--json`. `put` and `validate` print every mistake with its line. `workflow run NAME`
+//!   with the same store starts the current version, and with `--document-version N` an earlier one.
 //! - `mcp serve [--tool A,B] [--agent A,B] [--workflow A,B] [--grant A,B] [--store STORE]`: serves
 //!   the tools of the program, and the named agents and workflows, over the Model Context Protocol
 //!   ([`mcp_server`](agentflow_mcp::mcp_server)): over standard input and output, or with
@@ -185,6 +191,8 @@ mod serve_args;
 mod session_args;
 mod sessions;
 mod stop_signal;
+mod stored_document_args;
+mod stored_documents;
 mod tools;
 mod tree;
 mod typed_answer;
@@ -323,6 +331,7 @@ fn execute(host: ProgramHost) -> ExitCode {
             Command::Runs(args) => runs::runs(host, args).await,
             Command::Worker(args) => worker::worker(host, args).await,
             Command::Sessions(args) => sessions::sessions(host, args).await,
+            Command::Documents(args) => stored_documents::documents(host, args).await,
             Command::A2a(command) => a2a_commands::a2a(host, command).await,
             Command::Serve(args) => serve::serve(host, args).await,
             Command::Mcp(command) => mcp_commands::mcp(host, command).await,

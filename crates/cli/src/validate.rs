@@ -138,7 +138,7 @@ pub(super) fn export(host: &Runtime, args: &ExportArgs) -> Result<(), Stop> {
     }
 }
 
-fn show(read: &Read, error: Option<&DocumentError>) -> Result<(), Stop> {
+pub(super) fn show(read: &Read, error: Option<&DocumentError>) -> Result<(), Stop> {
     match (read, error) {
         (_, Some(error)) => {
             note(format_args!("{error}\n"));
@@ -158,7 +158,7 @@ fn show(read: &Read, error: Option<&DocumentError>) -> Result<(), Stop> {
     }
 }
 
-fn report(read: &Read, error: Option<&DocumentError>) -> serde_json::Value {
+pub(super) fn report(read: &Read, error: Option<&DocumentError>) -> serde_json::Value {
     let problems = error.map(|error| {
         let place = |problem: &agentflow_core::diagnostic::Diagnostic| {
             json!({

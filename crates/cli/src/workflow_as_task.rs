@@ -34,6 +34,7 @@ pub(super) async fn run(host: &Runtime, workflow: &str, args: RunArgs) -> Result
         input,
         store: instead.store,
         run_id: instead.run_id,
+        document_version: None,
         documents,
         began,
         queue: instead.queue,

@@ -232,6 +232,9 @@ pub(super) async fn run(host: &Runtime, mut args: WorkflowRunArgs) -> Result<(),
     if let Some(id) = args.run_id.as_deref() {
         start = start.run_id(RunId::new(id));
     }
+    if let Some(version) = args.document_version {
+        start = start.version(version);
+    }
     let RunStartArgs { caller, tags, run_timeout, max_llm_calls } = args.began;
     start = caller.into_iter().fold(start, StartRun::caller);
     start = tags.into_iter().fold(start, |start, (key, value)| start.tag(key, value));

@@ -1,5 +1,5 @@
 //! Access control: [`AccessControl`] decides which caller may start, read and control which runs, call
-//! which tools, and use which sessions and memories.
+//! which tools, and use which sessions, memories and stored documents.
 //!
 //! The runtime asks it, and not the routes of a server: a program binds the runtime to the caller of
 //! a request with [`Runtime::for_caller`](crate::Runtime::for_caller), and each method of the
@@ -70,6 +70,11 @@ impl<'a> AccessRequest<'a> {
         Self::new(caller, action, AccessTarget::Memory(user))
     }
 
+    /// Creates the request for an action on a stored document. The document may not exist.
+    pub fn on_document(caller: &'a Caller, action: AccessAction, name: &'a str) -> Self {
+        Self { caller, action, name, run: None }
+    }
+
     /// Returns the caller that asks. [`RunRecord::caller`] is the name of the caller that started the
     /// run.
     pub fn caller(&self) -> &'a Caller {
@@ -81,8 +86,8 @@ impl<'a> AccessRequest<'a> {
         self.action
     }
 
-    /// Returns the name of the agent, workflow or tool. For a session its id, for memories their
-    /// user.
+    /// Returns the name of the agent, workflow, tool or stored document. For a session its id, for
+    /// memories their user.
     pub fn name(&self) -> &'a str {
         match self.target {
             AccessTarget::Named(name) | AccessTarget::Memory(name) => name,
@@ -127,13 +132,14 @@ impl<'a> AccessRequest<'a> {
 }
 
 /// Decides which caller may start, read and control which runs, call which tools, and use which
-/// sessions and memories. Registered with
+/// sessions, memories and stored documents. Registered with
 /// [`RuntimeBuilder::access_control`](crate::runtime::RuntimeBuilder::access_control). Without one,
 /// every caller may do everything.
 ///
 /// A caller without [`AccessAction::Read`] gets the same error for a denied run as for a run that
-/// does not exist. The same applies to sessions and [`AccessAction::ReadSession`]. If a caller may not
-/// read the memories of a user, the user seems to have none.
+/// does not exist. The same applies to sessions and [`AccessAction::ReadSession`], and to stored
+/// documents and [`AccessAction::ReadDocument`]. If a caller may not read the memories of a user, the
+/// user seems to have none.
 ///
 /// ```
 /// use agentflow::access::{AccessAction, AccessControl, AccessRequest};
@@ -316,6 +322,28 @@ impl ActingCaller {
         match action {
             AccessAction::Read => Ok(()),
             _ => self.require(AccessRequest::on_run(&self.caller, action, run)).await,
+        }
+    }
+
+    /// Returns `true` if the caller may read a stored document.
+    #[cfg(feature = "documents")]
+    pub(crate) async fn may_read_document(&self, name: &str) -> bool {
+        let action = AccessAction::ReadDocument;
+        self.allows(AccessRequest::on_document(&self.caller, action, name)).await
+    }
+
+    /// Checks that the caller may read and write a stored document, which may not exist.
+    ///
+    /// # Errors
+    /// [`Error::AccessDenied`].
+    #[cfg(feature = "documents")]
+    pub(crate) async fn check_document_write(&self, name: &str) -> Result<()> {
+        let action = AccessAction::WriteDocument;
+        let is_allowed = self.may_read_document(name).await
+            && self.allows(AccessRequest::on_document(&self.caller, action, name)).await;
+        match is_allowed {
+            true => Ok(()),
+            false => Err(self.denied(action, name)),
         }
     }
 

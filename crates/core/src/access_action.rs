@@ -45,6 +45,11 @@ pub enum AccessAction {
     ReadMemory,
     /// Saves or deletes memories of a user.
     ChangeMemory,
+    /// Reads a stored document and its versions. Also decides whether a list contains the
+    /// document.
+    ReadDocument,
+    /// Saves, checks or removes a stored document. Needs [`ReadDocument`](Self::ReadDocument), too.
+    WriteDocument,
 }
 
 impl AccessAction {
@@ -69,6 +74,8 @@ impl AccessAction {
             Self::DeleteSession => "delete the session",
             Self::ReadMemory => "read the memories of",
             Self::ChangeMemory => "change the memories of",
+            Self::ReadDocument => "read the document",
+            Self::WriteDocument => "write the document",
         }
     }
 }

@@ -4,6 +4,7 @@ mod a2a;
 mod chat;
 mod cli;
 mod cli_documents;
+mod cli_stored_documents;
 mod cli_undoing;
 mod cli_workflows;
 mod configured;

@@ -13,14 +13,14 @@ use super::cli_workflows::{Place, agentwf, done, ended};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A worker process, which is killed when this value is dropped or the test program ends.
-struct Worker {
+pub(crate) struct Worker {
     /// `None` after [`stop`](Self::stop).
     process: Option<Child>,
     _guard: ChildGuard,
 }
 
 impl Worker {
-    fn start(store: &str) -> Self {
+    pub(crate) fn start(store: &str) -> Self {
         let worker: Agentwf = agentwf(&["worker", "--store", store, "--drain-timeout", "1s"]);
         let process = worker.start();
         let _guard = ChildGuard::new(process.id());
@@ -28,7 +28,7 @@ impl Worker {
     }
 
     /// Sends SIGTERM. Returns the exit code and standard error.
-    fn stop(mut self) -> (Option<i32>, String) {
+    pub(crate) fn stop(mut self) -> (Option<i32>, String) {
         let process = self.process.take().unwrap();
         terminate(process.id());
         let ended = Ended::of(process, LIMIT, "a worker");
@@ -58,7 +58,7 @@ fn queue(store: &str, workflow: &str, id: &str, input: &str) {
     assert_eq!(status(store, id), json!("queued"));
 }
 
-fn wait_for_status(store: &str, id: &str, expected: &str) {
+pub(crate) fn wait_for_status(store: &str, id: &str, expected: &str) {
     wait_until("the status of a run", || (status(store, id) == json!(expected)).then_some(()));
 }
 

@@ -197,7 +197,8 @@ async fn a_run_of_an_earlier_layout_has_its_questions_in_its_journal() {
     let file = rusqlite::Connection::open(&path).unwrap();
     file.execute_batch(
         "DROP INDEX runs_by_end; DROP INDEX runs_without_end; ALTER TABLE runs DROP COLUMN ended; \
-         ALTER TABLE runs DROP COLUMN questions; PRAGMA user_version = 8;",
+         ALTER TABLE runs DROP COLUMN questions; ALTER TABLE runs DROP COLUMN document; \
+         DROP TABLE document_versions; DROP TABLE documents; PRAGMA user_version = 8;",
     )
     .unwrap();
     drop(file);

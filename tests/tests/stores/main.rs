@@ -14,3 +14,5 @@ mod release_file;
 mod sqlite_errors;
 mod sqlite_processes;
 mod store;
+mod stored_documents;
+mod stored_versions;

@@ -18,13 +18,24 @@ mod first {
     #[tokio::test]
     async fn a_first_store() {
         use agentflow_testing::StorePart::{
-            Artifacts, Definitions, Deletion, Leases, Messages, Sessions, Snapshots, State,
+            Artifacts, Definitions, Deletion, Documents, Leases, Messages, Sessions, Snapshots,
+            State,
         };
 
         let checked = agentflow_testing::check_store(|| async { MapStore::default() }).await;
         assert_eq!(
             checked.skipped(),
-            [Snapshots, Definitions, Sessions, Messages, Artifacts, State, Leases, Deletion]
+            [
+                Snapshots,
+                Definitions,
+                Sessions,
+                Messages,
+                Artifacts,
+                State,
+                Leases,
+                Documents,
+                Deletion
+            ]
         );
         // A run is controlled in the process that executes it, or after that process has ended.
         // From another process the error explains this.
@@ -134,7 +145,7 @@ async fn a_file_of_the_second_layout() {
         "user_version",
         |row| row.get(0),
     );
-    assert_eq!(version, Ok(9));
+    assert_eq!(version, Ok(10));
 }
 
 /// A file of the layout before tags had the age of their runs.

@@ -101,6 +101,15 @@ impl Aspect {
         }
     }
 
+    /// Returns the name under which the hash is stored. Earlier builds stored another hash of the
+    /// plan as `plan`, which cannot be compared.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Plan => "plan_sha256",
+            other => other.word(),
+        }
+    }
+
     /// Returns a phrase for a message that has named the part.
     fn phrase(self, kind: &str) -> &'static str {
         match self {
@@ -166,7 +175,7 @@ impl Definition {
     /// Adds an aspect of a part.
     pub(crate) fn add(&mut self, of: PartOf, name: &str, aspect: Aspect, what: &impl Serialize) {
         let aspects = self.parts.entry(format!("{} {name}", of.word())).or_default();
-        aspects.insert(aspect.word().to_owned(), hash_of(what));
+        aspects.insert(aspect.key().to_owned(), hash_of(what));
     }
 
     /// Adds a tool. Titles and descriptions in its schema count as part of its description.
@@ -177,7 +186,7 @@ impl Definition {
             without_notes(&mut parameters);
             let mut notes = vec![&*tool.description];
             collect_descriptions(&tool.parameters, &mut notes);
-            let of = |aspect: Aspect, hash| (aspect.word().to_owned(), hash);
+            let of = |aspect: Aspect, hash| (aspect.key().to_owned(), hash);
             BTreeMap::from([
                 of(Aspect::Parameters, hash_of(&parameters)),
                 of(Aspect::Description, hash_of(&notes)),
@@ -227,7 +236,7 @@ impl Definition {
             match (self.parts.get(part), newer.parts.get(part)) {
                 (Some(old), Some(new)) => {
                     let differs =
-                        |aspect: &&Aspect| match (old.get(aspect.word()), new.get(aspect.word())) {
+                        |aspect: &&Aspect| match (old.get(aspect.key()), new.get(aspect.key())) {
                             (Some(old), Some(new)) => old != new,
                             // An aspect that one of the releases did not record cannot be compared.
                             _ => false,

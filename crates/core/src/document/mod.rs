@@ -68,6 +68,7 @@ use self::object_fields::{Fields, Problems};
 pub(crate) use self::written_names::Described;
 use crate::agent::Agent;
 use crate::definition::hash_of;
+use crate::event::DocumentVersion;
 use crate::model::{ModelRef, ModelSource};
 use crate::text_file;
 use crate::tool::ToolList;
@@ -101,6 +102,8 @@ pub struct Document {
     card: Option<Value>,
     /// Types of the input and output that the program declares, for an included document.
     types: Option<DocumentTypes>,
+    /// Its version in the store, for a stored document.
+    version: Option<Arc<DocumentVersion>>,
 }
 
 /// The text of a document and the positions of its parts.
@@ -186,7 +189,8 @@ impl Document {
             return Err(error.with_checkable(CheckableParts::new(form, &tree, None)));
         };
         let source = Arc::new(Source { name, text, tree, parts, inner_parts });
-        let document = Self { source, form, graph, inner, agents, card, types: None };
+        let document =
+            Self { source, form, graph, inner, agents, card, types: None, version: None };
         // With two nodes of the same name, a message about one of them would be ambiguous.
         let is_whole =
             is_whole && document.graphs().all(|graph| graph.problems_of_names().is_empty());
@@ -249,6 +253,11 @@ impl Document {
         self.form
     }
 
+    /// The text from which the document was read.
+    pub fn text(&self) -> Arc<str> {
+        Arc::clone(&self.source.text)
+    }
+
     /// The name of the workflow.
     pub fn name(&self) -> &str {
         &self.graph.name
@@ -298,6 +307,17 @@ impl Document {
     /// layout and the order of fields do not matter.
     pub fn hash(&self) -> Arc<str> {
         hash_of(&self.source.tree.to_json())
+    }
+
+    /// Returns the document as a version of a stored document.
+    pub(crate) fn with_version(mut self, version: DocumentVersion) -> Self {
+        self.version = Some(Arc::new(version));
+        self
+    }
+
+    /// Returns the version of a stored document.
+    pub(crate) fn version(&self) -> Option<&Arc<DocumentVersion>> {
+        self.version.as_ref()
     }
 
     pub(crate) fn types(&self) -> Option<DocumentTypes> {

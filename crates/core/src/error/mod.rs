@@ -24,7 +24,9 @@ pub use self::control_error::{ControlError, ControlErrorKind};
 pub use self::last_error::{last_error, watch_errors};
 pub(crate) use self::last_error::{note, noted};
 pub use self::registry_error::RegistryError;
-use self::sentences::{ACCEPT_ALL, listed, names, no_workflow, repeats, run_again};
+use self::sentences::{
+    ACCEPT_ALL, listed, names, no_workflow, repeats, run_again, unknown_version,
+};
 use crate::access_action::AccessAction;
 use crate::definition::Difference;
 use crate::event::{NotUndone, RunId};
@@ -251,6 +253,17 @@ pub enum Error {
         known: Vec<String>,
         /// `tool` or `agent`, if one has this name.
         other: Option<&'static str>,
+    },
+    /// A run of a certain version was requested, and the workflow has no such version.
+    #[error("{}", unknown_version(workflow, *version, *current))]
+    #[non_exhaustive]
+    UnknownVersion {
+        /// The name of the workflow.
+        workflow: Arc<str>,
+        /// The requested version.
+        version: u64,
+        /// The current version; `None` if the workflow is not a stored document.
+        current: Option<u64>,
     },
     /// A workflow that is a step started in an earlier process with another definition.
     #[error(
@@ -508,7 +521,9 @@ impl Error {
             Self::ToolFailures { .. } => FailureKind::ToolFailures,
             Self::Timeout { .. } => FailureKind::Timeout,
             Self::Cancelled { .. } => FailureKind::Cancelled,
-            Self::UnknownWorkflow { .. } => FailureKind::UnknownWorkflow,
+            Self::UnknownWorkflow { .. } | Self::UnknownVersion { .. } => {
+                FailureKind::UnknownWorkflow
+            }
             Self::UnknownAgent { .. } => FailureKind::UnknownAgent,
             Self::Input { .. } => FailureKind::Input,
             Self::DefinitionChanged { .. }

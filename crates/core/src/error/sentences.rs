@@ -56,6 +56,19 @@ pub(super) fn no_workflow(
     }
 }
 
+/// Describes a missing version of a workflow.
+pub(super) fn unknown_version(workflow: &str, version: u64, current: Option<u64>) -> String {
+    match current {
+        Some(current) => format!(
+            "the document `{workflow}` has no version {version}; its current version is {current}"
+        ),
+        None => format!(
+            "the workflow `{workflow}` has no version {version}, since it is not a stored document; start it without a \
+             version"
+        ),
+    }
+}
+
 /// Formats at most ten names.
 pub(super) fn names(nodes: &[String]) -> String {
     let shown: Vec<String> = nodes.iter().take(10).map(|node| format!("`{node}`")).collect();

@@ -13,6 +13,7 @@
 //! - An [`EventSink`] receives events. [`QueuedSink`] puts a bounded queue in front of a slow or
 //!   async sink.
 
+mod document_version;
 mod json;
 mod kind;
 mod line;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::document_version::DocumentVersion;
 pub use self::kind::{EventKind, ModelDelta, UnknownEvent};
 pub(crate) use self::payload::{ANSWER_TOOL, EXIT_TOOL, TRANSFER_TOOL, answer_text};
 pub use self::payload::{

@@ -1,5 +1,6 @@
 //! Payloads of the events that start a run: of an agent or a workflow.
 
+use super::document_version::DocumentVersion;
 use super::session_place::{SessionArtifact, SessionPlace, SessionWindow, Summary};
 use crate::caller::{Caller, CallerClaims};
 use crate::message::{Conversation, Message, Role};
@@ -46,6 +47,10 @@ pub struct RunStarted {
     /// the order of the names.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub artifacts: Arc<[SessionArtifact]>,
+    /// Version of the stored document with which the run starts. `None` for workflows of the program
+    /// and of folders, and in journals of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Arc<DocumentVersion>>,
 }
 
 /// The subject of a run.
@@ -75,6 +80,7 @@ impl RunStarted {
             session: None,
             state: None,
             artifacts: Arc::default(),
+            document: None,
         }
     }
 

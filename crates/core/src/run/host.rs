@@ -141,6 +141,11 @@ impl Host {
         self.parts.push((of, Arc::new(part)));
     }
 
+    /// Removes a part.
+    pub(crate) fn remove_part<T: Any>(&mut self) {
+        self.parts.retain(|(of, _)| *of != TypeId::of::<T>());
+    }
+
     /// Formats a message for the program's log, redacted like events.
     pub(crate) fn redacted(&self, sentence: impl fmt::Display) -> String {
         let sentence = sentence.to_string();

@@ -20,6 +20,7 @@ pub(super) fn restore(kind: &mut EventKind, was: &EventKind) {
             kind.trace_id.clone_from(&was.trace_id);
             kind.parts.clone_from(&was.parts);
             kind.session.clone_from(&was.session);
+            kind.document.clone_from(&was.document);
             let mut artifacts = kind.artifacts.to_vec();
             for (kind, was) in artifacts.iter_mut().zip(was.artifacts.iter()) {
                 kind.run.clone_from(&was.run);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::made_resources::{OwnResources, ResourceFactories};
 use crate::caller::Caller;
 use crate::error::{Error, Result};
-use crate::event::{LiveTerms, RunId, RunStarted, RunTerms};
+use crate::event::{DocumentVersion, LiveTerms, RunId, RunStarted, RunTerms};
 use crate::memory::Memory;
 use crate::resource::{ResourceKey, Resources};
 use crate::state::{
@@ -40,6 +40,8 @@ pub(crate) struct RunOptions {
     pub(crate) state: BTreeMap<String, Encoded>,
     /// The first key that cannot be set. It makes the start of the run fail.
     pub(crate) refused_key: Option<RefusedKey>,
+    /// Stored document that the run executes.
+    pub(crate) document: Option<Arc<DocumentVersion>>,
 }
 
 /// A key of the state that a run cannot start with.
@@ -132,7 +134,10 @@ impl RunOptions {
         name: &Arc<str>,
     ) -> Result<Option<Box<RunData>>> {
         self.grant_scopes_of_caller();
-        let said = self.caller.is_some() || self.trace_id.is_some() || !self.tags.is_empty();
+        let said = self.caller.is_some()
+            || self.trace_id.is_some()
+            || !self.tags.is_empty()
+            || self.document.is_some();
         let state = self.take_state()?;
         // Most runs need none of these and no allocation.
         if !said
@@ -150,6 +155,7 @@ impl RunOptions {
             trace_id: self.trace_id.take(),
             tags: std::mem::take(&mut self.tags),
             session: self.session.take(),
+            document: self.document.take(),
         };
         let mut own = RunData::new(factories, began, std::mem::take(&mut self.resources))?;
         own.state = state;
@@ -167,6 +173,7 @@ pub struct RunBeginning {
     trace_id: Option<Arc<str>>,
     tags: BTreeMap<String, String>,
     session: Option<Arc<str>>,
+    document: Option<Arc<DocumentVersion>>,
 }
 
 impl RunBeginning {
@@ -200,6 +207,15 @@ impl RunBeginning {
         self.session.as_deref()
     }
 
+    /// Returns the version of the stored document with which the run started.
+    pub fn document(&self) -> Option<&DocumentVersion> {
+        self.document.as_deref()
+    }
+
+    pub(crate) fn shared_document(&self) -> Option<&Arc<DocumentVersion>> {
+        self.document.as_ref()
+    }
+
     /// Restores the data from the journal of a run.
     pub(crate) fn recorded(run: &RunId, started: &RunStarted) -> Self {
         Self {
@@ -209,6 +225,7 @@ impl RunBeginning {
             trace_id: started.trace_id.clone(),
             tags: started.tags.clone(),
             session: started.session.as_ref().map(|place| Arc::clone(&place.session)),
+            document: started.document.clone(),
         }
     }
 }

@@ -115,7 +115,7 @@ const SHORT_WORDS: &[&str] = &[
 ///   the full text. The events that result from it are masked.
 ///
 /// Identifiers are not masked: callers, sessions, ids of runs, messages, calls and questions, trace
-/// ids, scopes, and hashes of definitions and artifacts. Resumed runs and later runs of a session
+/// ids, scopes, hashes of definitions and artifacts, and names of stored documents. Resumed runs and later runs of a session
 /// compare them, and two masked callers would be equal. Therefore, do not put secrets into such
 /// ids. Paths of steps contain the tool names that the model wrote, and are not checked.
 #[derive(Clone)]
@@ -509,7 +509,7 @@ mod tests {
     #[test]
     #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn no_word_of_the_format_is_shown_to_a_rule() {
-        let goldens = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/event-kinds.jsonl");
+        let goldens = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/event-kinds.jsonl");
         let Ok(goldens) = std::fs::read_to_string(goldens) else {
             eprintln!("skipped: the project's golden events are not beside this crate");
             return;

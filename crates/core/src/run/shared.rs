@@ -221,6 +221,7 @@ impl RunShared {
             started.trace_id = began.trace_id().map(Arc::from);
             started.tags.clone_from(began.tags());
             started.state.clone_from(state);
+            started.document = began.shared_document().cloned();
         }
         started
     }

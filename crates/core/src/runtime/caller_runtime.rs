@@ -13,6 +13,8 @@ use crate::runtime::Runtime;
 use crate::runtime::caller_memory::CallerMemory;
 use crate::runtime::caller_sessions::CallerSessions;
 use crate::runtime::catalogue::name_arguments::{AgentName, WorkflowName};
+#[cfg(feature = "documents")]
+use crate::runtime::documents::caller_documents::CallerDocuments;
 use crate::runtime::execution::start_run::StartRun;
 use crate::runtime::runs::run_list::CallerRuns;
 use crate::runtime::runs::run_ref::RunRef;
@@ -73,6 +75,12 @@ impl CallerRuntime {
     /// Returns access to the sessions that the caller may read, as [`Runtime::sessions`].
     pub fn sessions(&self) -> CallerSessions<'_> {
         CallerSessions::new(&self.runtime, self.acting.as_ref())
+    }
+
+    /// Returns access to the stored documents that the caller may read and write.
+    #[cfg(feature = "documents")]
+    pub fn documents(&self) -> CallerDocuments<'_> {
+        CallerDocuments::new(&self.runtime, self.acting.as_ref())
     }
 
     /// Returns the memories of a user, as [`Memories::user`](crate::runtime::Memories::user).

@@ -50,9 +50,15 @@ pub use self::catalogue::name_arguments::{AgentName, GivenAgent, WorkflowName};
 pub use self::catalogue::name_arguments::{RuntimeParts, ToolAddresses};
 pub use self::catalogue::reader::CatalogueReader;
 #[cfg(feature = "documents")]
+pub use self::documents::caller_documents::CallerDocuments;
+#[cfg(feature = "documents")]
+pub use self::documents::documents_error::DocumentsError;
+#[cfg(feature = "documents")]
 pub use self::documents::documents_handle::Documents;
 #[cfg(feature = "documents")]
 pub use self::documents::reload::{DocumentWatch, Reloaded};
+#[cfg(feature = "documents")]
+pub use self::documents::save::{PutDocument, RemoveDocument};
 #[doc(hidden)]
 pub use self::execution::start::ProcessedRequest;
 pub use self::execution::start::Recovered;
@@ -113,7 +119,7 @@ use crate::tool::IntoTools;
 /// | read and change the state of users and of the application | [`persistent_state`](Self::persistent_state) |
 /// | look up named items, and preview runs | [`catalogue`](Self::catalogue) |
 /// | call a tool outside of a run | [`invoke`](Self::invoke) |
-/// | read, check and reload documents | `documents` (feature `documents`) |
+/// | read, check, save and reload documents | `documents` (feature `documents`) |
 /// | add tools while it is used | [`add_tools`](Self::add_tools) |
 /// | call an `#[agent]` or `#[workflow]` function | [`context`](Self::context) |
 ///
@@ -209,7 +215,7 @@ impl Runtime {
         CatalogueReader(self)
     }
 
-    /// Returns access to the documents: reads, checks and reloads them.
+    /// Returns access to the documents: reads, checks and reloads them, and saves them in the store.
     #[cfg(feature = "documents")]
     pub fn documents(&self) -> Documents<'_> {
         Documents(self)
@@ -255,6 +261,9 @@ impl Runtime {
     pub fn with_opened_store(&self, store: Arc<dyn Store>) -> Self {
         let mut host = Host::clone(&self.0);
         host.set_store(store);
+        // Documents of the other store are unknown here.
+        #[cfg(feature = "documents")]
+        documents::stored_items::StoredItems::default().put_into(&mut host);
         // The default runtime of the process is built without these functions.
         set_name_lookups(&mut host);
         Self(Arc::new(host))

@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{
-    Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
+    Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
     RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use crate::event::{Event, RunId};
@@ -209,6 +209,11 @@ pub trait StoreLayer: Send + Sync + fmt::Debug + 'static {
     fn leases(&self) -> Option<&dyn LeaseStore> {
         self.inner().leases()
     }
+
+    /// See [`Store::documents`].
+    fn documents(&self) -> Option<&dyn DocumentStore> {
+        self.inner().documents()
+    }
 }
 
 // The lint reports a method of `Store` that is not forwarded.
@@ -324,5 +329,9 @@ impl<L: StoreLayer> Store for L {
 
     fn leases(&self) -> Option<&dyn LeaseStore> {
         StoreLayer::leases(self)
+    }
+
+    fn documents(&self) -> Option<&dyn DocumentStore> {
+        StoreLayer::documents(self)
     }
 }

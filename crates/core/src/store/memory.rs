@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
+use super::memory_documents::MemoryDocuments;
 use super::{
-    Answered, Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageId, MessageStore,
-    RunFilter, RunOrder, RunRecord, RunStatus, SessionFilter, SessionRecord, SessionStore,
-    Snapshot, StateStore, StateWrite, Store, StoreError, StoreMessage,
+    Answered, Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageId,
+    MessageStore, RunFilter, RunOrder, RunRecord, RunStatus, SessionFilter, SessionRecord,
+    SessionStore, Snapshot, StateStore, StateWrite, Store, StoreError, StoreMessage,
 };
 use crate::event::{Event, RunId};
 use crate::future::BoxFuture;
@@ -38,7 +39,7 @@ pub struct MemoryStore {
 }
 
 #[derive(Default)]
-struct Runs {
+pub(super) struct Runs {
     runs: BTreeMap<RunId, Entry>,
     /// Runs by creation time, oldest first.
     by_age: BTreeSet<(Timestamp, RunId)>,
@@ -49,6 +50,7 @@ struct Runs {
     outcomes: BTreeMap<MessageId, String>,
     /// Values that outlive runs, by user; `None` for the application.
     state: BTreeMap<Option<Arc<str>>, BTreeMap<Arc<str>, Encoded>>,
+    pub(super) documents: MemoryDocuments,
 }
 
 struct Entry {
@@ -87,7 +89,7 @@ impl MemoryStore {
         Self { runs: Arc::clone(&self.runs), process: runs.processes }
     }
 
-    fn runs(&self) -> MutexGuard<'_, Runs> {
+    pub(super) fn runs(&self) -> MutexGuard<'_, Runs> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -385,6 +387,10 @@ impl Store for MemoryStore {
     /// which of them executes a run.
     fn leases(&self) -> Option<&dyn LeaseStore> {
         (self.runs().processes == 0).then_some(self)
+    }
+
+    fn documents(&self) -> Option<&dyn DocumentStore> {
+        Some(self)
     }
 }
 

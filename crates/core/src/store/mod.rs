@@ -6,7 +6,7 @@
 //! [`RunFilter`] and [`SessionFilter`] select.
 //!
 //! Optional parts are separate traits, which a store returns if it has them: [`SessionStore`],
-//! [`ArtifactStore`], [`StateStore`], [`MessageStore`] and [`LeaseStore`].
+//! [`ArtifactStore`], [`StateStore`], [`MessageStore`], [`LeaseStore`] and [`DocumentStore`].
 //!
 //! A store only interprets the few events that change the status of a run ([`RunRecord::apply`]).
 //! [`MemoryStore`] is the implementation in memory; [`StoreLayer`] wraps another store.
@@ -15,11 +15,14 @@
 pub(crate) mod address;
 mod artifact_store;
 mod commit;
+mod document_record;
+mod document_store;
 mod event_filter;
 mod filter;
 mod layer;
 mod lease_store;
 mod memory;
+mod memory_documents;
 mod message_store;
 mod parts;
 mod record;
@@ -39,6 +42,11 @@ use futures_util::FutureExt;
 pub use self::address::StoreAddress;
 pub use self::artifact_store::ArtifactStore;
 pub use self::commit::{Answered, Append, Epoch, MessageId, Snapshot, StateWrite, StoreMessage};
+pub use self::document_record::{
+    DocumentChange, DocumentCommit, DocumentLimitError, DocumentRecord, DocumentWrite,
+    ExpectedVersion, StoredDocument,
+};
+pub use self::document_store::DocumentStore;
 pub use self::event_filter::EventFilter;
 pub use self::filter::{RunFilter, RunList, RunOrder};
 pub use self::layer::StoreLayer;
@@ -161,6 +169,7 @@ const CLAIM_POLL: Duration = Duration::from_millis(500);
 /// | [`artifacts`](Self::artifacts): [`ArtifactStore`] | a step that saves an artifact fails |
 /// | [`state`](Self::state): [`StateStore`] | a step that reads or writes `user:` and `app:` state fails |
 /// | [`messages`](Self::messages): [`MessageStore`] | a run can only be controlled in the process that executes it, or while no process executes it |
+/// | [`documents`](Self::documents): [`DocumentStore`] | documents cannot be saved at run time; documents of the program and of folders work |
 /// | [`leases`](Self::leases): [`LeaseStore`] | the process that opens a run last owns it; a run of a session waits also for a run that no process executes |
 ///
 /// A store that several processes share has messages and leases, and an
@@ -417,6 +426,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Knowledge of the process that executes a run, if the store has it.
     fn leases(&self) -> Option<&dyn LeaseStore> {
+        None
+    }
+
+    /// Documents with versions, if the store has them.
+    fn documents(&self) -> Option<&dyn DocumentStore> {
         None
     }
 }

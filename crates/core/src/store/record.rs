@@ -9,7 +9,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::recorded_questions::RecordedQuestions;
-use crate::event::{Event, EventKind, NotUndone, PauseReason, RunBody, RunId, SessionPlace};
+use crate::event::{
+    DocumentVersion, Event, EventKind, NotUndone, PauseReason, RunBody, RunId, SessionPlace,
+};
 use crate::model::Usage;
 use crate::time::Timestamp;
 
@@ -130,6 +132,10 @@ pub struct RunRecord {
     /// in the record, and in a store that does not; they are then read from the journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub questions: Option<RecordedQuestions>,
+    /// Version of the stored document with which the run started. `None` for workflows of the program
+    /// and of folders, and for agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Arc<DocumentVersion>>,
 }
 
 impl RunRecord {
@@ -158,6 +164,7 @@ impl RunRecord {
             session: started.session.clone(),
             usage: Some(Usage::default()),
             questions: Some(RecordedQuestions::default()),
+            document: started.document.clone(),
         })
     }
 
@@ -185,6 +192,7 @@ impl RunRecord {
             session: None,
             usage: None,
             questions: None,
+            document: None,
         }
     }
 

@@ -298,6 +298,13 @@ impl StoreError {
         )
     }
 
+    pub(super) fn documents_unsupported() -> Self {
+        Self::new(
+            StoreErrorKind::Unsupported,
+            "this store keeps no documents; give the runtime a store that does, such as `SqliteStore` or `MemoryStore`",
+        )
+    }
+
     pub(super) fn leases_unsupported() -> Self {
         Self::new(
             StoreErrorKind::Unsupported,

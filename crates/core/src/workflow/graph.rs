@@ -1,7 +1,7 @@
 //! `Graph`: a workflow as data, with nodes, edges, guards, policies and types. It can be inspected,
 //! drawn, hashed and stored without running the workflow.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use super::condition::Condition;
 use super::decider::Decider;
 use super::entry::{Begins, Entry, When};
 use super::graph_body::{GraphBody, GraphEdge};
+use super::graph_hash::{HashFunction, transitive_hash};
 use super::input_schema::input_object_schema;
 use super::node_dependency::ResolvedDependency;
 use super::node_schema::NodeSchema;
@@ -19,7 +20,6 @@ use super::run_limits::RunLimits;
 #[cfg(feature = "dynamic")]
 use super::spec::ReferencedDefinition;
 use super::spec::{Body, NodeKind, OrderReason, PlanNode, Spec};
-use crate::definition::without_notes;
 
 /// A workflow described as data: its nodes, edges, policies and types, without the code of its
 /// steps.
@@ -251,11 +251,11 @@ impl Graph {
     pub const VERSION: u32 = 1;
 
     pub(crate) fn from_plan(spec: &Spec) -> Self {
-        Self::described(spec, true)
+        Self::described(spec, Some(HashFunction::Sha256))
     }
 
-    /// Describes a plan. With `workflows`, includes the hashes of the workflows that nodes call.
-    fn described(spec: &Spec, workflows: bool) -> Self {
+    /// Describes a plan. With a hash function, includes the hashes of the workflows that nodes call.
+    pub(super) fn described(spec: &Spec, workflows: Option<HashFunction>) -> Self {
         let name = |node: u32| spec.node(node).path.to_string();
         let after = |node: &PlanNode| node.after.clone().into_iter();
         let describe = |node: &PlanNode| GraphNode {
@@ -306,11 +306,11 @@ impl Graph {
             writes: node.writes,
             code: if node.code == 0 { String::new() } else { format!("{:016x}", node.code) },
             workflows: match workflows {
-                true => called_by(node)
+                Some(function) => called_by(node)
                     .iter()
-                    .map(|called| (called.name.to_string(), transitive_hash(called)))
+                    .map(|called| (called.name.to_string(), transitive_hash(called, function)))
                     .collect(),
-                false => BTreeMap::new(),
+                None => BTreeMap::new(),
             },
             branches: match &node.body {
                 Body::Router { arms, .. } => arms.iter().map(ToString::to_string).collect(),
@@ -384,129 +384,9 @@ impl Graph {
         self.node(&self.output).map_or(Value::Null, |node| node.schema.to_value())
     }
 
-    /// Returns the hash of the definition as 16 hexadecimal digits. It covers the nodes (behaviour,
-    /// calls, reads and order), their policies, the schemas of their outputs, and the workflows
-    /// that they call. Lines, descriptions and formatting do not count. If two workflows have the
-    /// same hash, each can resume the other's runs.
-    pub fn hash(&self) -> String {
-        self.hash_with(HashedParts { workflows: true, rules: true })
-    }
-
-    fn hash_with(&self, counts: HashedParts) -> String {
-        let mut hash = Fnv::new();
-        if let Some(decider) = &self.decider {
-            hash.text(&serde_json::to_string(decider).unwrap_or_default());
-        }
-        hash.text(&self.name);
-        hash.text(&self.output);
-        let mut schemas = HashMap::new();
-        for node in &self.nodes {
-            hash.number(self.node_hash(node, &mut schemas, counts));
-        }
-        format!("{:016x}", hash.0)
-    }
-
-    /// Returns a hash of the parts of a node that determine its output in another version of the
-    /// workflow. Order edges and the policy do not count.
-    pub(crate) fn shape(&self, node: &GraphNode) -> u64 {
-        self.node_hash(node, &mut HashMap::new(), HashedParts { workflows: true, rules: false })
-    }
-
-    fn node_hash(
-        &self,
-        node: &GraphNode,
-        schemas: &mut HashMap<usize, u64>,
-        counts: HashedParts,
-    ) -> u64 {
-        let schema_hash = || {
-            let mut schema = node.schema.to_value();
-            without_notes(&mut schema);
-            let mut hash = Fnv::new();
-            hash.text(&schema.to_string());
-            hash.0
-        };
-        let schema = match node.schema.key() {
-            // Many nodes share a type, so its schema is hashed once.
-            Some(key) => *schemas.entry(key).or_insert_with(schema_hash),
-            None => schema_hash(),
-        };
-        let mut hash = Fnv::new();
-        hash.text(&node.name);
-        hash.text(&format!("{:?}", node.kind));
-        hash.text(&node.calls);
-        hash.text(&node.code);
-        for list in [&node.reads, &node.branches] {
-            hash.number(list.len() as u64);
-            list.iter().for_each(|name| hash.text(name));
-        }
-        if counts.rules {
-            hash.number(node.after.len() as u64);
-            node.after.iter().for_each(|name| hash.text(name));
-            hash.number(node.order.len() as u64);
-            for edge in &node.order {
-                hash.text(&edge.node);
-                hash.text(edge.reason.as_str());
-            }
-            hash.text(&serde_json::to_string(&node.policy).unwrap_or_default());
-        }
-        if let Some(guard) = &node.guard {
-            hash.text(&guard.router);
-            hash.text(&guard.arm);
-        }
-        if !node.edges.is_empty() || node.ends || node.does.is_some() {
-            let data = (&node.edges, node.begins, node.ends, &node.does);
-            hash.text(&serde_json::to_string(&data).unwrap_or_default());
-        }
-        if !node.saves.is_empty() {
-            hash.text(&serde_json::to_string(&node.saves).unwrap_or_default());
-        }
-        if let Some(decides) = &node.decides {
-            hash.text(decides);
-        }
-        hash.text(node.unless.as_deref().unwrap_or_default());
-        for (branch, body) in node.bodies() {
-            hash.text(branch);
-            hash.text(&body.hash_with(counts));
-        }
-        if counts.workflows {
-            for (name, called) in &node.workflows {
-                hash.text(name);
-                hash.text(called);
-            }
-        }
-        hash.number(schema);
-        hash.0
-    }
-
     /// Returns the graph as JSON, with all schemas.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
-    }
-}
-
-/// Parts of a definition that its hash covers.
-#[derive(Clone, Copy)]
-struct HashedParts {
-    /// Includes the workflows that nodes call.
-    workflows: bool,
-    /// Includes order edges and policies.
-    rules: bool,
-}
-
-impl Spec {
-    /// Returns the hash of the definition. It is computed on first use.
-    pub(crate) fn hash(&self) -> &Arc<str> {
-        self.hash.get_or_init(|| Graph::from_plan(self).hash().into())
-    }
-
-    /// Returns the hash without the hashes of called workflows. Their plans are not accessed,
-    /// because they may call this workflow.
-    pub(super) fn own_hash(&self) -> &Arc<str> {
-        self.own_hash.get_or_init(|| {
-            Graph::described(self, false)
-                .hash_with(HashedParts { workflows: false, rules: true })
-                .into()
-        })
     }
 }
 
@@ -539,7 +419,7 @@ fn edge_of(spec: &Spec, entry: &Entry) -> GraphEdge {
 }
 
 /// Returns the workflows that a node calls directly.
-fn called_by(node: &PlanNode) -> Vec<Arc<Spec>> {
+pub(super) fn called_by(node: &PlanNode) -> Vec<Arc<Spec>> {
     let called = node.callees.iter().filter_map(|callee| super::callee::workflow(*callee));
     #[cfg(feature = "dynamic")]
     let called = called.chain(node.references.iter().filter_map(|referenced| match referenced {
@@ -549,60 +429,6 @@ fn called_by(node: &PlanNode) -> Vec<Arc<Spec>> {
         | ReferencedDefinition::Unfetched(_) => None,
     }));
     called.collect()
-}
-
-/// Returns a hash of a workflow and of all workflows that it calls, directly or through others.
-/// Each workflow adds only its own hash, so workflows may call each other.
-fn transitive_hash(of: &Arc<Spec>) -> String {
-    let mut all: BTreeMap<Arc<str>, String> = BTreeMap::new();
-    let mut open = vec![Arc::clone(of)];
-    while let Some(spec) = open.pop() {
-        if all.contains_key(&spec.name) {
-            continue;
-        }
-        all.insert(Arc::clone(&spec.name), spec.own_hash().to_string());
-        // The hash of a workflow covers its nested workflows. They are searched for further calls
-        // only.
-        let mut specs = vec![spec];
-        while let Some(spec) = specs.pop() {
-            for node in &spec.nodes {
-                open.extend(called_by(node));
-                specs.extend(node.bodies().map(|(_, inner)| Arc::clone(inner)));
-            }
-        }
-    }
-    let mut hash = Fnv::new();
-    for (name, own) in &all {
-        hash.text(name);
-        hash.text(own);
-    }
-    format!("{:016x}", hash.0)
-}
-
-/// FNV-1a with 64 bits, which is stable across machines and releases. Uses the offset basis and the
-/// prime of the published algorithm.
-struct Fnv(u64);
-
-impl Fnv {
-    const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-
-    fn text(&mut self, text: &str) {
-        // The length keeps strings apart: `ab` and `c` hash differently from `a` and `bc`.
-        self.number(text.len() as u64);
-        self.bytes(text.as_bytes());
-    }
-
-    fn number(&mut self, number: u64) {
-        self.bytes(&number.to_le_bytes());
-    }
 }
 
 #[cfg(feature = "dynamic")]

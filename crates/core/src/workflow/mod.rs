@@ -67,6 +67,7 @@ pub mod graph_codes;
 #[cfg(feature = "documents")]
 mod graph_draft;
 mod graph_form;
+mod graph_hash;
 mod graph_of_data;
 #[cfg(feature = "dynamic")]
 mod graph_order;

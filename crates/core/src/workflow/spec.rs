@@ -29,6 +29,8 @@ use crate::definition::Known;
 use crate::dry_run::DryCall;
 use crate::error::Error;
 use crate::event::ApprovalRequest;
+#[cfg(feature = "documents")]
+use crate::event::DocumentVersion;
 use crate::future::BoxFuture;
 use crate::path::StepPath;
 use crate::tool::{HiddenEffect, NeededResource, NodeQuestion};
@@ -100,6 +102,9 @@ pub(crate) struct Spec {
     /// Documents from which the plan was made, including those of called workflows: name and text.
     #[cfg(feature = "documents")]
     pub(crate) written: Vec<(Arc<str>, Arc<str>)>,
+    /// Version of the stored document from which the plan was made.
+    #[cfg(feature = "documents")]
+    pub(crate) document: Option<Arc<DocumentVersion>>,
     #[cfg(feature = "documents")]
     written_hash: OnceLock<Option<Arc<str>>>,
 }
@@ -370,6 +375,8 @@ impl Spec {
             derived: Vec::new(),
             #[cfg(feature = "documents")]
             written: Vec::new(),
+            #[cfg(feature = "documents")]
+            document: None,
             #[cfg(feature = "documents")]
             written_hash: OnceLock::new(),
         }

@@ -14,7 +14,8 @@ use super::database::{Database, Session};
 use super::postgres_error::{Failed, PostgresErrors};
 
 /// Migration scripts. Each upgrades the tables by one version.
-const MIGRATIONS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 
 /// Version of the tables that this release writes.
 const VERSION: i32 = MIGRATIONS.len() as i32;

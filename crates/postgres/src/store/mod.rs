@@ -4,7 +4,7 @@
 //! (`io_thread.rs`), with a connection of the pool (`database.rs`). `run_writes.rs`,
 //! `quick_append.rs` and `run_reads.rs` contain the statements for runs; `session_rows.rs`,
 //! `message_rows.rs` and `state_rows.rs` the statements of the optional parts, which `parts.rs`
-//! implements. `connect.rs` opens the store. `background.rs` renews the lease of the process
+//! implements, and `documents.rs` the documents. `connect.rs` opens the store. `background.rs` renews the lease of the process
 //! (`lease.rs`) and listens for notifications (`notices.rs`).
 //!
 //! The tables are defined in `schema/`, which `migrations.rs` executes.
@@ -14,6 +14,7 @@ mod builder;
 mod composed_query;
 mod connect;
 mod database;
+mod documents;
 mod event_row;
 mod io_thread;
 mod lease;
@@ -36,7 +37,7 @@ use std::sync::{Arc, PoisonError};
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
+    Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
     RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use async_trait::async_trait;
@@ -555,6 +556,10 @@ impl Store for PostgresStore {
     }
 
     fn leases(&self) -> Option<&dyn LeaseStore> {
+        Some(self)
+    }
+
+    fn documents(&self) -> Option<&dyn DocumentStore> {
         Some(self)
     }
 }

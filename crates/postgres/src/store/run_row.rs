@@ -19,19 +19,22 @@ use super::text;
 pub(super) const COLUMNS: &str = "runs.key, runs.run_id, runs.version, runs.name, \
      runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, runs.updated, \
      runs.events, runs.epoch, runs.owner, runs.caller, runs.tags, runs.session, \
-     runs.session_number, runs.session_after, runs.usage, runs.questions, runs.write_id";
+     runs.session_number, runs.session_after, runs.usage, runs.questions, runs.document, \
+     runs.write_id";
 
 /// Statement that reads a run.
 const SELECT: &str = "SELECT runs.key, runs.run_id, runs.version, runs.name, runs.definition, \
      runs.status, runs.pause_reason, runs.error, runs.created, runs.updated, runs.events, \
      runs.epoch, runs.owner, runs.caller, runs.tags, runs.session, runs.session_number, \
-     runs.session_after, runs.usage, runs.questions, runs.write_id FROM runs WHERE run_id = $1";
+     runs.session_after, runs.usage, runs.questions, runs.document, runs.write_id FROM runs \
+     WHERE run_id = $1";
 
 /// Statement that reads a run and locks it until the end of the transaction. Other writers wait.
 const LOCK: &str = "SELECT runs.key, runs.run_id, runs.version, runs.name, runs.definition, \
      runs.status, runs.pause_reason, runs.error, runs.created, runs.updated, runs.events, \
      runs.epoch, runs.owner, runs.caller, runs.tags, runs.session, runs.session_number, \
-     runs.session_after, runs.usage, runs.questions, runs.write_id FROM runs WHERE run_id = $1 FOR NO KEY UPDATE";
+     runs.session_after, runs.usage, runs.questions, runs.document, runs.write_id FROM runs \
+     WHERE run_id = $1 FOR NO KEY UPDATE";
 
 /// A row of the table `runs`.
 pub(super) struct RunRow {
@@ -101,6 +104,8 @@ impl RunRow {
         record.usage = usage.and_then(|usage| serde_json::from_str(usage).ok());
         // So are damaged questions.
         record.questions = questions.and_then(|questions| serde_json::from_str(questions).ok());
+        let document: Option<&str> = row.try_get("document")?;
+        record.document = document.and_then(|document| serde_json::from_str(document).ok());
         record.session = place(session.clone(), number, maybe("session_after")?);
         record.pause_reason = maybe("pause_reason")?.map(|reason| {
             PauseReason::deserialize(StrDeserializer::<ValueError>::new(&reason))

@@ -58,10 +58,12 @@ pub(super) async fn create(
     let place = record.session.as_deref();
     let columns = MutableColumns::new(record);
     let tags = serde_json::to_string(&record.tags).unwrap_or_default();
+    let document =
+        record.document.as_ref().and_then(|document| serde_json::to_string(document).ok());
     let sql = "INSERT INTO runs (run_id, version, name, definition, status, pause_reason, error, \
                created, updated, events, epoch, owner, caller, tags, session, session_number, \
-               session_after, usage, write_id, questions, ended) VALUES ($1, $2, $3, $4, $5, $6, \
-               $7, $8, $9, $10, 1, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) \
+               session_after, usage, document, write_id, questions, ended) VALUES ($1, $2, $3, $4, \
+               $5, $6, $7, $8, $9, $10, 1, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) \
                ON CONFLICT (run_id) DO NOTHING RETURNING key";
     let inserted = session
         .row(
@@ -87,6 +89,7 @@ pub(super) async fn create(
                     .map(|run| text::encode(run.as_str()))
                     .as_deref(),
                 &columns.usage,
+                &document,
                 &context.write_id,
                 &columns.questions,
                 &columns.ended,

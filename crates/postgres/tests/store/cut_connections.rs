@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 use agentflow::store::{
-    Append, Epoch, PostgresStore, Snapshot, StateWrite, Store, StoreError, StoreErrorKind,
+    Append, DocumentCommit, DocumentWrite, Epoch, ExpectedVersion, PostgresStore, Snapshot,
+    StateWrite, Store, StoreError, StoreErrorKind,
 };
+use agentflow::time::Timestamp;
 use agentflow::value::Encoded;
 use agentflow::{RunId, serde_json};
 use agentflow_tests::PostgresServer;
@@ -112,6 +114,7 @@ async fn each_write_happens_once_whenever_its_connection_is_cut() {
         for mode in [BEFORE, AFTER] {
             check_runs(&proxy, mode).await.unwrap();
             check_parts(&proxy, mode).await.unwrap();
+            check_documents(&proxy, mode).await.unwrap();
         }
     })
     .await;
@@ -146,6 +149,41 @@ async fn check_runs(proxy: &Proxy, mode: u8) -> Result<(), StoreError> {
     assert_eq!(store.read(&run, 0, 100).await?.len(), 7);
     proxy.cut(mode, store.delete(&run)).await?;
     assert_eq!(store.record(&run).await?, None);
+    Ok(())
+}
+
+async fn check_documents(proxy: &Proxy, mode: u8) -> Result<(), StoreError> {
+    let schema = new_schema();
+    let store = proxy.store(&schema).await;
+    let documents = store.documents().unwrap();
+    let write = |text: &str| {
+        DocumentWrite::new("a", text, Timestamp::from_millis(1)).expect("the name is allowed")
+    };
+    let versions = async || {
+        let versions = documents.document_versions("a", None, 10).await.unwrap();
+        versions.iter().map(|record| record.version).collect::<Vec<_>>()
+    };
+    let done = |commit| match commit {
+        DocumentCommit::Done(record) => record.version,
+        other => panic!("{other:?}"),
+    };
+    let put = documents.put_document(write("one"), ExpectedVersion::Absent);
+    assert_eq!(done(proxy.cut(mode, put).await?), 1, "its own commit is no conflict");
+    let put = documents.put_document(write("two"), ExpectedVersion::Any);
+    assert_eq!(done(proxy.cut(mode, put).await?), 2);
+    assert_eq!(versions().await, [2, 1], "each version is saved once");
+    // Another writer saves a version after the commit of the removal, before it is repeated.
+    let put = format!(
+        "UPDATE {schema}.documents SET version = 3, removed = false, changed = 9; \
+         UPDATE {schema}.document_changes SET number = 9; \
+         INSERT INTO {schema}.document_versions SELECT name, 3, checksum, form, created, author, \
+         comment, text, 'other', NULL FROM {schema}.document_versions WHERE version = 2"
+    );
+    *proxy.between.lock().unwrap() = (mode == AFTER).then_some(put);
+    let remove = documents.remove_document("a", ExpectedVersion::Any);
+    assert_eq!(done(proxy.cut(mode, remove).await?), 2);
+    let current = documents.document("a", None).await?.map(|found| found.record.version);
+    assert_eq!(current, (mode == AFTER).then_some(3), "only version 2 was removed");
     Ok(())
 }
 

@@ -4,7 +4,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use agentflow::serde_json::json;
-use agentflow::store::{PostgresStore, RunFilter, RunOrder, Store, StoreError, StoreErrorKind};
+use agentflow::store::{
+    DocumentCommit, DocumentWrite, ExpectedVersion, PostgresStore, RunFilter, RunOrder, Store,
+    StoreError, StoreErrorKind,
+};
+use agentflow::time::Timestamp;
 use agentflow::{RunId, Runtime};
 use agentflow_tests::{PostgresServer, free_port};
 use futures_util::future::join_all;
@@ -29,7 +33,7 @@ async fn stores_may_create_the_tables_at_the_same_time() {
             let client = server.client(&schema).await;
             let sql = "SELECT count(*), min(version) FROM agentflow_store";
             let row = client.query_one(sql, &[]).await.unwrap();
-            assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (1, 2));
+            assert_eq!((row.get::<_, i64>(0), row.get::<_, i32>(1)), (1, 3));
         }
     })
     .await;
@@ -42,7 +46,7 @@ async fn tables_of_a_newer_release_are_refused_and_not_changed() {
         let schema = new_schema();
         drop(connect(server, &schema).await);
         let client = server.client(&schema).await;
-        for (version, expected) in [(3, StoreErrorKind::NewerVersion), (0, StoreErrorKind::Damaged)]
+        for (version, expected) in [(4, StoreErrorKind::NewerVersion), (0, StoreErrorKind::Damaged)]
         {
             client.execute("UPDATE agentflow_store SET version = $1", &[&version]).await.unwrap();
             let opened = PostgresStore::builder(server.url()).schema(&schema).connect().await;
@@ -71,6 +75,8 @@ async fn tables_of_the_first_layout_are_upgraded() {
         store.create(&ended, vec![started(&ended), end]).await.unwrap();
         let client = server.client(&schema).await;
         let sql = "ALTER TABLE runs DROP COLUMN questions; ALTER TABLE runs DROP COLUMN ended; \
+                   ALTER TABLE runs DROP COLUMN document; DROP TABLE document_changes; \
+                   DROP TABLE document_versions; DROP TABLE documents; \
                    UPDATE agentflow_store SET version = 1; UPDATE runs SET owner = NULL";
         client.batch_execute(sql).await.unwrap();
         drop(store);
@@ -85,6 +91,33 @@ async fn tables_of_the_first_layout_are_upgraded() {
         let runtime = Runtime::builder().store(store).build();
         let questions = runtime.runs().questions(RunFilter::new()).await.unwrap();
         assert_eq!((questions.len(), &*questions[0].path), (1, "review"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tables_of_the_first_layout_get_documents() {
+    let Some(server) = PostgresServer::shared() else { return };
+    in_time(async {
+        let schema = new_schema();
+        let client = server.client("public").await;
+        let tables = include_str!("../../src/store/schema/1.sql");
+        let sql = format!(
+            "CREATE SCHEMA {schema}; SET search_path TO {schema}; {tables} \
+             INSERT INTO agentflow_store (version, store_id) VALUES (1, 'earlier'); \
+             INSERT INTO runs (run_id, version, name, status, created, updated, events, epoch, \
+             tags, write_id) VALUES ('a', 1, 'job', 'paused', 1, 1, 1, 1, '{{}}', 'w')"
+        );
+        client.batch_execute(&sql).await.unwrap();
+        let store = connect(server, &schema).await;
+        assert!(store.identity().unwrap().contains("earlier"));
+        let listed = store.list(RunFilter::new()).await.unwrap();
+        assert_eq!((listed.len(), &listed[0].document), (1, &None));
+        let documents = store.documents().unwrap();
+        assert!(documents.list_documents(None, 10).await.unwrap().is_empty());
+        let write = DocumentWrite::new("a", "text", Timestamp::from_millis(1)).unwrap();
+        let saved = documents.put_document(write, ExpectedVersion::Absent).await.unwrap();
+        assert!(matches!(saved, DocumentCommit::Done(record) if record.version == 1));
     })
     .await;
 }

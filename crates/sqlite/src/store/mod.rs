@@ -5,7 +5,7 @@
 //! run writes and the disk is fast, the caller's thread executes the write (`pace.rs`). Reads run
 //! on a few other threads (`pool.rs`, `reader.rs`).
 //!
-//! `parts.rs` implements the optional parts of a store. `owner.rs` records which process has a run open, `files.rs` detects replaced files, and
+//! `parts.rs` and `documents.rs` implement the optional parts of a store. `owner.rs` records which process has a run open, `files.rs` detects replaced files, and
 //! `artifact_folder.rs` stores large artifacts.
 //!
 //! The tables are defined in `schema/`. Do not change the files there, because stores with these
@@ -14,6 +14,7 @@
 mod artifact_folder;
 mod artifact_rows;
 mod claimable;
+mod documents;
 mod files;
 mod listed_keys;
 mod owner;
@@ -38,7 +39,7 @@ use std::time::Duration;
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    Append, ArtifactStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
+    Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
     RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use async_trait::async_trait;
@@ -486,6 +487,10 @@ impl Store for SqliteStore {
     }
 
     fn leases(&self) -> Option<&dyn LeaseStore> {
+        Some(self)
+    }
+
+    fn documents(&self) -> Option<&dyn DocumentStore> {
         Some(self)
     }
 }

@@ -243,7 +243,8 @@ pub(super) fn snapshot(seq: i64, body: &str, run: &RunId) -> Result<Snapshot, se
 pub(super) const RECORD: &str = "runs.run_id, runs.name, runs.definition, runs.status, runs.pause_reason, runs.error, runs.created, events.id, \
      events.time, runs.key, runs.epoch, runs.owner, runs.version, runs.caller, \
      (SELECT json_group_object(tag, value) FROM tags WHERE tags.run = runs.key), \
-     runs.session, runs.session_number, runs.session_after, runs.usage, runs.questions \
+     runs.session, runs.session_number, runs.session_after, runs.usage, runs.questions, \
+     runs.document \
      FROM runs LEFT JOIN events ON events.id = \
      (SELECT max(id) FROM events WHERE id > runs.key << 32 AND id < (runs.key + 1) << 32)";
 
@@ -309,6 +310,7 @@ pub(super) fn record(row: &Row<'_>, errors: &StoreErrors) -> Result<RunRecord, S
     record.usage = maybe(18)?.and_then(|usage| serde_json::from_str(&usage).ok());
     // So are damaged questions.
     record.questions = maybe(19)?.and_then(|questions| serde_json::from_str(&questions).ok());
+    record.document = maybe(20)?.and_then(|document| serde_json::from_str(&document).ok());
     record.events = number(7)?.map_or(0, |id| seq_of(id).unsigned_abs());
     Ok(record)
 }
@@ -350,6 +352,11 @@ pub(super) fn questions(record: &RunRecord) -> Option<String> {
 /// Returns the time of the last event of a run that has ended.
 pub(super) fn ended(record: &RunRecord) -> Option<i64> {
     record.status.has_ended().then(|| number(record.updated.as_millis()))
+}
+
+/// Returns the stored document of a run as JSON.
+pub(super) fn document(record: &RunRecord) -> Option<String> {
+    record.document.as_ref().and_then(|document| serde_json::to_string(document).ok())
 }
 
 #[cfg(test)]

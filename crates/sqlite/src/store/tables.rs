@@ -160,8 +160,9 @@ impl Tables {
             .prepare_cached(
                 "INSERT INTO runs \
                  (run_id, version, name, definition, status, pause_reason, error, created, epoch, owner, caller, \
-                 session, session_number, session_after, usage, questions, ended) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                 session, session_number, session_after, usage, questions, ended, document) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
+                 ?17)",
             )?
             .execute(params![
                 run.as_str(),
@@ -180,6 +181,7 @@ impl Tables {
                 row::usage(record),
                 row::questions(record),
                 row::ended(record),
+                row::document(record),
             ])?;
         // SQLite assigned the key of the new run.
         let key = self.connection.last_insert_rowid();

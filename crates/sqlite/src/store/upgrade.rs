@@ -18,7 +18,7 @@ use crate::private_file::create_for_sqlite;
 const APPLICATION_ID: i64 = 0x6167_6677;
 
 /// Migration scripts. Each upgrades the tables by one version.
-pub(super) const MIGRATIONS: [&str; 9] = [
+pub(super) const MIGRATIONS: [&str; 10] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -28,6 +28,7 @@ pub(super) const MIGRATIONS: [&str; 9] = [
     include_str!("schema/7.sql"),
     include_str!("schema/8.sql"),
     include_str!("schema/9.sql"),
+    include_str!("schema/10.sql"),
 ];
 
 /// Version of the tables that this release writes.

@@ -579,6 +579,8 @@ impl RuntimeBuilder {
         host.set_part(crate::runtime::builder::configuration::ConfigProblems(self.problems.into()));
         #[cfg(feature = "documents")]
         documents.put_into(&mut host);
+        #[cfg(feature = "documents")]
+        crate::runtime::documents::stored_items::StoredItems::default().put_into(&mut host);
         #[cfg(not(feature = "documents"))]
         host.set_part(crate::runtime::catalogue::registered_items::RegisteredItems::new(given));
         Runtime(Arc::new(host))

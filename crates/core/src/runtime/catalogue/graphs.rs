@@ -160,6 +160,7 @@ impl RegisteredGraph {
         #[cfg(feature = "documents")]
         {
             spec.written = written.into_inner();
+            spec.document = self.document.as_ref().and_then(|document| document.version().cloned());
         }
         let spec = Arc::new(spec);
         let mut last = self.last();

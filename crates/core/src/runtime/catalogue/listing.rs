@@ -14,6 +14,7 @@ use crate::error::{Error, RegistryError, Result};
 use crate::runtime::catalogue::catalogue_entry::{Catalogue, CatalogueEntry, EntryKind, Origin};
 use crate::runtime::catalogue::lookup::{given, linked_at, same_agent, same_workflow, taken};
 use crate::runtime::catalogue::reader::CatalogueReader;
+use crate::runtime::catalogue::registered_items::refresh_items;
 use crate::runtime::execution::compensate_run::problem_among;
 #[cfg(feature = "dynamic")]
 use crate::tool::PARAMETERS;
@@ -54,6 +55,9 @@ impl CatalogueReader<'_> {
     /// ```
     #[doc(alias = "catalogue")]
     pub async fn snapshot(self) -> Catalogue {
+        if let Err(error) = refresh_items(self.0).await {
+            tracing::warn!(%error, "the list may lack changes of stored documents");
+        }
         let catalogue = self.snapshot_unchecked().await;
         #[cfg(feature = "dynamic")]
         let catalogue = with_problems_of_schemas(catalogue);

@@ -17,6 +17,7 @@ use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::lookup::{
     given, linked_tools_of, of_server, only, same_agent, workflow_spec,
 };
+use crate::runtime::catalogue::registered_items::refresh_items;
 use crate::tool::{ToolHost, ToolRef, invoke_with_hooks, linked_tools, problem_of, wire_name};
 use crate::workflow::Graph;
 use crate::workflow::spec::Spec;
@@ -278,8 +279,10 @@ impl CatalogueReader<'_> {
     /// Executes nothing. The tools of toolsets that a graph names are fetched.
     ///
     /// # Errors
-    /// If no workflow or agent has this name, or more than one has it.
+    /// If no workflow or agent has this name, or more than one has it. With documents in the store,
+    /// also any error of the store.
     pub async fn dry_run(self, name: &str) -> Result<DryRun> {
+        refresh_items(self.0).await?;
         match self.fetched_workflow_spec(name).await {
             Ok(spec) => Ok(spec.dry_run()),
             // An agent may have the name.

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use crate::definition::Definition;
 use crate::error::Result;
 use crate::event::RunId;
+use crate::future::BoxFuture;
 use crate::run::{Host, read_journal};
 use crate::runtime::Runtime;
 use crate::runtime::catalogue::lookup::Given;
@@ -57,8 +58,36 @@ impl RegisteredItems {
     }
 }
 
-/// Returns a snapshot of the registered items.
+/// Returns a snapshot of the named items: the registered items and the documents of the store.
 pub(crate) fn given_now(host: &Host) -> Arc<Given> {
+    let registered = registered_now(host);
+    match host.part::<AddedItems>() {
+        Some(added) => (added.add)(host, registered),
+        None => registered,
+    }
+}
+
+/// Items that are added to the registered ones: the documents of the store.
+#[cfg_attr(not(feature = "documents"), allow(dead_code, reason = "only documents are added"))]
+pub(crate) struct AddedItems {
+    /// Adds the items to a snapshot of the registered items.
+    pub(crate) add: fn(&Host, Arc<Given>) -> Arc<Given>,
+    /// Reads the changes of other processes, unless they were read a moment ago.
+    pub(crate) refresh: fn(&Runtime) -> BoxFuture<'_, Result<(), StoreError>>,
+}
+
+/// Reads the changes that other processes have made to the added items, unless they were read a
+/// moment ago.
+pub(crate) async fn refresh_items(runtime: &Runtime) -> Result<(), StoreError> {
+    match runtime.host().part::<AddedItems>() {
+        Some(added) => (added.refresh)(runtime).await,
+        None => Ok(()),
+    }
+}
+
+/// Returns a snapshot of the registered items: the items of the program and the documents of
+/// folders.
+pub(crate) fn registered_now(host: &Host) -> Arc<Given> {
     static OF_PROCESS: OnceLock<Arc<Given>> = OnceLock::new();
     match host.part::<RegisteredItems>() {
         Some(given) => given.now(),
@@ -92,10 +121,24 @@ impl<T> RegisteredList<T> {
 /// each other are resolved in the same version. Returns `None` if the host cannot change.
 #[cfg(feature = "documents")]
 pub(crate) fn fixed_to_snapshot(host: &Host, given: &Arc<Given>) -> Option<Host> {
-    host.part::<RegisteredItems>().filter(|now| now.changes)?;
+    let may_change = host.part::<RegisteredItems>().is_some_and(|now| now.changes)
+        || host.part::<AddedItems>().is_some();
+    if !may_change {
+        return None;
+    }
     let mut host = Host::clone(host);
-    host.set_part(RegisteredItems { given: RwLock::new(Arc::clone(given)), changes: false });
+    set_all_items(&mut host, Arc::clone(given));
     Some(host)
+}
+
+/// Sets all items of a host. Nothing is added to them.
+pub(crate) fn set_all_items(host: &mut Host, given: Arc<Given>) {
+    host.set_part(RegisteredItems {
+        given: RwLock::new(given),
+        #[cfg(feature = "documents")]
+        changes: false,
+    });
+    host.remove_part::<AddedItems>();
 }
 
 impl<T> Deref for RegisteredList<T> {
@@ -160,7 +203,7 @@ pub(crate) async fn reader_for(
     let mut given = (*given_now(&host)).clone();
     #[cfg(feature = "dynamic")]
     given.graphs.iter_mut().for_each(|(graph, _)| *graph = graph.unread());
-    host.set_part(RegisteredItems::new(given));
+    set_all_items(&mut host, Arc::new(given));
     host.set_part(UnknownToolsets(unknown));
     Ok(Runtime(Arc::new(host)))
 }

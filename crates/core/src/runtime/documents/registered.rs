@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::agent::{AgentModels, ErasedAgent, linked_agents};
 use crate::document::{Described, Document, DocumentError, DocumentTypes, Source, included};
+use crate::event::DocumentVersion;
 use crate::run::Host;
 use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::graphs::{RegisteredGraph, could_have, unknown_tool};
@@ -94,9 +95,16 @@ pub(crate) struct RegisteredDocument {
     types: Option<DocumentTypes>,
     /// Section with the agent card.
     card: Option<Arc<Value>>,
+    /// Its version in the store, for a stored document.
+    version: Option<Arc<DocumentVersion>>,
 }
 
 impl RegisteredDocument {
+    /// Returns the version of a stored document.
+    pub(crate) fn version(&self) -> Option<&Arc<DocumentVersion>> {
+        self.version.as_ref()
+    }
+
     /// Returns the section of the document with the agent card.
     pub(crate) fn card(&self) -> Option<Arc<Value>> {
         self.card.clone()
@@ -235,6 +243,7 @@ pub(crate) fn with_documents<'d>(
                 is_inner,
                 types,
                 card,
+                version: document.version().filter(|_| !is_inner).cloned(),
             };
             given.graphs.push((RegisteredGraph::of_document(graph.clone(), part), origin.clone()));
         }

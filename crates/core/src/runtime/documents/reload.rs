@@ -12,8 +12,9 @@ use tokio::task::JoinHandle;
 use crate::document::{Document, DocumentError, FolderError};
 use crate::run::Host;
 use crate::runtime::Runtime;
-use crate::runtime::catalogue::registered_items::{RegisteredItems, given_now};
+use crate::runtime::catalogue::registered_items::{RegisteredItems, registered_now};
 use crate::runtime::documents::documents_handle::Documents;
+use crate::runtime::documents::refresh::refresh_if_old;
 use crate::runtime::documents::registered::{Unread, unread_of};
 use crate::runtime::documents::set::{
     DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models,
@@ -124,7 +125,7 @@ impl Documents<'_> {
         let errors = reloaded.errors.as_slice().into();
         set.set_loaded(LoadedDocuments { documents: Arc::new(documents), stamps, errors });
         if let Some(now) = self.0.host().part::<RegisteredItems>() {
-            now.replace(given_now(candidate.host()));
+            now.replace(registered_now(candidate.host()));
         }
         let Reloaded { added, changed, removed, errors } = &reloaded;
         for error in errors {
@@ -134,9 +135,17 @@ impl Documents<'_> {
         Ok(reloaded)
     }
 
+    /// Reads the documents of the store and then the folders, whose documents may call them.
+    pub(crate) async fn reload_with_stored(self) -> Result<Reloaded, FolderError> {
+        if let Err(error) = refresh_if_old(self.0).await {
+            tracing::warn!(%error, "documents of folders are read without documents of the store");
+        }
+        self.reload().await
+    }
+
     /// Checks that the workflows of a document can be started by name: no other workflow may have
     /// the same name.
-    async fn check_names(self, document: &Document) -> Result<(), DocumentError> {
+    pub(super) async fn check_names(self, document: &Document) -> Result<(), DocumentError> {
         for graph in document.graphs() {
             if let Err(error) = self.0.catalogue().fetched_workflow_spec(&graph.name).await {
                 let found = Diagnostic::new(reference_codes::UNUSABLE_GRAPH).text("problem", error);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::event::{AgentStarted, RunId};
 use crate::run::Host;
 use crate::runtime::Runtime;
-use crate::runtime::catalogue::registered_items::{RegisteredItems, given};
+use crate::runtime::catalogue::registered_items::{given, set_all_items};
 use crate::runtime::documents::registered::DocumentText;
 use crate::runtime::documents::set::{DocumentSet, models};
 use crate::store::{Store, StoreError};
@@ -20,12 +20,12 @@ use crate::workflow::spec::Spec;
 
 /// The documents of a workflow and of everything it calls, as stored.
 #[derive(Serialize, Deserialize)]
-struct StoredDocuments {
-    documents: Vec<StoredDocument>,
+struct RunDocuments {
+    documents: Vec<RunDocument>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredDocument {
+struct RunDocument {
     name: Arc<str>,
     text: Arc<str>,
 }
@@ -65,8 +65,8 @@ pub(crate) async fn put_documents(
     {
         if live.lacks_definition(&key) {
             let written = spec.written.iter().cloned();
-            let documents = written.map(|(name, text)| StoredDocument { name, text }).collect();
-            let json = serde_json::to_string(&StoredDocuments { documents }).unwrap_or_default();
+            let documents = written.map(|(name, text)| RunDocument { name, text }).collect();
+            let json = serde_json::to_string(&RunDocuments { documents }).unwrap_or_default();
             store.put_definition(&key, json).await?;
             live.has_definition(&key);
         }
@@ -88,8 +88,8 @@ pub(crate) async fn put_document_of(runtime: &Runtime, agent: &ErasedAgent) -> R
     let Some((name, text)) = document_of_agent(runtime, agent) else { return Ok(()) };
     let key = key_of_agent(agent.name(), &agent.parts(runtime.host())?.id);
     if live.lacks_definition(&key) {
-        let documents = vec![StoredDocument { name, text }];
-        let json = serde_json::to_string(&StoredDocuments { documents }).unwrap_or_default();
+        let documents = vec![RunDocument { name, text }];
+        let json = serde_json::to_string(&RunDocuments { documents }).unwrap_or_default();
         store.put_definition(&key, json).await?;
         live.has_definition(&key);
     }
@@ -110,7 +110,7 @@ pub(crate) async fn version_of_run(
     now: Result<Arc<Spec>>,
 ) -> Result<Arc<Spec>> {
     let is_it = |spec: &Spec| {
-        **spec.hash() == *definition && parts.is_none_or(|parts| *spec.parts().id == *parts)
+        spec.has_hash(definition) && parts.is_none_or(|parts| *spec.parts().id == *parts)
     };
     match &now {
         Ok(spec) if is_it(spec) => return now,
@@ -119,7 +119,7 @@ pub(crate) async fn version_of_run(
         _ => {}
     }
     match stored_version(runtime, store, (name, definition, parts)).await? {
-        Some(Ok(spec)) if **spec.hash() == *definition => Ok(spec),
+        Some(Ok(spec)) if spec.has_hash(definition) => Ok(spec),
         // The difference is in the program itself, not in the documents.
         Some(Ok(spec)) => now.or(Ok(spec)),
         // The toolset may become available again, so the current version is not a substitute.
@@ -185,7 +185,7 @@ pub(crate) async fn version_of_agent(
 
 /// Returns this runtime with stored documents instead of the current ones.
 fn with_stored_documents(runtime: &Runtime, kept: Option<String>) -> Option<Runtime> {
-    let StoredDocuments { documents } = kept.and_then(|kept| serde_json::from_str(&kept).ok())?;
+    let RunDocuments { documents } = kept.and_then(|kept| serde_json::from_str(&kept).ok())?;
     let read = documents.into_iter().map(|kept| Document::read(kept.name, kept.text)).collect();
     let documents: Vec<Document> = match read {
         Ok(documents) => documents,
@@ -197,6 +197,6 @@ fn with_stored_documents(runtime: &Runtime, kept: Option<String>) -> Option<Runt
     let none = DocumentSet::default();
     let set = runtime.host().part::<DocumentSet>().unwrap_or(&none);
     let mut host = Host::clone(runtime.host());
-    host.set_part(RegisteredItems::new(set.given_with_only(&documents, models(runtime.host()))));
+    set_all_items(&mut host, Arc::new(set.given_with_only(&documents, models(runtime.host()))));
     Some(Runtime(Arc::new(host)))
 }

@@ -53,9 +53,7 @@ pub(crate) fn changed_nodes(old: &Graph, new: &Graph) -> Vec<String> {
     let mut changed = HashSet::new();
     let mut names = Vec::new();
     for node in &new.nodes {
-        let is_same = |name: &str| {
-            old.node(name).zip(new.node(name)).is_some_and(|(a, b)| old.shape(a) == new.shape(b))
-        };
+        let is_same = |name: &str| old.has_same_shape(new, name);
         // A decision is valid only for the node that it was made for.
         let same = is_same(&node.name) && node.decides.as_deref().is_none_or(is_same);
         let guards = node.guard.iter().map(|guard| &guard.router).chain(&node.unless);

@@ -38,9 +38,9 @@ pub(crate) async fn spec_of(runtime: &Runtime, call: &StepCall) -> Result<Arc<Sp
     let reader = reader_for(runtime, runtime.store(), Some(&call.parts)).await;
     let reader = reader.map_err(|error| Failure::from(&Error::Store(error)))?;
     let now = reader.catalogue().fetched_workflow_spec(&call.workflow).await;
-    let is_it = |spec: &Spec| *spec.hash() == call.definition && spec.documents() == call.documents;
+    let is_it = |spec: &Spec| spec.has_hash(&call.definition) && spec.documents() == call.documents;
     let now = match now {
-        Ok(spec) if *spec.hash() == call.definition && *spec.parts().id == *call.parts => {
+        Ok(spec) if spec.has_hash(&call.definition) && *spec.parts().id == *call.parts => {
             return Ok(spec);
         }
         Ok(spec) if is_it(&spec) => Ok(spec),
@@ -56,7 +56,7 @@ pub(crate) async fn spec_of(runtime: &Runtime, call: &StepCall) -> Result<Arc<Sp
         now => now,
     };
     let spec = now.map_err(|error| Failure::from(&error))?;
-    if *spec.hash() != call.definition {
+    if !spec.has_hash(&call.definition) {
         // The definition may differ because tools of a toolset, which were available when the
         // run started, are missing here. In this case the fetch error is the better message.
         reader

@@ -8,8 +8,7 @@ use crate::event::RunId;
 use crate::run::{Found, RunOptions};
 use crate::runtime::Runtime;
 use crate::runtime::execution::compensate_run::check_compensating_tools;
-use crate::runtime::execution::start_run::Described;
-use crate::runtime::execution::workflow_runs::{find, named, put_definition};
+use crate::runtime::execution::workflow_runs::{find, note_document, put_definition};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::value::Encoded;
 use crate::workflow::begun;
@@ -20,17 +19,15 @@ use crate::workflow::spec::Spec;
 pub(super) async fn queue(
     runtime: &Runtime,
     mut options: RunOptions,
-    described: Described,
+    spec: Arc<Spec>,
+    inputs: Vec<Encoded>,
 ) -> Result<RunId> {
     runtime.host().running.check()?;
     runtime.require_store()?;
-    let (spec, inputs) = match described {
-        Described::Workflow(workflow) => workflow?,
-        Described::Named(name, input) => named(runtime, &name, &input?).await?,
-    };
     check_no_resource(&options, &spec)?;
     check_compensating_tools(runtime, &spec, &options).await?;
     options.queued = true;
+    note_document(&mut options, &spec);
     let run = options.run_id.get_or_insert_with(|| runtime.host().new_run_id()).clone();
     let stored = store_queued(runtime.clone(), options, run, spec, inputs);
     // On a separate task: if the caller is dropped while the store creates the run, the run must

@@ -14,6 +14,7 @@ use crate::message::{ToolCall, ToolResult};
 use crate::run::RunHandle;
 use crate::runtime::Runtime;
 use crate::runtime::catalogue::name_arguments::{AgentName, WorkflowName};
+use crate::runtime::catalogue::registered_items::refresh_items;
 use crate::runtime::execution::agent_runs::start_erased;
 use crate::runtime::execution::execute_step::{spec_of, taken};
 use crate::runtime::execution::start_run::{Described, StartRun};
@@ -133,8 +134,11 @@ impl Runtime {
         // Boxed: otherwise the compiler would report each error in the arguments three times.
         let (name, request) = (name.as_name().to_owned(), request.into());
         Box::pin(async move {
-            let started =
-                async { start_erased(self, &self.catalogue().agent_named(&name)?, request).await };
+            let started = async {
+                // Documents of the store may describe agents.
+                refresh_items(self).await?;
+                start_erased(self, &self.catalogue().agent_named(&name)?, request).await
+            };
             noted(started.await)
         })
     }
@@ -149,6 +153,7 @@ impl Runtime {
         arguments: &str,
         mut request: RunRequest,
     ) -> Result<RunHandle<Encoded>> {
+        refresh_items(self).await?;
         if request.conversation.is_empty() && self.catalogue().is_given_agent(name) {
             let read: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
             request.conversation = read["message"].as_str().unwrap_or_default().into();

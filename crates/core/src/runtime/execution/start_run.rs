@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::access::ActingCaller;
 use crate::caller::Caller;
-use crate::error::{Result, noted};
+use crate::error::{Error, Result, noted};
 use crate::event::RunId;
 use crate::future::BoxFuture;
 use crate::run::{Ended, RunHandle, RunOptions, RunShared};
@@ -23,6 +23,24 @@ pub(crate) enum Described {
     Workflow(Result<(Arc<Spec>, Vec<Encoded>)>),
     /// A workflow by name, with an object of its inputs.
     Named(Arc<str>, Result<Encoded>),
+}
+
+impl Described {
+    /// Returns the workflow and its checked inputs.
+    async fn resolve(
+        self,
+        runtime: &Runtime,
+        version: Option<u64>,
+    ) -> Result<(Arc<Spec>, Vec<Encoded>)> {
+        match (self, version) {
+            (Self::Workflow(workflow), None) => workflow,
+            (Self::Workflow(workflow), Some(version)) => {
+                let (workflow, current) = (Arc::clone(&workflow?.0.name), None);
+                Err(Error::UnknownVersion { workflow, version, current })
+            }
+            (Self::Named(name, input), version) => named(runtime, &name, &input?, version).await,
+        }
+    }
 }
 
 /// Converts the outcome of a run to the caller's type.
@@ -74,6 +92,8 @@ pub struct StartRun<'r, T> {
     options: RunOptions,
     /// Receiver for the events of the run from its start.
     first_events: Option<crate::run::FirstEvents>,
+    /// Version of the stored document to execute.
+    version: Option<u64>,
     /// The caller for which access control is asked. It overrides the caller of the options.
     acting: Option<ActingCaller>,
 }
@@ -86,6 +106,7 @@ impl<'r, T> StartRun<'r, T> {
             decode,
             options: RunOptions::default(),
             first_events: None,
+            version: None,
             acting: None,
         }
     }
@@ -93,6 +114,17 @@ impl<'r, T> StartRun<'r, T> {
     /// Starts the run for a caller, for which access control is asked.
     pub(crate) fn of_caller(mut self, acting: Option<&ActingCaller>) -> Self {
         self.acting = acting.cloned();
+        self
+    }
+
+    /// Starts this version of a stored document instead of the current one. A run names its version
+    /// in its [record](crate::store::RunRecord::document). Workflows that the document calls have
+    /// their current versions. The start fails with
+    /// [`Error::UnknownVersion`](crate::Error::UnknownVersion) if the workflow is not a stored
+    /// document, its document was removed, or it has no such version. Default: the current version.
+    #[cfg(feature = "documents")]
+    pub fn version(mut self, version: u64) -> Self {
+        self.version = Some(version);
         self
     }
 
@@ -260,10 +292,11 @@ impl<'r, T> StartRun<'r, T> {
     /// # Cancel safety
     /// If the future is dropped, the run may have been queued.
     pub async fn queued(self) -> Result<RunId> {
-        let Self { runtime, described, mut options, acting, .. } = self;
+        let Self { runtime, described, mut options, version, acting, .. } = self;
         let queued = async {
             check_start(acting.as_ref(), &described, &mut options).await?;
-            queue(runtime, options, described).await
+            let (spec, inputs) = described.resolve(runtime, version).await?;
+            queue(runtime, options, spec, inputs).await
         };
         noted(queued.await)
     }
@@ -284,7 +317,7 @@ impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
     type IntoFuture = BoxFuture<'r, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { runtime, described, decode, mut options, acting, .. } = self;
+        let Self { runtime, described, decode, mut options, version, acting, .. } = self;
         let begins = {
             let first = self.first_events;
             move |run: &Arc<RunShared>| first.iter().for_each(|first| first.begin(run))
@@ -292,10 +325,7 @@ impl<'r, T: 'static> IntoFuture for StartRun<'r, T> {
         Box::pin(async move {
             let started = async {
                 check_start(acting.as_ref(), &described, &mut options).await?;
-                let (spec, inputs) = match described {
-                    Described::Workflow(workflow) => workflow?,
-                    Described::Named(name, input) => named(runtime, &name, &input?).await?,
-                };
+                let (spec, inputs) = described.resolve(runtime, version).await?;
                 let run = start_spec(runtime, options, &spec, inputs, decode, begins).await?;
                 Ok(run.of_caller(acting.as_ref()))
             };

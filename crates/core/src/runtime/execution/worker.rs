@@ -13,6 +13,7 @@ use crate::event::RunId;
 use crate::future::BoxFuture;
 use crate::run::RunHandle;
 use crate::runtime::Runtime;
+use crate::runtime::catalogue::registered_items::refresh_items;
 use crate::runtime::execution::workflow_runs::recover_one;
 use crate::store::{RunFilter, RunRecord, Store, StoreError, StoreErrorKind};
 use crate::value::Encoded;
@@ -140,6 +141,8 @@ impl Worker {
 
     /// Takes runs until the limit is reached or no run is left.
     async fn take_runs(&self, store: &Arc<dyn Store>, claimed: &mut ClaimedRuns) -> Result<()> {
+        // A workflow of this program may call documents that other processes have saved.
+        refresh_items(&self.runtime).await?;
         let mut listed = HashSet::new();
         for filter in self.filters() {
             let free = self.concurrency.saturating_sub(claimed.busy());

@@ -16,6 +16,8 @@ use crate::run::{
 use crate::runtime::Runtime;
 use crate::runtime::catalogue::registered_items::reader_for_run;
 #[cfg(feature = "documents")]
+use crate::runtime::documents::version_start::{current_workflow, workflow_of_version};
+#[cfg(feature = "documents")]
 use crate::runtime::documents::versions::{has_documents, put_documents, version_of_run};
 use crate::runtime::execution::agent_runs::resume_known_agent;
 use crate::runtime::execution::changes::{accept, all_names, changed_nodes, differences, written};
@@ -30,13 +32,27 @@ use crate::workflow::input_object::from_object;
 use crate::workflow::spec::Spec;
 use crate::workflow::{Graph, Inputs, Workflow, begun, check_needs};
 
-/// Returns a workflow by name with its checked inputs. The toolsets that it names are fetched.
+/// Returns a workflow by name with its checked inputs. The toolsets that it names are fetched. With
+/// a version, it is this version of a stored document.
 pub(crate) async fn named(
     runtime: &Runtime,
     name: &Arc<str>,
     input: &Encoded,
+    version: Option<u64>,
 ) -> Result<(Arc<Spec>, Vec<Encoded>)> {
-    let spec = runtime.catalogue().fetched_workflow_spec(name).await?;
+    #[cfg(feature = "documents")]
+    let spec = match version {
+        Some(version) => workflow_of_version(runtime, name, version).await?,
+        None => current_workflow(runtime, name).await?,
+    };
+    #[cfg(not(feature = "documents"))]
+    let spec = match version {
+        Some(version) => {
+            let (workflow, current) = (Arc::clone(name), None);
+            return Err(Error::UnknownVersion { workflow, version, current });
+        }
+        None => runtime.catalogue().fetched_workflow_spec(name).await?,
+    };
     let wrong = |problem| Error::Input { workflow: Arc::clone(name), problem };
     let inputs = from_object(&spec.input_names(), input).map_err(wrong)?;
     spec.check_inputs(&inputs).map_err(wrong)?;
@@ -53,6 +69,7 @@ pub(crate) async fn start_spec<T: 'static>(
 ) -> Result<RunHandle<T>> {
     runtime.host().running.check()?;
     options.grant_scopes_of_caller();
+    note_document(&mut options, spec);
     check_compensating_tools(runtime, spec, &options).await?;
     let run = options.run_id.get_or_insert_with(|| runtime.host().new_run_id()).clone();
     // The reservation prevents another start or resume of the same id in this process.
@@ -95,6 +112,15 @@ pub(crate) async fn start_spec<T: 'static>(
         Err(_) => drop(handle.result().await?),
     }
     Ok(handle)
+}
+
+/// Notes the stored document of the workflow, which is recorded with the start of the run.
+#[cfg_attr(not(feature = "documents"), allow(unused_variables, reason = "only documents have it"))]
+pub(super) fn note_document(options: &mut RunOptions, spec: &Spec) {
+    #[cfg(feature = "documents")]
+    {
+        options.document.clone_from(&spec.document);
+    }
 }
 
 /// Stores the definition of a workflow, at most once for each store.
@@ -249,8 +275,9 @@ async fn prepare(
         Version::OfName(found, _) => found?,
     };
     let differences = differences(runtime, journal_read.parts(), spec.parts()).await?;
-    let is_same = differences.is_empty() && definition == *spec.hash();
-    let forgotten = match definition == *spec.hash() {
+    let has_hash = spec.has_hash(&definition);
+    let is_same = differences.is_empty() && has_hash;
+    let forgotten = match has_hash {
         // The graph is unchanged, so no recorded node is invalidated.
         true => {
             accept(runtime.host().changes(), "workflow", &spec.name, differences)?;

@@ -16,6 +16,7 @@ use crate::runtime::Runtime;
 use crate::runtime::builder::configuration::ConfigProblem;
 use crate::runtime::builder::runtime_builder::RuntimeBuilder;
 use crate::runtime::catalogue::lookup::given;
+use crate::runtime::catalogue::registered_items::registered_now;
 #[cfg(feature = "documents")]
 use crate::runtime::documents::set::DocumentSet;
 use crate::store::{RunFilter, StoreError};
@@ -110,7 +111,8 @@ impl RuntimeBuilder {
     /// configuration are valid, the store can be read, the tools of all
     /// [toolsets](Self::toolset) can be fetched, the documents can be read and their names
     /// resolved, all other names are valid, and the model of each agent is known and has its API
-    /// key. A program usually calls [`Runtime::recover`] next. [`build`](Self::build) builds the
+    /// key. Documents of the store are not checked: a mistake in one of them is an error when it is
+    /// used. A program usually calls [`Runtime::recover`] next. [`build`](Self::build) builds the
     /// same runtime without checks.
     ///
     /// # Errors
@@ -135,7 +137,7 @@ impl RuntimeBuilder {
         for phase in BootPhase::ALL {
             let problem = match phase {
                 #[cfg(feature = "documents")]
-                BootPhase::Documents => match runtime.documents().reload().await {
+                BootPhase::Documents => match runtime.documents().reload_with_stored().await {
                     Ok(_) => problem_of_documents(&runtime).await,
                     Err(error) => Some(BootError::Documents(error)),
                 },
@@ -179,6 +181,14 @@ pub(crate) async fn problem_of(runtime: &Runtime, phase: BootPhase) -> Option<Bo
             let mut problems = runtime.catalogue().snapshot().await.problems;
             // The phase `Toolsets` reports toolset errors.
             problems.retain(|problem| !matches!(problem, Error::Toolset { .. }));
+            // Documents that users save must not keep the program from starting.
+            #[cfg(feature = "documents")]
+            problems.retain(|problem| {
+                !crate::runtime::documents::stored_items::is_of_stored_document(
+                    runtime.host(),
+                    problem,
+                )
+            });
             (!problems.is_empty()).then_some(BootError::Names(problems))
         }
         BootPhase::Models => {
@@ -192,10 +202,9 @@ pub(crate) async fn problem_of(runtime: &Runtime, phase: BootPhase) -> Option<Bo
 /// needs an API key that is not set.
 async fn problems_of_models(runtime: &Runtime) -> Vec<Error> {
     let host = runtime.host();
-    let mut agents = given(host, |given| &given.agents)
-        .iter()
-        .map(|(agent, _)| agent.clone())
-        .collect::<Vec<_>>();
+    // Agents of stored documents are not checked.
+    let mut agents =
+        registered_now(host).agents.iter().map(|(agent, _)| agent.clone()).collect::<Vec<_>>();
     agents.extend(linked_agents().once().map(|agent| agent.described()));
     let providers = runtime.catalogue().model_providers().await;
     let mut problems = Vec::new();

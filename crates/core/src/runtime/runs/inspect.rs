@@ -273,7 +273,7 @@ impl RunRef<'_> {
         };
         let spec = found.ok();
         let changed = match (&record.definition, &spec, &graph) {
-            (Some(hash), Some(spec), Some(graph)) if *hash != *spec.hash() => Some(
+            (Some(hash), Some(spec), Some(graph)) if !spec.has_hash(hash) => Some(
                 crate::runtime::execution::changes::changed_nodes(graph, &Graph::from_plan(spec)),
             ),
             _ => None,

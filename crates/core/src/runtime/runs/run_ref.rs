@@ -551,7 +551,7 @@ impl<'a> RunRef<'a> {
         let live = self.runtime.host().live.as_ref().and_then(|live| live.get(self.run));
         if live
             .and_then(|live| live.log.definition())
-            .is_some_and(|hash| hash == *workflow.spec().hash())
+            .is_some_and(|hash| workflow.spec().has_hash(&hash))
         {
             return Ok(RunHandle::from_task(
                 attach(self.runtime.host(), self.run).await?,

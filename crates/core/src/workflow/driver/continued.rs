@@ -54,7 +54,7 @@ pub(super) fn continued(spec: &Spec, inputs: &[Encoded], cx: &Context) -> Option
     let earlier = EarlierAttempts::read(cx)?;
     let called = called(spec, inputs).redacted(cx.host().redactor.as_ref());
     let is_it = |started: &Arc<WorkflowStarted>| {
-        let same_plan = || started.definition.is_empty() || *started.definition == **spec.hash();
+        let same_plan = || started.definition.is_empty() || spec.has_hash(&started.definition);
         called.is(&NestedCall::Workflow(Arc::clone(started))) && same_plan()
     };
     let all = &earlier.recorded;

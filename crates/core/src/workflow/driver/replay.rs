@@ -156,8 +156,7 @@ pub(super) fn is_changed(
         _ => None,
     });
     !ended
-        && began_with
-            .is_some_and(|definition| !definition.is_empty() && **definition != **spec.hash())
+        && began_with.is_some_and(|definition| !definition.is_empty() && !spec.has_hash(definition))
 }
 
 /// Returns the outermost recorded calls that may have changed something outside of the run.
