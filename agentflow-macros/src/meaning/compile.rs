@@ -446,7 +446,9 @@ impl Compiler {
                 let last = last.unwrap_or(i64::MAX) - i64::from(open);
                 Pattern::Range(first.unwrap_or(i64::MIN), last)
             }
-            Pat::Or(cases) => Pattern::Or(cases.cases.iter().map(|one| self.pattern(one)).collect()),
+            Pat::Or(cases) => {
+                Pattern::Or(cases.cases.iter().map(|one| self.pattern(one)).collect())
+            }
             Pat::Guard(guarded) => {
                 let inner = Box::new(self.pattern(&guarded.pat));
                 Pattern::Guarded(inner, self.boxed(&guarded.guard))

@@ -5,8 +5,8 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{
-    Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
-    RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
+    Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter,
+    RunList, RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use crate::event::{Event, RunId};
 use crate::future::BoxFuture;

@@ -37,8 +37,8 @@ use std::sync::{Arc, PoisonError};
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
-    RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
+    Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter,
+    RunList, RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use async_trait::async_trait;
 use futures_util::FutureExt;

@@ -39,8 +39,8 @@ use std::time::Duration;
 
 use agentflow_core::event::{Event, RunId};
 use agentflow_core::store::{
-    Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter, RunList,
-    RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
+    Append, ArtifactStore, DocumentStore, Epoch, EventFilter, LeaseStore, MessageStore, RunFilter,
+    RunList, RunRecord, SessionStore, Snapshot, StateStore, Store, StoreError,
 };
 use async_trait::async_trait;
 use rusqlite::Connection;
