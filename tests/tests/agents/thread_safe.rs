@@ -88,7 +88,7 @@ fn public_types_are_send_and_sync() {
         Placeholder, Template, TemplateError,
         SystemClock, Timestamp,
         FnTool, Registry, ToolError, ToolFuture<'static>, ToolList, ToolOutput, ToolRef, ToolsetRef,
-        UserQuestion,
+        QuestionAnswer, UserQuestion, WaitingCall,
         Effects, SourceLocation, ToolDefinition, ToolManifest, ToolPolicy,
         AddressGuard, Alert, ApiAccess, ApiAuth, ApiParameter, ApiTool, ApiToolError, GraphqlTool, HttpRequest,
         OpenApi, Paging, ParameterPlace, Programs, Storage,
