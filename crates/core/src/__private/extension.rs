@@ -23,8 +23,8 @@ use crate::runtime::{ConfigProblem, Runtime, RuntimeBuilder};
 pub use crate::runtime::{RuntimeParts, ToolAddresses, owner_of_notes};
 use crate::store::Store;
 pub use crate::text_file;
-pub use crate::tool::{is_dotted, wire_name};
 use crate::tool::{ToolRef, ToolsetRef};
+pub use crate::tool::{is_dotted, wire_name};
 pub use crate::workflow::{ListedNode, question_of};
 
 /// Keeps a value in the runtime. It replaces an earlier value of its type.

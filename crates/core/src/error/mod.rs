@@ -28,7 +28,7 @@ use self::sentences::{ACCEPT_ALL, listed, names, no_workflow, repeats, run_again
 use crate::access_action::AccessAction;
 use crate::definition::Difference;
 use crate::event::{NotUndone, RunId};
-pub use crate::failure::{Failure, FailureClass, FailureKind};
+pub use crate::failure::{Failure, FailureClass, FailureKind, FailureProblem};
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;

@@ -157,7 +157,9 @@ impl WaitingCall {
     /// The state has another form, because another release of the program recorded it.
     pub fn decode_state<S: DeserializeOwned>(&self) -> Result<S, ToolError> {
         self.waiting.state.decode().map_err(|error| {
-            ToolError::new(format!("the recorded state of the waiting call cannot be read: {error}"))
+            ToolError::new(format!(
+                "the recorded state of the waiting call cannot be read: {error}"
+            ))
         })
     }
 

@@ -87,6 +87,8 @@ mod machine;
     allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
 )]
 mod mapping;
+#[doc(hidden)]
+pub mod mapping_codes;
 #[cfg(feature = "dynamic")]
 mod names;
 mod node;
@@ -121,6 +123,8 @@ mod taken_arms;
 mod taps;
 #[cfg(feature = "dynamic")]
 mod transform_step;
+#[doc(hidden)]
+pub mod value_codes;
 mod workflow_parts;
 mod workflow_tool;
 

@@ -4,7 +4,6 @@
 
 use agentflow_schema::diagnostic::{Argument, ArgumentKind, Diagnostic, Suggestion, sentences};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(feature = "documents")]
@@ -24,6 +23,7 @@ use crate::runtime::catalogue::name_arguments::{RuntimeParts, ToolAddresses};
 use crate::runtime::catalogue::reader::CatalogueReader;
 use crate::runtime::catalogue::registered_items::given_now;
 use crate::runtime::catalogue::registered_items::is_unknown;
+use crate::runtime::catalogue::unusable_item::{unregistered, unusable};
 #[cfg(feature = "documents")]
 use crate::runtime::documents::registered::{add_written, in_short};
 use crate::runtime::reference_codes;
@@ -321,10 +321,13 @@ pub(crate) fn found(
         ReferenceKind::Agent => agent(host, name),
         ReferenceKind::Workflow => {
             let found = workflow_spec_in(host, name, within).map(Callee::Workflow);
-            found.map_err(|error| {
-                let whole = error.to_string();
-                Diagnostic::new(reference_codes::UNUSABLE_WORKFLOW)
-                    .text("problem", in_short(&whole))
+            found.map_err(|error| match error {
+                Error::Build { what, name, problem } => {
+                    let found =
+                        Diagnostic::new(reference_codes::CANNOT_BE_BUILT).text("kind", what);
+                    found.absent("name", name).text("problem", in_short(&problem))
+                }
+                error => unusable("workflow", name, &error),
             })
         }
     };
@@ -353,7 +356,10 @@ pub(crate) fn could_have(toolset: &ToolsetRef, name: &str) -> bool {
 fn tool(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     for addresses in inventory::iter::<ToolAddresses> {
         if let Some(tool) = (addresses.tool)(RuntimeParts(host), name) {
-            return tool.map(Callee::Tool).map_err(unusable_tool);
+            return tool.map(Callee::Tool).map_err(|error| {
+                let found = Diagnostic::new(reference_codes::UNUSABLE_ITEM).text("kind", "tool");
+                found.absent("name", name).text("problem", error)
+            });
         }
     }
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
@@ -388,14 +394,14 @@ fn tool(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     let name = whole.as_deref().unwrap_or(name);
     let of_name = known.iter().filter(|(_, tool, _)| **tool.catalogue_name() == *name);
     let of_name = of_name.map(|(callee, tool, origin)| ((callee, tool), origin.clone()));
-    let found =
-        only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(unusable_tool)?;
+    let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other))
+        .map_err(|error| unusable("tool", name, &error))?;
     let problem = |tool: &ToolRef| {
         problem_of(tool)
             .or_else(|| crate::runtime::execution::compensate_run::problem_in(host, tool))
     };
     if let Some(problem) = found.and_then(|(_, tool)| problem(tool)) {
-        return Err(unusable_tool(problem));
+        return Err(unregistered(&problem));
     }
     // The tool may exist in an unavailable toolset. The node fetches it when it runs.
     if let (None, Some((toolset, name))) = (&found, unavailable) {
@@ -422,14 +428,6 @@ pub(crate) fn unknown_server<'n>(
         || given.toolsets.iter().filter_map(|(toolset, _)| toolset.name().strip_prefix("mcp."));
     let is_unknown = servers().all(|known| known != server);
     is_unknown.then(|| (server, Suggestion::similar(nearest(server, servers()))))
-}
-
-fn unusable_tool(error: impl fmt::Display) -> Diagnostic {
-    Diagnostic::new(reference_codes::UNUSABLE_TOOL).text("problem", error)
-}
-
-fn unusable_agent(error: impl fmt::Display) -> Diagnostic {
-    Diagnostic::new(reference_codes::UNUSABLE_AGENT).text("problem", error)
 }
 
 /// Returns the problem of an unknown tool, with the most similar name. The prefix `a2a.` means an
@@ -459,17 +457,16 @@ fn agent(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     let given = given(host, |given| &given.agents);
     let of_name = given.iter().filter(|(agent, _)| **agent.name() == *name).cloned();
     let same = crate::runtime::catalogue::lookup::same_agent;
+    let unusable_agent = |error: Error| unusable("agent", name, &error);
     let found = only("agent", name, of_name, same).map_err(unusable_agent)?;
     if let Some(agent) = found {
         return match agent.problem_of_model(host) {
-            Some(problem) => {
-                Err(Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem))
-            }
+            Some(problem) => Err(problem),
             None => Ok(Callee::Agent(agent)),
         };
     }
     let linked = linked_agents();
-    if let Some(agent) = linked.get(name).map_err(|two| unusable_agent(two_linked_agents(two)))? {
+    if let Some(agent) = linked.get(name).map_err(|two| unregistered(&two_linked_agents(two)))? {
         agent.input_schema().map_err(unusable_agent)?;
         return Ok(Callee::LinkedAgent(agent));
     }
