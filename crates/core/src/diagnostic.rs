@@ -32,6 +32,8 @@ pub fn all_codes() -> Vec<Code> {
         crate::workflow::graph_codes::ALL,
         crate::workflow::mapping_codes::ALL,
         crate::workflow::value_codes::ALL,
+        crate::workflow::decision_codes::ALL,
+        agentflow_schema::schema::schema_codes::ALL,
         crate::model::model_codes::ALL,
         crate::state::state_codes::ALL,
         #[cfg(feature = "dynamic")]

@@ -213,11 +213,11 @@ fn in_a_document_they_are_named_with_their_line() {
     for (when, says) in [
         (
             "{cel: 'n > '}",
-            ["`n > `: the expression ends at byte 4, and a value should follow", "g.yaml:10:34"],
+            ["`n > `: the expression ends at byte 4, and a value should follow", "g.yaml:10:39"],
         ),
         (
             "{all: [{cel: 'hass(n.a)'}]}",
-            ["unknown function `hass` at byte 0; did you mean `has`?", "g.yaml:10:41"],
+            ["unknown function `hass` at byte 0; did you mean `has`?", "g.yaml:10:42"],
         ),
         (
             "n > 3",

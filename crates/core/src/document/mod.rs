@@ -61,7 +61,7 @@ use self::document_error::CheckableParts;
 pub use self::document_error::DocumentError;
 pub use self::document_export::{ExportError, to_yaml};
 pub use self::document_folder::FolderError;
-pub use self::document_form::DocumentForm;
+pub use self::document_form::{DocumentForm, UnknownForm};
 use self::excerpt_place::place_in;
 #[doc(hidden)]
 pub use self::file_of_values::{open_values, read_values};

@@ -1,7 +1,7 @@
 //! Checks the reads of a graph against the schemas of the outputs: parts must exist, and conditions
 //! must be booleans. A schema that leaves this open is accepted.
 
-use agentflow_schema::diagnostic::{Code, Diagnostic, DiagnosticSubject};
+use agentflow_schema::diagnostic::{Code, Diagnostic, DiagnosticSubject, Suggestion};
 use std::sync::Arc;
 
 use agentflow_schema::expression::{KnownKind, KnownKinds, Path};
@@ -184,12 +184,12 @@ impl Reading<'_> {
         };
         if let Some(lack) = lacks(whole, at, may_miss) {
             let lack =
-                in_words(lack, "say what is read then with `or`, or ask first with `exists`");
+                with_remedy(lack, "say what is read then with `or`, or ask first with `exists`");
             let found = match of {
                 Some(of) => self.problem(graph_codes::OUTPUT_HAS_NO_PART).name("read", of),
                 None => self.problem(graph_codes::ITEM_HAS_NO_PART),
             };
-            problems.push(found.source("pointer", at).text("problem", lack));
+            problems.push(found.source("pointer", at).nested("problem", &lack));
         }
     }
     /// Checks the placeholders of a string.
@@ -202,9 +202,9 @@ impl Reading<'_> {
             };
             let Some(whole) = self.outputs.get(node) else { continue };
             if let Some(lack) = lacks(whole, &pointer_of(parts), placeholder.is_optional()) {
-                let lack = in_words(lack, "write `?` before the closing brace");
+                let lack = with_remedy(lack, "write `?` before the closing brace");
                 let found = Diagnostic::new(graph_codes::PLACEHOLDER_OF_NO_PART);
-                let found = found.name("read", node).text("problem", lack);
+                let found = found.name("read", node).nested("problem", &lack);
                 let found = placeholder.problem(found);
                 problems.push(found.of(DiagnosticSubject::node(self.node)));
             }
@@ -227,17 +227,17 @@ impl KnownKinds for Reading<'_> {
         match lacks(whole, &at, true) {
             Some(Lack::Never(why)) => {
                 let found = Diagnostic::new(graph_codes::OUTPUT_HAS_NO_PATH).name("read", node);
-                Err(found.source("path", parts.join(".")).text("problem", why))
+                Err(found.source("path", parts.join(".")).nested("problem", &why))
             }
             _ => Ok(KnownKind::of_schema(&part_at(whole, &at))),
         }
     }
 }
 
-/// Describes why a part is missing. Adds a remedy if the part exists in some cases.
-fn in_words(lack: Lack, remedy: &str) -> String {
+/// Returns the reason that a part is missing. Adds a remedy if the part exists in some cases.
+fn with_remedy(lack: Lack, remedy: &str) -> Diagnostic {
     match lack {
         Lack::Never(why) => why,
-        Lack::Sometimes(why) => format!("{why}; {remedy}"),
+        Lack::Sometimes(why) => why.suggest(Suggestion::advice(remedy)),
     }
 }

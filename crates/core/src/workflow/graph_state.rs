@@ -116,7 +116,7 @@ impl<'a> GraphLoader<'a> {
                         .name("node", name)
                         .name("key", key)
                         .name("pointer", at)
-                        .text("problem", lack),
+                        .nested("problem", &lack),
                 );
             } else if fields {
                 // The schema names the fields, unless it allows others.

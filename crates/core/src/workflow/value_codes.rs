@@ -10,22 +10,34 @@ codes! {
     EXPRESSION_NOT_A_BOOLEAN = "value.expression-not-a-boolean",
         "{expression} is {found}, and not `true` or `false`"
             => "compare it with a value";
+    INPUT_MISFIT = "value.input-misfit",
+        "the input {input} does not fit: {problem}; {found} was given";
+    INPUTS_NOT_AN_OBJECT = "value.inputs-not-an-object",
+        "write a JSON object with {inputs}";
+    INVALID_INPUTS = "value.invalid-inputs",
+        "the inputs are not valid JSON: {problem}";
     INVALID_SAVED_FIELD = "value.invalid-saved-field",
         "its output is saved field by field, and {problem}";
     ITEM_HAS_NO_PART = "value.item-has-no-part",
         "the item has nothing at {pointer}: {found}";
     KEY_HAS_NO_PART = "value.key-has-no-part",
         "the value of {key} in the state has nothing at {path}";
+    MISSING_INPUT = "value.missing-input",
+        "the input {input} is missing";
     NO_FIRST = "value.no-first",
         "none of the values of `first` is there";
     NO_ITEM = "value.no-item",
         "there is no item";
     NO_KEY = "value.no-key",
         "the state has no {key}";
+    NO_LIST = "value.no-list",
+        "there is no list of items: {node} gave nothing";
     NO_OUTPUT = "value.no-output",
         "{node} has no output";
     NOT_JSON = "value.not-json",
         "{found} is not JSON: {problem}";
+    NOT_A_LIST = "value.not-a-list",
+        "a list of items is expected, and {node} is {kind}: {found}";
     NOTHING_AS_KEY = "value.nothing-as-key",
         "there is nothing as the value of {key} in the state"
             => "write `?` before the closing brace where it may be missing";
@@ -40,4 +52,6 @@ codes! {
         "its output is saved field by field, and {pointer} of it is not an object: {found}";
     STATE_HAS_NO_PART = "value.state-has-no-part",
         "the state has nothing at {pointer} of {key}";
+    UNKNOWN_INPUT = "value.unknown-input",
+        "there is no input {input}";
 }

@@ -67,12 +67,21 @@ fn token(rest: &str, letter: char, at: usize) -> Result<(Token, usize), Diagnost
     }
 }
 
-/// Returns the end of the token at a position. Returns the position itself at the end of the text,
-/// and the end of the character for a text that is no token.
+/// Returns the end of the token at a position, also of an invalid one. Returns the position itself at
+/// the end of the text.
 pub(super) fn end_of_token(text: &str, at: usize) -> usize {
     let Some(rest) = text.get(at..) else { return at };
     let Some(letter) = rest.chars().next() else { return at };
-    at + token(rest, letter, at).map_or(letter.len_utf8(), |(_, length)| length)
+    let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    match token(rest, letter, at) {
+        Ok((_, length)) => at + length,
+        // The text in quotes does not end.
+        Err(_) if is_text(rest) => text.len(),
+        Err(_) if is_name(letter) => {
+            at + rest.find(|letter| !is_name(letter)).unwrap_or(rest.len())
+        }
+        Err(_) => at + letter.len_utf8(),
+    }
 }
 
 /// Returns true if a quoted text starts here, with or without the prefix `r`.
