@@ -11,7 +11,7 @@ use serde_json::json;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/diagnostics.md");
 
-const AREAS: [(&str, &str); 12] = [
+const AREAS: [(&str, &str); 14] = [
     ("text", "YAML and JSON"),
     ("document", "Documents"),
     ("export", "Export to a form of document"),
@@ -21,13 +21,15 @@ const AREAS: [(&str, &str); 12] = [
     ("template", "Texts with placeholders"),
     ("mapping", "Mappings of a graph"),
     ("value", "Values that a run computes"),
+    ("decision", "Decisions that a decider must correct"),
+    ("schema", "JSON Schemas, and parts that they exclude"),
     ("state", "Keys and transforms of state"),
     ("model", "Names of models"),
     ("reference", "Names that a program cannot resolve"),
 ];
 
 /// Values of the examples for arguments that sentences show as they are.
-const TEXTS: [(&str, &str); 41] = [
+const TEXTS: [(&str, &str); 43] = [
     ("also", "`workflow_id` and `steps`"),
     ("anchor", "base"),
     ("arms", "`yes`"),
@@ -44,9 +46,11 @@ const TEXTS: [(&str, &str); 41] = [
     ("file", "billing.yaml"),
     ("forms", "agents, edges, graph, steps, tools, tree"),
     ("found", "the number 3"),
+    ("holder", "it"),
     ("item", "a node"),
     ("kinds", "`a` is a text, `b` is a number"),
     ("letter", "d"),
+    ("mismatches", "`page` is missing"),
     ("most", "16"),
     ("needed", "2"),
     ("needs", ", which are `search`"),
@@ -150,6 +154,11 @@ fn codes_are_unique_and_belong_to_an_area() {
     for code in all_codes() {
         let name = code.name();
         assert!(seen.insert(name), "{name} is there twice");
+        let sentence = code.problem();
+        let is_one_argument = sentence.starts_with('{')
+            && sentence.ends_with('}')
+            && sentence.matches('{').count() == 1;
+        assert!(!is_one_argument, "{name} has no sentence of its own");
         let (area, problem) = name.split_once('.').unwrap();
         assert!(AREAS.iter().any(|(known, _)| *known == area), "{name}");
         assert!(

@@ -33,12 +33,12 @@ const SINGLE_ROOMS: [&str; 1] = ["crates/cli/src"];
 /// Rooms of `agentflow-schema`.
 const SCHEMA: &[&str] = &[
     "text",
+    "diagnostic",
     "template",
     "expression",
     "schema",
     "schema_check",
     "strict",
-    "diagnostic",
     "text_tree",
     "lib",
 ];

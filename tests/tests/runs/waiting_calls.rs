@@ -120,7 +120,7 @@ async fn process(store: &Path, hotel: &Hotel) -> Runtime {
                 .unwrap_or_default(),
         ),
     });
-    let agent = Agent::new(model).name("clerk").tools(ToolsetRef::new(hotel.clone()));
+    let agent = Agent::new(model).name("hotel_clerk").tools(ToolsetRef::new(hotel.clone()));
     Runtime::builder().store(SqliteStore::open(store).await.unwrap()).agent(&agent).build()
 }
 
@@ -143,7 +143,7 @@ async fn questions(runtime: &Runtime) -> Vec<OpenQuestion> {
 async fn restarted(store: &Path, hotel: &Hotel, id: &RunId) -> Runtime {
     let first = process(store, hotel).await;
     let request = agentflow::agent::RunRequest::new("A room.").run_id(id.clone());
-    let run = first.start_agent("clerk", request).await.unwrap();
+    let run = first.start_agent("hotel_clerk", request).await.unwrap();
     let asked = questions(&first).await;
     assert_eq!((&*asked[0].message, &*asked[0].kind), ("Which bed?", "hotel.bed"));
     assert_eq!(asked[0].about.as_str(), r#"{"floor":3}"#);
@@ -222,7 +222,7 @@ async fn a_waiting_call_is_cancelled_once_after_a_restart() {
     let second = restarted(&store, &hotel, &id).await;
     let question = questions(&second).await.remove(0);
     let run = second.run(&id).attach().await.unwrap();
-    within("cancelling", second.run(&id).cancel("not any more")).await.unwrap();
+    within("cancelling", second.run(&id).cancel("not any more").into_future()).await.unwrap();
     assert!(within("the end", run.result()).await.is_err());
     assert_eq!(hotel.notes(), ["held", "released"]);
     let late = second.run(&id).answer(&question.id, "one", "ada").await.unwrap_err();
@@ -247,7 +247,7 @@ async fn hotel_process() {
         Ok(run) => run,
         Err(_) => {
             let request = agentflow::agent::RunRequest::new("A room.").run_id(id);
-            runtime.start_agent("clerk", request).await.unwrap()
+            runtime.start_agent("hotel_clerk", request).await.unwrap()
         }
     };
     let question = run.asked().await.unwrap().unwrap();

@@ -411,7 +411,7 @@ impl fmt::Display for Diagnostic {
             write!(f, "{excerpt}: ")?;
         }
         self.render(self.parts.code.problem(), f)?;
-        if let Some(at) = self.parts.byte.filter(|_| !self.parts.code.problem().contains("{at}")) {
+        if let Some(at) = self.parts.byte.filter(|_| !self.parts.code.names_position()) {
             write!(f, " at byte {at}")?;
         }
         if let Some(suggestion) = &self.parts.suggestion {

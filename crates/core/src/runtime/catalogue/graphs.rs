@@ -4,6 +4,7 @@
 
 use agentflow_schema::diagnostic::{Argument, ArgumentKind, Diagnostic, Suggestion, sentences};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(feature = "documents")]
@@ -62,6 +63,23 @@ impl ResolvedGraph {
     }
 }
 
+/// The reason that a graph cannot be executed.
+enum UnresolvedGraph {
+    /// The report of the document or the pipeline that describes the graph.
+    Unmade(Arc<str>),
+    /// Problems of the graph itself.
+    Problems(Vec<Diagnostic>),
+}
+
+impl fmt::Display for UnresolvedGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmade(report) => f.write_str(report),
+            Self::Problems(problems) => f.write_str(&sentences(problems)),
+        }
+    }
+}
+
 impl RegisteredGraph {
     pub(crate) fn new(graph: Graph) -> Self {
         Self {
@@ -92,9 +110,9 @@ impl RegisteredGraph {
     }
 
     /// Resolves the graph to the form that is executed.
-    fn read(&self, resolve: Resolve<'_>) -> std::result::Result<Spec, String> {
+    fn read(&self, resolve: Resolve<'_>) -> std::result::Result<Spec, UnresolvedGraph> {
         if let Some(problem) = &self.problem {
-            return Err(problem.to_string());
+            return Err(UnresolvedGraph::Unmade(Arc::clone(problem)));
         }
         let spec = self.graph.to_spec(resolve);
         #[cfg(feature = "documents")]
@@ -106,9 +124,10 @@ impl RegisteredGraph {
         if let Some(document) =
             self.document.as_ref().filter(|document| spec.is_err() || !document.is_whole())
         {
-            return Err(document.error(spec.err().unwrap_or_default()));
+            let report = document.error(spec.err().unwrap_or_default());
+            return Err(UnresolvedGraph::Unmade(report.into()));
         }
-        spec.map_err(|problems| sentences(&problems))
+        spec.map_err(UnresolvedGraph::Problems)
     }
 
     /// Returns the resolved workflow. `moment` is the snapshot of registered items from which this
@@ -156,7 +175,7 @@ impl RegisteredGraph {
             callee
         };
         #[allow(unused_mut, reason = "without documents nothing is added")]
-        let mut spec = self.read(&resolve).map_err(problem)?;
+        let mut spec = self.read(&resolve).map_err(|unresolved| problem(unresolved.to_string()))?;
         #[cfg(feature = "documents")]
         {
             spec.written = written.into_inner();
