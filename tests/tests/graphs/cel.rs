@@ -205,8 +205,6 @@ async fn a_condition_without_a_value_fails_its_node_with_the_reason() {
 /// The reason of a failure is data, in the error of the run and for another process that reads it.
 #[tokio::test]
 async fn the_reason_of_a_failure_is_data() {
-    let store = MemoryStore::new();
-    let process = |graph: &Graph| test_runtime().graph(graph.clone()).store(store.clone()).build();
     for (does, code, argument, expression, bytes) in [
         (
             json!({"value": {"cel": "n.a > 1"}}),
@@ -246,6 +244,9 @@ async fn the_reason_of_a_failure_is_data() {
     ] {
         let nodes = json!([{"name": "n", "kind": "input"}, {"name": "out", "does": does}]);
         let graph = graph("out", nodes);
+        let store = MemoryStore::new();
+        let process =
+            |graph: &Graph| test_runtime().graph(graph.clone()).store(store.clone()).build();
         let first = process(&graph);
         let input = Encoded::new(&json!({"n": {"b": 2, "s": "x"}})).unwrap();
         let run = first.start_named("cel", input).await.unwrap();

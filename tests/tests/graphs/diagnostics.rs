@@ -158,7 +158,7 @@ fn codes_are_unique_and_belong_to_an_area() {
         let is_one_argument = sentence.starts_with('{')
             && sentence.ends_with('}')
             && sentence.matches('{').count() == 1;
-        assert!(!is_one_argument, "{name} has no sentence of its own");
+        assert!(!is_one_argument, "the whole sentence of {name} is an argument");
         let (area, problem) = name.split_once('.').unwrap();
         assert!(AREAS.iter().any(|(known, _)| *known == area), "{name}");
         assert!(

@@ -87,6 +87,7 @@ const CORE: &[&str] = &[
     "resource",
     "caller",
     "access_action",
+    "failure_problem",
     "failure",
     "future",
     "message",

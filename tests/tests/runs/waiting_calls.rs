@@ -293,8 +293,7 @@ async fn a_waiting_call_survives_a_killed_process() {
     drop(second);
 }
 
-/// A tool that calls the body of another tool with its own context. The inner tool has no record
-/// there.
+/// Calls the body of a tool within the call of another tool, which is the recorded one.
 #[tokio::test]
 async fn a_tool_within_another_call_or_without_a_store_cannot_wait() {
     let hotel = Hotel::default();

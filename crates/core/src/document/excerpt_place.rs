@@ -16,7 +16,7 @@ pub(super) fn place_in(
         let start = place.start + at;
         return start + bytes.start..start + bytes.end;
     }
-    // A text with escapes or line breaks differs from what is written, but its tokens do not.
+    // YAML writes escapes and line breaks within a text, but rarely within a token.
     let marked = text.get(bytes.clone()).unwrap_or_default();
     if marked.trim().is_empty() {
         return match bytes.start >= text.trim_end().len() {

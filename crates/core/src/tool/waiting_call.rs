@@ -90,7 +90,7 @@ impl WaitingCall {
     ///
     /// `tool` is the tool's name in the catalogue, such as `hotel.reserve` for the tool `reserve`
     /// of the toolset `hotel`, or its wire name. A tool that runs inside the call of another tool
-    /// has no record of its own, and cannot wait.
+    /// cannot wait, because the journal contains only the outer call.
     pub fn can_begin(cx: &Context, tool: &str) -> bool {
         cx.run().log.is_durable() && recorded_as(cx, tool).is_some()
     }

@@ -57,8 +57,8 @@ pub(super) enum LimitError {
     ExplanationSteps,
 }
 
-/// Converts the reason to refuse a schema. The reasons to refuse a value have no code of their own,
-/// because they are mismatches.
+/// Converts the reason to refuse a schema. The reasons to refuse a value are mismatches without a
+/// code.
 impl From<LimitError> for Diagnostic {
     fn from(error: LimitError) -> Self {
         match &error {

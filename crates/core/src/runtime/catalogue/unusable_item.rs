@@ -104,7 +104,7 @@ fn place(location: Option<&SourceLocation>) -> String {
 mod tests {
     use super::*;
 
-    /// The sentence of the diagnostic is that of the error, so that both are found by one search.
+    /// The diagnostic and the error have the same sentence, so that one search finds both.
     #[test]
     fn the_sentence_is_that_of_the_error() {
         let location = SourceLocation::new("src/tools.rs", 7);
