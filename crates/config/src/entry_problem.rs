@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agentflow_schema::text::variables::{expanded, names_in};
+use agentflow_schema::text::variables::{VariableError, expanded, names_in};
 
 use agentflow_core::model::SecretProvider;
 
@@ -14,6 +14,12 @@ pub(super) struct EntryProblem(pub(super) String);
 impl From<String> for EntryProblem {
     fn from(problem: String) -> Self {
         Self(problem)
+    }
+}
+
+impl From<VariableError> for EntryProblem {
+    fn from(error: VariableError) -> Self {
+        Self(error.to_string())
     }
 }
 

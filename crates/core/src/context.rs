@@ -412,6 +412,27 @@ impl Context {
     pub async fn cancelled(&self) {
         self.run.cancelled().await;
     }
+
+    /// Returns `true` if this process stops executing the run without cancelling it, because its
+    /// runtime is drained. The run continues where it is resumed.
+    ///
+    /// A call that is dropped then should leave remote work open, because the call continues in
+    /// another process.
+    pub fn is_draining(&self) -> bool {
+        self.run.is_stopping()
+    }
+
+    /// Stores the recorded events of the run now. They are otherwise stored with the next event
+    /// that requires it, such as the outcome of the call.
+    ///
+    /// # Errors
+    /// [`Error::Store`] if the store fails.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the events are stored with a later one.
+    pub async fn store_events(&self) -> Result<()> {
+        self.run.log.commit().await.map_err(Error::Store)
+    }
 }
 
 /// Returns the path below which an attempt at a step records nested calls: the step itself for the

@@ -12,8 +12,8 @@
 //! ```
 
 pub use agentflow_schema::diagnostic::{
-    Argument, ArgumentKind, ArgumentValue, Code, Diagnostic, DiagnosticSubject, Location, Position,
-    Severity, SourceSpan, SubjectKind, Suggestion,
+    Argument, ArgumentKind, ArgumentValue, Code, Diagnostic, DiagnosticSubject, Excerpt,
+    ExcerptKind, Location, Position, Severity, SourceSpan, SubjectKind, Suggestion,
 };
 
 /// Returns all codes, by area. The page of diagnostics lists them.
@@ -27,7 +27,14 @@ pub fn all_codes() -> Vec<Code> {
         crate::document::export_codes::ALL,
         #[cfg(feature = "dynamic")]
         crate::pipeline::pipeline_codes::ALL,
+        agentflow_schema::expression::expression_codes::ALL,
+        agentflow_schema::template::template_codes::ALL,
         crate::workflow::graph_codes::ALL,
+        crate::workflow::mapping_codes::ALL,
+        crate::workflow::value_codes::ALL,
+        crate::workflow::decision_codes::ALL,
+        agentflow_schema::schema::schema_codes::ALL,
+        crate::model::model_codes::ALL,
         crate::state::state_codes::ALL,
         #[cfg(feature = "dynamic")]
         crate::runtime::reference_codes::ALL,

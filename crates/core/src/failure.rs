@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::Diagnostic;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use crate::failure_problem::FailureProblem;
 use crate::value::Encoded;
 
 /// The recorded form of an error: the data that can be stored and shown, without source errors.
@@ -40,6 +42,9 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
     pub(crate) value: Option<Encoded>,
+    /// Reason as data, if it has a code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) problem: Option<Box<FailureProblem>>,
     /// Data of the original [`Error`](crate::Error) as JSON, from which the error is rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -57,8 +62,19 @@ impl Failure {
             status: None,
             cause: None,
             value: None,
+            problem: None,
             error: None,
         }
+    }
+
+    /// Returns the reason as data, if a value or a condition of a graph could not be computed.
+    pub fn problem(&self) -> Option<&FailureProblem> {
+        self.problem.as_deref()
+    }
+
+    /// Sets the reason as data.
+    pub(crate) fn about(self, problem: &Diagnostic) -> Self {
+        Self { problem: Some(Box::new(FailureProblem::from_diagnostic(problem))), ..self }
     }
 
     /// Returns the causes of the error, joined by `: `, if the error has any.

@@ -23,6 +23,7 @@ pub mod error;
 pub mod event;
 pub mod executor;
 mod failure;
+mod failure_problem;
 mod future;
 mod linked;
 pub mod mailbox;

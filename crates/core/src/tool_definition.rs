@@ -194,11 +194,9 @@ impl ToolDefinition {
     #[cfg(feature = "dynamic")]
     #[doc(hidden)]
     pub fn arguments_check(&self) -> Result<&SchemaCheck, &str> {
-        let made = self
-            .arguments
-            .0
-            .check
-            .get_or_init(|| SchemaCheck::tolerant(&self.parameters).map_err(Into::into));
+        let made = self.arguments.0.check.get_or_init(|| {
+            SchemaCheck::tolerant(&self.parameters).map_err(|problem| problem.message().into())
+        });
         made.as_ref().map_err(|problem| &**problem)
     }
 

@@ -23,6 +23,8 @@ use self::limit_error::LimitError;
 pub use self::references::decoded;
 use self::schema_graph::SchemaGraph;
 use self::tolerance::TolerantSchema;
+use crate::diagnostic::{Diagnostic, Suggestion};
+use crate::schema::{lines, schema_codes};
 use crate::text::{did_you_mean, head, nearest};
 
 /// A compiled JSON Schema.
@@ -57,8 +59,8 @@ impl SchemaCheck {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// Returns a message that describes the mistake in the schema, or the limit that it exceeds.
-    pub fn new(schema: &Value) -> Result<Self, String> {
+    /// Returns the mistake in the schema, or the limit that it exceeds.
+    pub fn new(schema: &Value) -> Result<Self, Diagnostic> {
         Self::read(schema, Vec::new())
     }
 
@@ -67,7 +69,7 @@ impl SchemaCheck {
     ///
     /// # Errors
     /// Same as [`new`](Self::new), for all other mistakes.
-    pub fn tolerant(schema: &Value) -> Result<Self, String> {
+    pub fn tolerant(schema: &Value) -> Result<Self, Diagnostic> {
         let problem = match Self::new(schema) {
             Ok(check) => return Ok(check),
             Err(problem) => problem,
@@ -86,8 +88,9 @@ impl SchemaCheck {
         &self.0.unchecked
     }
 
-    fn read(schema: &Value, unchecked: Vec<String>) -> Result<Self, String> {
-        let graph = SchemaGraph::new(schema).map_err(|error| not_a_schema("", &error))?;
+    fn read(schema: &Value, unchecked: Vec<String>) -> Result<Self, Diagnostic> {
+        let graph = SchemaGraph::new(schema)
+            .map_err(|error| not_a_schema("").nested("problem", &error.into()))?;
         // Patterns are untrusted input. This engine matches in time linear in the length of the
         // text. Formats are enabled explicitly, because only some drafts check them by default.
         let options = jsonschema::options()
@@ -100,17 +103,11 @@ impl SchemaCheck {
     /// Checks a value.
     ///
     /// # Errors
-    /// Returns a line for each mismatch, at most ten lines. A line contains the path, the
-    /// expectation, the value and, for a name, the nearest known name. If the check may take too
-    /// long, returns one line that names the limit.
-    pub fn check(&self, value: &Value) -> Result<(), String> {
-        self.check_at(value, "").map_err(|problems| {
-            let mut lines = Vec::new();
-            for problem in problems {
-                lines.push(problem.to_string());
-            }
-            lines.join("\n")
-        })
+    /// Returns the mismatches, at most ten. Each contains the path, the expectation, the value and,
+    /// for a name, the nearest known name. If the check may take too long, returns one mismatch
+    /// that names the limit.
+    pub fn check(&self, value: &Value) -> Result<(), ValueMismatches> {
+        self.check_at(value, "").map_err(ValueMismatches)
     }
 
     /// Checks a value that is a part of another value, at the JSON Pointer `at`. The paths of the
@@ -120,14 +117,16 @@ impl SchemaCheck {
     /// The mismatches, as in [`check`](Self::check).
     pub fn check_at(&self, value: &Value, at: &str) -> Result<(), Vec<ValueMismatch>> {
         let ReadSchema { schema, graph, validator, .. } = &*self.0;
-        let whole = |problem: String| vec![ValueMismatch { path: String::new(), problem }];
-        let cost = graph.cost(value).map_err(|limit| whole(limit.into()))?;
+        let whole = |limit: LimitError| {
+            vec![ValueMismatch { path: String::new(), problem: limit.to_string() }]
+        };
+        let cost = graph.cost(value).map_err(whole)?;
         // The validity check is cheap. Error places are searched only in an invalid value.
         if validator.is_valid(value) {
             return Ok(());
         }
         if cost.explanation > MOST_EXPLAINED {
-            return Err(whole(LimitError::ExplanationSteps.into()));
+            return Err(whole(LimitError::ExplanationSteps));
         }
         let mut complaints = Vec::new();
         for error in validator.iter_errors(value).take(MOST) {
@@ -140,26 +139,41 @@ impl SchemaCheck {
 }
 
 /// Describes the mistake in a schema and its place.
-fn problem_of_schema(error: &ValidationError<'_>) -> String {
+fn problem_of_schema(error: &ValidationError<'_>) -> Diagnostic {
     let at = error.instance_path().to_string();
-    let problem = match (error.kind(), error.instance().as_str()) {
+    match (error.kind(), error.instance().as_str()) {
         // Of all keywords, only `type` may be a single word or a list of words.
-        (Kind::AnyOf { .. }, Some(of)) if at.ends_with("/type") => match nearest(of, TYPES) {
-            near @ Some(_) => {
-                format!("there is no type `{}`{}", head(of, SEEN), did_you_mean(near))
-            }
-            None => {
-                format!("there is no type `{}`; there are {}", head(of, SEEN), TYPES.join(", "))
-            }
-        },
-        _ => format!("{}; correct the schema", shortened(&error.to_string(), PROBLEM)),
-    };
-    not_a_schema(&at, &problem)
+        (Kind::AnyOf { .. }, Some(of)) if at.ends_with("/type") => {
+            let known = Suggestion::similar(nearest(of, TYPES))
+                .unwrap_or_else(|| Suggestion::advice(format!("there are {}", TYPES.join(", "))));
+            let found = Diagnostic::new(schema_codes::UNKNOWN_TYPE).absent("name", head(of, SEEN));
+            not_a_schema(&at).nested("problem", &found.suggest(known))
+        }
+        _ => {
+            let found = not_a_schema(&at).text("problem", shortened(&error.to_string(), PROBLEM));
+            found.suggest(Suggestion::advice("correct the schema"))
+        }
+    }
 }
 
-fn not_a_schema(at: &str, problem: &impl fmt::Display) -> String {
-    let at = if at.is_empty() { String::new() } else { format!(" at `{at}`") };
-    format!("this is not a JSON Schema{at}: {problem}")
+/// Creates the problem of a schema at a JSON Pointer. The caller adds the argument `problem`.
+fn not_a_schema(at: &str) -> Diagnostic {
+    match at {
+        "" => Diagnostic::new(schema_codes::NOT_A_SCHEMA),
+        at => Diagnostic::new(schema_codes::NOT_A_SCHEMA_AT).source("pointer", at),
+    }
+}
+
+/// The parts of a value that do not fit its schema. The display has a line for each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct ValueMismatches(Vec<ValueMismatch>);
+
+impl ValueMismatches {
+    /// Returns the mismatches, in the order of the schema.
+    pub fn as_slice(&self) -> &[ValueMismatch] {
+        &self.0
+    }
 }
 
 /// A part of a value that does not fit its schema.

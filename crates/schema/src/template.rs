@@ -2,14 +2,18 @@
 //! workflows or state: the caller provides the values.
 #![doc = include_str!("docs/template.md")]
 
+#[doc(hidden)]
+pub mod template_codes;
+
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::text::{did_you_mean, head, nearest};
+use crate::diagnostic::{Diagnostic, ExcerptKind, Suggestion, custom};
+use crate::text::{head, nearest};
 
 /// Maximum size of a template in bytes.
 pub const LONGEST: usize = 1 << 20;
@@ -49,9 +53,10 @@ enum TemplatePiece {
 pub struct Placeholder {
     parts: Vec<String>,
     optional: bool,
-    at: usize,
-    /// The path in the author's text, if names were replaced in this template.
-    written: Option<String>,
+    /// From brace to brace.
+    range: Range<usize>,
+    /// The path and its range in the author's text, if names were replaced in this template.
+    written: Option<(String, Range<usize>)>,
 }
 
 impl Placeholder {
@@ -68,28 +73,64 @@ impl Placeholder {
 
     /// Returns the position of the opening brace, in bytes from the start of the text.
     pub fn at(&self) -> usize {
-        self.at
+        self.range.start
+    }
+
+    /// Returns the range from brace to brace in the author's text.
+    pub(crate) fn written_range(&self) -> Range<usize> {
+        self.written.as_ref().map_or(self.range.clone(), |(_, range)| range.clone())
+    }
+
+    /// Returns a problem of the value of this placeholder, with the placeholder as its excerpt.
+    pub fn problem(&self, found: Diagnostic) -> Diagnostic {
+        found.within(ExcerptKind::Placeholder, format!("{{{}}}", self.path()))
     }
 
     /// Returns the path as the author wrote it, without `?`.
     pub fn path(&self) -> String {
-        self.written.clone().unwrap_or_else(|| self.parts.join("."))
+        match &self.written {
+            Some((path, _)) => path.clone(),
+            None => self.parts.join("."),
+        }
     }
 }
 
 /// The error of a string that is not a valid [`Template`], or of a template that cannot be filled.
 /// The message names the placeholder and the fix.
+///
+/// ```
+/// use agentflow::template::Template;
+///
+/// let error = "Dear {first name},".parse::<Template>().unwrap_err();
+/// assert_eq!(error.diagnostic().code().name(), "template.not-a-placeholder");
+/// assert_eq!(error.range(), 5..17);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}")]
+#[error("{diagnostic}")]
 pub struct TemplateError {
-    problem: String,
-    at: usize,
+    diagnostic: Diagnostic,
 }
 
 impl TemplateError {
     /// Returns the position of the placeholder or the brace, in bytes from the start of the text.
     pub fn at(&self) -> usize {
-        self.at
+        self.range().start
+    }
+
+    /// Returns the byte range of the placeholder or the brace.
+    pub fn range(&self) -> Range<usize> {
+        self.diagnostic.span()
+    }
+
+    /// Returns the problem as data. Its span is a range of the template.
+    pub fn diagnostic(&self) -> &Diagnostic {
+        &self.diagnostic
+    }
+}
+
+impl From<TemplateError> for Diagnostic {
+    fn from(error: TemplateError) -> Self {
+        error.diagnostic
     }
 }
 
@@ -121,10 +162,7 @@ impl Template {
         let mut written = original.placeholders();
         for piece in &mut self.pieces {
             if let TemplatePiece::Value(own) = piece {
-                own.written = written
-                    .next()
-                    .map(Placeholder::path)
-                    .filter(|path| *path != own.parts.join("."));
+                own.written = written.next().map(|of| (of.path(), of.written_range()));
             }
         }
         self
@@ -165,12 +203,12 @@ impl Template {
     pub fn filled(
         &self,
         most: usize,
-        mut value: impl FnMut(&Placeholder) -> Result<Option<Value>, String>,
+        mut value: impl FnMut(&Placeholder) -> Result<Option<Value>, Diagnostic>,
     ) -> Result<Value, TemplateError> {
         let mut of = |placeholder: &Placeholder| {
             value(placeholder).map_err(|problem| {
-                let problem = format!("the placeholder `{{{}}}`: {problem}", placeholder.path());
-                TemplateError { problem, at: placeholder.at }
+                let diagnostic = placeholder.problem(problem).at(placeholder.written_range());
+                TemplateError { diagnostic }
             })
         };
         // A single placeholder returns the value itself, without a conversion to text.
@@ -179,10 +217,10 @@ impl Template {
         }
         let mut text = String::new();
         for piece in &self.pieces {
-            let at = match piece {
+            let range = match piece {
                 TemplatePiece::Text(piece) => {
                     text.push_str(piece);
-                    self.text.len()
+                    self.text.len()..self.text.len()
                 }
                 TemplatePiece::Value(placeholder) => {
                     match of(placeholder)? {
@@ -191,14 +229,13 @@ impl Template {
                         Some(Value::String(value)) => text.push_str(&value),
                         Some(value) => text.push_str(&value.to_string()),
                     }
-                    placeholder.at
+                    placeholder.written_range()
                 }
             };
             // The size is checked after each piece, so that a large value is noticed early.
             if text.len() > most {
-                let problem =
-                    format!("the filled text has more than {most} bytes; show a part of the value");
-                return Err(TemplateError { problem, at });
+                let found = Diagnostic::new(template_codes::FILLED_TOO_LARGE).number("most", most);
+                return Err(TemplateError { diagnostic: found.at(range) });
             }
         }
         Ok(Value::String(text))
@@ -214,20 +251,16 @@ pub fn part_of<'v>(value: &'v Value, parts: &[String]) -> Option<&'v Value> {
     })
 }
 
-/// Returns the message about a missing part. It names the first part of the path that does not
-/// exist.
-fn unknown(parts: &[String], values: &Value) -> String {
+/// Returns the problem of a missing part. It names the first part of the path that does not exist.
+fn unknown(parts: &[String], values: &Value) -> Diagnostic {
     let there =
         (0..parts.len()).rev().find_map(|count| Some((count, part_of(values, &parts[..count])?)));
-    let Some((count, value)) = there else { return "there is no value for it".to_owned() };
+    let Some((count, value)) = there else { return Diagnostic::new(template_codes::NO_VALUE) };
     let name = &parts[count];
     let near =
         value.as_object().and_then(|fields| nearest(name, fields.keys().map(String::as_str)));
-    let hint = match near {
-        Some(_) => did_you_mean(near),
-        None => "; write `?` before the closing brace where it may be missing".to_owned(),
-    };
-    format!("there is no value `{name}`{hint}")
+    let found = Diagnostic::new(template_codes::MISSING_VALUE).name("name", name);
+    found.suggest(Suggestion::similar(near))
 }
 
 impl FromStr for Template {
@@ -240,21 +273,19 @@ impl FromStr for Template {
     /// if the text exceeds 1 MiB.
     fn from_str(text: &str) -> Result<Self, TemplateError> {
         if text.len() > LONGEST {
-            return Err(TemplateError {
-                problem: format!(
-                    "a template has at most {LONGEST} bytes, and this one has {}",
-                    text.len()
-                ),
-                at: 0,
-            });
+            let found = Diagnostic::new(template_codes::TOO_LONG).number("most", LONGEST);
+            let diagnostic = found.number("size", text.len()).at(0..0);
+            return Err(TemplateError { diagnostic });
         }
         let mut pieces: Vec<TemplatePiece> = Vec::new();
         let mut plain = String::new();
         let mut at = 0;
         while let Some(brace) = text[at..].find(['{', '}']).map(|of| at + of) {
             plain.push_str(&text[at..brace]);
-            let (rest, problem) =
-                (&text[brace..], |problem: String| TemplateError { problem, at: brace });
+            let rest = &text[brace..];
+            let of_brace = |code| TemplateError {
+                diagnostic: Diagnostic::new(code).at_byte(brace).at_token(brace..brace + 1),
+            };
             // A doubled brace is an escaped brace.
             if rest.starts_with("{{") || rest.starts_with("}}") {
                 plain.push_str(&rest[..1]);
@@ -262,17 +293,14 @@ impl FromStr for Template {
                 continue;
             }
             if rest.starts_with('}') {
-                return Err(problem(format!(
-                    "the `}}` at byte {brace} has no `{{` before it; write `}}}}` for a brace"
-                )));
+                return Err(of_brace(template_codes::SURPLUS_BRACE));
             }
             let end = rest.find(['}', '\n']).filter(|end| rest[*end..].starts_with('}'));
             let Some(end) = end else {
-                return Err(problem(format!(
-                    "the `{{` at byte {brace} has no `}}` on its line; write `{{{{` for a brace"
-                )));
+                return Err(of_brace(template_codes::OPEN_BRACE));
             };
-            let placeholder = placeholder(&rest[1..end], brace).map_err(problem)?;
+            let placeholder = placeholder(&rest[1..end], brace..brace + end + 1)
+                .map_err(|diagnostic| TemplateError { diagnostic })?;
             if !plain.is_empty() {
                 pieces.push(TemplatePiece::Text(std::mem::take(&mut plain)));
             }
@@ -287,7 +315,7 @@ impl FromStr for Template {
     }
 }
 
-fn placeholder(inside: &str, at: usize) -> Result<Placeholder, String> {
+fn placeholder(inside: &str, range: Range<usize>) -> Result<Placeholder, Diagnostic> {
     let (path, optional) = inside.strip_suffix('?').map_or((inside, false), |path| (path, true));
     let is_part = |(number, part): (usize, &str)| {
         let is_letter = |letter: char| {
@@ -299,15 +327,14 @@ fn placeholder(inside: &str, at: usize) -> Result<Placeholder, String> {
     };
     if !path.split('.').enumerate().all(is_part) {
         let shown = head(inside, 40);
-        return Err(format!(
-            "`{{{shown}}}` at byte {at} is not a placeholder; write a path, such as `{{name}}`, `{{page.title}}` or \
-             `{{page.title?}}`, and `{{{{` for a brace"
-        ));
+        let found = Diagnostic::new(template_codes::NOT_A_PLACEHOLDER);
+        let found = found.source("placeholder", format!("{{{shown}}}")).text("word", "name");
+        return Err(found.at_byte(range.start).at_token(range));
     }
     Ok(Placeholder {
         parts: path.split('.').map(ToOwned::to_owned).collect(),
         optional,
-        at,
+        range,
         written: None,
     })
 }
@@ -334,7 +361,8 @@ impl Serialize for Template {
 
 impl<'de> Deserialize<'de> for Template {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(|error: TemplateError| custom(error.diagnostic))
     }
 }
 

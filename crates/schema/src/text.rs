@@ -6,11 +6,15 @@
 //! - [`OneLine`] and [`write_json_line`] escape untrusted text, so that it cannot control the
 //!   reader's terminal.
 //! - `variables` expands `${NAME}` in configuration files.
+//! - [`Renaming`] replaces names in a text and converts positions.
 
+mod renaming;
 pub mod variables;
 
 use std::fmt::{self, Write as _};
 use std::io;
+
+pub use self::renaming::Renaming;
 
 /// Maximum length in bytes of a name, and of the names compared with it.
 pub const MOST_NAME: usize = 128;

@@ -2,6 +2,7 @@
 //! read outputs and the state, and mistakes in them are reported.
 
 use agentflow::document::Document;
+use agentflow::error::Failure;
 use agentflow::prelude::*;
 use agentflow::store::MemoryStore;
 use agentflow::value::Encoded;
@@ -201,6 +202,70 @@ async fn a_condition_without_a_value_fails_its_node_with_the_reason() {
     );
 }
 
+/// The reason of a failure is data, in the error of the run and for another process that reads it.
+#[tokio::test]
+async fn the_reason_of_a_failure_is_data() {
+    for (does, code, argument, expression, bytes) in [
+        (
+            json!({"value": {"cel": "n.a > 1"}}),
+            "expression.no-field",
+            ("field", "a"),
+            "n.a > 1",
+            2..3,
+        ),
+        (
+            json!({"value": {"cel": "1 + n.b > n.s"}}),
+            "expression.unordered",
+            ("operator", ">"),
+            "1 + n.b > n.s",
+            8..9,
+        ),
+        (
+            json!({"value": {"template": "size {n.a}"}}),
+            "value.output-has-no-path",
+            ("node", "n"),
+            "{n.a}",
+            0..5,
+        ),
+        (
+            json!({"value": {"from": "n", "at": "/a"}}),
+            "value.output-has-no-part",
+            ("pointer", "/a"),
+            "",
+            0..0,
+        ),
+        (
+            json!({"route": {"arms": [{"arm": "x", "when": {"cel": "n.b"}}, {"arm": "y"}]}}),
+            "value.expression-not-a-boolean",
+            ("found", "2"),
+            "",
+            0..0,
+        ),
+    ] {
+        let nodes = json!([{"name": "n", "kind": "input"}, {"name": "out", "does": does}]);
+        let graph = graph("out", nodes);
+        let store = MemoryStore::new();
+        let process =
+            |graph: &Graph| test_runtime().graph(graph.clone()).store(store.clone()).build();
+        let first = process(&graph);
+        let input = Encoded::new(&json!({"n": {"b": 2, "s": "x"}})).unwrap();
+        let run = first.start_named("cel", input).await.unwrap();
+        let id = run.run_id().clone();
+        let error = run.result().await.unwrap_err();
+        drop(first);
+        let run = process(&graph).run(&id).attach().await.unwrap();
+        let read = run.result().await.unwrap_err();
+        for error in [error, read] {
+            let failure = Failure::from(&error);
+            let problem = failure.problem().unwrap_or_else(|| panic!("{error}"));
+            assert_eq!(&*problem.code, code, "{error}");
+            assert_eq!(problem.arguments[argument.0], argument.1, "{problem:?}");
+            assert_eq!(problem.expression.as_deref().unwrap_or_default(), expression);
+            assert_eq!(problem.bytes.clone().unwrap_or(0..0), bytes, "{problem:?}");
+        }
+    }
+}
+
 #[test]
 fn in_a_document_they_are_named_with_their_line() {
     let with = |when: &str| {
@@ -213,11 +278,11 @@ fn in_a_document_they_are_named_with_their_line() {
     for (when, says) in [
         (
             "{cel: 'n > '}",
-            ["`n > `: the expression ends at byte 4, and a value should follow", "g.yaml:10:34"],
+            ["`n > `: the expression ends at byte 4, and a value should follow", "g.yaml:10:39"],
         ),
         (
             "{all: [{cel: 'hass(n.a)'}]}",
-            ["unknown function `hass` at byte 0; did you mean `has`?", "g.yaml:10:41"],
+            ["unknown function `hass` at byte 0; did you mean `has`?", "g.yaml:10:42"],
         ),
         (
             "n > 3",

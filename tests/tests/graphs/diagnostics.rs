@@ -11,21 +11,29 @@ use serde_json::json;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/diagnostics.md");
 
-const AREAS: [(&str, &str); 7] = [
+const AREAS: [(&str, &str); 14] = [
     ("text", "YAML and JSON"),
     ("document", "Documents"),
     ("export", "Export to a form of document"),
     ("pipeline", "Pipelines"),
     ("graph", "Graphs, and workflows that are built in code"),
+    ("expression", "Expressions"),
+    ("template", "Texts with placeholders"),
+    ("mapping", "Mappings of a graph"),
+    ("value", "Values that a run computes"),
+    ("decision", "Decisions that a decider must correct"),
+    ("schema", "JSON Schemas, and parts that they exclude"),
     ("state", "Keys and transforms of state"),
+    ("model", "Names of models"),
     ("reference", "Names that a program cannot resolve"),
 ];
 
 /// Values of the examples for arguments that sentences show as they are.
-const TEXTS: [(&str, &str); 36] = [
+const TEXTS: [(&str, &str); 43] = [
     ("also", "`workflow_id` and `steps`"),
     ("anchor", "base"),
     ("arms", "`yes`"),
+    ("at", "12"),
     ("bound", "an agent"),
     ("by", "`agents` and `orchestration`"),
     ("calls", "2"),
@@ -38,12 +46,17 @@ const TEXTS: [(&str, &str); 36] = [
     ("file", "billing.yaml"),
     ("forms", "agents, edges, graph, steps, tools, tree"),
     ("found", "the number 3"),
+    ("holder", "it"),
     ("item", "a node"),
+    ("kinds", "`a` is a text, `b` is a number"),
     ("letter", "d"),
+    ("mismatches", "`page` is missing"),
     ("most", "16"),
     ("needed", "2"),
     ("needs", ", which are `search`"),
     ("number", "`1e999`"),
+    ("names", "search, read"),
+    ("path", "title"),
     ("place", "the question of"),
     ("problem", "it cannot be read"),
     ("reference", "the edge leads to"),
@@ -51,6 +64,7 @@ const TEXTS: [(&str, &str); 36] = [
     ("size", "5000000"),
     ("spaces", "3"),
     ("supported", "1"),
+    ("takes", "two numbers"),
     ("target", "a server"),
     ("value", "the list of items"),
     ("version", "2"),
@@ -69,7 +83,7 @@ fn example(code: Code) -> Diagnostic {
         }
         let text = TEXTS.iter().find(|(of, _)| *of == name).map(|(_, text)| *text);
         found = match (name, text) {
-            ("nodes" | "operators", _) => found.names(name, ["first", "second"]),
+            ("nodes" | "operators" | "keys", _) => found.names(name, ["first", "second"]),
             ("kind", _) if !code.name().starts_with("document.") => found.text(name, "tool"),
             (_, Some(text)) => found.text(name, text),
             // The sentence has the backticks.
@@ -140,6 +154,11 @@ fn codes_are_unique_and_belong_to_an_area() {
     for code in all_codes() {
         let name = code.name();
         assert!(seen.insert(name), "{name} is there twice");
+        let sentence = code.problem();
+        let is_one_argument = sentence.starts_with('{')
+            && sentence.ends_with('}')
+            && sentence.matches('{').count() == 1;
+        assert!(!is_one_argument, "the whole sentence of {name} is an argument");
         let (area, problem) = name.split_once('.').unwrap();
         assert!(AREAS.iter().any(|(known, _)| *known == area), "{name}");
         assert!(

@@ -49,7 +49,7 @@ const BROKEN: &[(&str, &[&str])] = &[
     (
         "workflow_id: w\nnodes:\n  - {node_id: a, kind: router, condition_expr: 'x >'}\n  - {node_id: b, kind: terminal}\nedges:\n  - {from_node_id: a, to_node_id: c}\n  - {from_node_id: b, to_node_id: a}\n  - {from_node_id: a, to_node_id: a}\n  - {from: a, to_node_id: b}\n",
         &[
-            "3:48: `condition_expr`: the expression ends at byte 3, and a value should follow",
+            "3:52: `condition_expr`: the expression ends at byte 3, and a value should follow",
             "6:35: the edge leads to `c`, and there is no such node; did you mean `a`?",
             "7:5: `b` ends the workflow, so no edge leads from it",
             "8:5: the edge leads from `a` to itself",
@@ -174,7 +174,7 @@ const BROKEN: &[(&str, &[&str])] = &[
             "7:8: a `timeout` needs `seconds`, how long the part may take",
             "8:37: `seconds` is a number above 0, and this is -1",
             "9:14: `gate` is a text, and this is a list",
-            "10:23: the expression ends at byte 3, and a value should follow",
+            "10:27: the expression ends at byte 3, and a value should follow",
             "10:49: an arm has no `wen`; did you mean `when`?",
             "10:49: an arm needs `then`",
             "11:7: a part is an object such as `tool: count_words` or `sequence: [..]`, and this is the text \"tool\"",
@@ -349,7 +349,7 @@ const TOGETHER: &[(&str, &[&str])] = &[
         &[
             "4:29: a node has no `timeout`; did you mean `timeout_ms`?",
             "4:125: the node `y`: this program has no tool `mcp.s.t`, since it has no MCP server `s`; give its runtime an `McpClient` of this name, or its configuration an entry in `mcp_servers`",
-            "5:48: `condition_expr`: the expression ends at byte 3, and a value should follow",
+            "5:52: `condition_expr`: the expression ends at byte 3, and a value should follow",
             "7:5: these nodes wait for each other: `x`, `y`; a workflow cannot have a cycle",
             "9:35: `to_node_id` is a text, and this is the number 5; put it in quotes",
         ],

@@ -35,12 +35,12 @@ const SINGLE_ROOMS: [&str; 1] = ["crates/cli/src"];
 /// Rooms of `agentflow-schema`.
 const SCHEMA: &[&str] = &[
     "text",
+    "diagnostic",
     "template",
     "expression",
     "schema",
     "schema_check",
     "strict",
-    "diagnostic",
     "text_tree",
     "lib",
 ];
@@ -104,6 +104,7 @@ const CORE: &[&str] = &[
     "resource",
     "caller",
     "access_action",
+    "failure_problem",
     "failure",
     "future",
     "message",

@@ -76,3 +76,4 @@ mod stories;
 mod team;
 mod times;
 mod unpolled_calls;
+mod waiting_calls;

@@ -177,7 +177,8 @@ fn offer(
             Input::Text { files: files.to_vec() }
         }
         (Some(input), _) => {
-            Input::Object { check: SchemaCheck::new(input)?, only: required_field(input) }
+            let check = SchemaCheck::new(input).map_err(|problem| problem.message())?;
+            Input::Object { check, only: required_field(input) }
         }
         _ => {
             return Err(

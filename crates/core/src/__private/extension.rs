@@ -21,10 +21,10 @@ use crate::run::{Events, RunHandle};
 pub use crate::run::{FirstEvents, asks_approval};
 use crate::runtime::{ConfigProblem, Runtime, RuntimeBuilder};
 pub use crate::runtime::{RuntimeParts, ToolAddresses, owner_of_notes};
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 pub use crate::text_file;
-pub use crate::tool::{QuestionAnswer, WaitingCall, ask_within_call, is_dotted, wire_name};
 use crate::tool::{ToolRef, ToolsetRef};
+pub use crate::tool::{is_dotted, wire_name};
 pub use crate::workflow::{ListedNode, question_of};
 
 /// Keeps a value in the runtime. It replaces an earlier value of its type.
@@ -75,19 +75,6 @@ pub fn set_store(builder: &mut RuntimeBuilder, store: Arc<dyn Store>) {
 /// Returns the events of the run that a call belongs to, from the first one.
 pub fn events_of(cx: &Context) -> Events {
     Events::new(Arc::clone(cx.run()), 0)
-}
-
-/// Returns `true` if the run that a call belongs to is stopping.
-pub fn is_stopping(cx: &Context) -> bool {
-    cx.run().is_stopping()
-}
-
-/// Writes the pending events of the run that a call belongs to.
-///
-/// # Errors
-/// The store's error.
-pub async fn commit(cx: &Context) -> Result<(), StoreError> {
-    cx.run().log.commit().await
 }
 
 /// Returns the message without the data that the runtime's redaction removes.

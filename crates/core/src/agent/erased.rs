@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind};
 use serde_json::Value;
 
 use super::run_request::RunRequest;
@@ -189,7 +190,7 @@ impl ErasedAgent {
 
     /// Returns an error message if the provider of the model is unknown to the runtime. API keys
     /// are not checked.
-    pub(crate) fn problem_of_model(&self, host: &Host) -> Option<String> {
+    pub(crate) fn problem_of_model(&self, host: &Host) -> Option<Diagnostic> {
         let description = self.description();
         let has_runtime = !Arc::ptr_eq(&description.host, Host::of_process());
         let host = if has_runtime { &*description.host } else { host };
@@ -201,7 +202,7 @@ impl ErasedAgent {
             return None;
         }
         let problem = host.problem_of_provider(&description.model)?;
-        Some(format!("the agent `{}`: {problem}", description.name))
+        Some(problem.of(DiagnosticSubject::new(SubjectKind::Agent, &*description.name)))
     }
 
     /// Returns the model that the agent uses in a runtime.

@@ -167,7 +167,7 @@ impl Context {
     ) -> Result<Vec<(String, Encoded)>> {
         let seen = self.seen_state_with(&StateTransform::lasting_keys(transforms)).await?;
         let changes = StateTransform::changes(transforms, seen)
-            .map_err(|(key, problem)| Error::State { key, problem })?;
+            .map_err(|(key, problem)| Error::State { key, problem: problem.message() })?;
         // Removals first, since they free room for the new values.
         let (set, removed): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|(_, value)| value.is_some());

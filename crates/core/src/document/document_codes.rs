@@ -105,20 +105,12 @@ codes! {
             => "remove `input_mapping`, or `resource_uri`";
     INPUT_TYPE = "document.input-type",
         "the input {input}: its type in the program does not fit: {problem}";
-    INVALID_CONDITION_EXPRESSION = "document.invalid-condition-expression",
-        "`condition_expr`: {problem}";
     INVALID_ENDPOINT = "document.invalid-endpoint",
         "the `endpoint` {endpoint} is not an address that begins with `http://` or `https://`, such as `https://agents.example`";
-    INVALID_EXPRESSION = "document.invalid-expression",
-        "{problem}";
-    INVALID_MODEL = "document.invalid-model",
-        "{problem}";
     INVALID_SECONDS = "document.invalid-seconds",
         "`seconds` is a number above 0, and this is {seconds}";
-    INVALID_TEMPLATE = "document.invalid-template",
-        "{problem}";
     INVALID_VALUE = "document.invalid-value",
-        "{problem}";
+        "invalid value: {problem}";
     ITEM_NOT_AN_OBJECT = "document.item-not-an-object",
         "{item} is an object, and this is {found}";
     ITERATIONS_OF_OTHER_ORCHESTRATION = "document.iterations-of-other-orchestration",

@@ -148,20 +148,40 @@ impl DocumentForm {
 }
 
 impl FromStr for DocumentForm {
-    type Err = String;
+    type Err = UnknownForm;
 
     /// Parses the name of a form.
     ///
     /// # Errors
-    /// A message that lists the names of all forms.
-    fn from_str(word: &str) -> Result<Self, String> {
-        let words = || Self::ALL.map(Self::as_str);
-        Self::ALL.into_iter().find(|form| form.as_str() == word).ok_or_else(|| {
-            let near = did_you_mean(nearest(word, words()));
-            format!("there is no form `{word}`{near}; the forms are {}", words().join(", "))
-        })
+    /// There is no form of this name.
+    fn from_str(word: &str) -> Result<Self, UnknownForm> {
+        let form = Self::ALL.into_iter().find(|form| form.as_str() == word);
+        form.ok_or_else(|| UnknownForm { name: word.to_owned() })
     }
 }
+
+/// Error of a string that is not the name of a [`DocumentForm`]. The message lists the forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownForm {
+    name: String,
+}
+
+impl UnknownForm {
+    /// Returns the unknown name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for UnknownForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = DocumentForm::ALL.map(DocumentForm::as_str);
+        let near = did_you_mean(nearest(&self.name, words));
+        write!(f, "there is no form `{}`{near}; the forms are {}", self.name, words.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownForm {}
 
 impl fmt::Display for DocumentForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

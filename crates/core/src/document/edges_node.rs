@@ -1,11 +1,13 @@
 //! A node of the document form `edges`: reads its fields, and generates the call for each kind of
 //! node. Edges are handled in `edges_wiring.rs`.
 
-use agentflow_schema::diagnostic::Diagnostic;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind};
 use agentflow_schema::expression::Expression;
+use agentflow_schema::text::Renaming;
 use agentflow_schema::text_tree::{Datum, Tree};
 use serde_json::{Value, json};
 
@@ -553,16 +555,13 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
     let read = |text: &str, problems: &mut Problems| match text.parse::<Expression>() {
         Ok(expression) => Some(expression),
         Err(error) => {
-            problems.note(
-                &at.at,
-                Diagnostic::new(document_codes::INVALID_CONDITION_EXPRESSION)
-                    .text("problem", error),
-            );
+            let field = DiagnosticSubject::new(SubjectKind::Field, "condition_expr");
+            problems.note_in_text(at, text, Diagnostic::from(error).of(field));
             None
         }
     };
     let expression = read(text, problems)?;
-    let mut places: Vec<usize> = Vec::new();
+    let mut places: Vec<Range<usize>> = Vec::new();
     for path in expression.paths() {
         let Some(root) =
             path.parts.first().filter(|root| !matches!(root.as_str(), "state" | "nodes"))
@@ -570,15 +569,16 @@ fn over_state(text: &str, at: &Tree, problems: &mut Problems) -> Option<Expressi
             continue;
         };
         match text.get(path.at..).and_then(|rest| rest.find(root.as_str())) {
-            Some(found) => places.push(path.at + found),
+            Some(found) => {
+                let start = path.at + found;
+                places.push(start..start + root.len());
+            }
             None => problems
                 .note(&at.at, Diagnostic::new(document_codes::UNWRITTEN_STATE).text("root", root)),
         }
     }
-    places.sort_unstable();
+    places.sort_unstable_by_key(|place| place.start);
     places.dedup();
-    let mut over_state = text.to_owned();
-    // Inserts from the end, so that the earlier positions stay valid.
-    places.iter().rev().for_each(|place| over_state.insert_str(*place, "state."));
-    read(&over_state, problems).map(|expression| expression.shown_as(text))
+    let (over_state, renaming) = Renaming::apply_prefix(text, &places, "state.");
+    read(&over_state, problems).map(|expression| expression.shown_as(text, renaming))
 }

@@ -22,6 +22,7 @@ mod edges_node;
 mod edges_pool;
 mod edges_schema;
 mod edges_wiring;
+mod excerpt_place;
 pub(crate) mod export_codes;
 mod export_edges;
 mod export_tools;
@@ -60,7 +61,8 @@ use self::document_error::CheckableParts;
 pub use self::document_error::DocumentError;
 pub use self::document_export::{ExportError, to_yaml};
 pub use self::document_folder::FolderError;
-pub use self::document_form::DocumentForm;
+pub use self::document_form::{DocumentForm, UnknownForm};
+use self::excerpt_place::place_in;
 #[doc(hidden)]
 pub use self::file_of_values::{open_values, read_values};
 pub(crate) use self::included::{DocumentTypes, included};
@@ -371,8 +373,7 @@ fn model_of<'t>(fields: &mut Fields<'t>, problems: &mut Problems) -> Option<&'t 
     let tree = fields.text("model", problems)?;
     let model = tree.text()?;
     if let Err(error) = model.parse::<ModelRef>() {
-        problems
-            .note(&tree.at, Diagnostic::new(document_codes::INVALID_MODEL).text("problem", error));
+        problems.note(&tree.at, error.into());
     }
     Some(model)
 }
@@ -482,6 +483,11 @@ impl Source {
             let found = written.names.iter().find_map(|name| self.word(&self.tree, name));
             return found.unwrap_or_else(|| self.tree.at.clone());
         };
+        if let Some(excerpt) = location.excerpts.first()
+            && let Some(place) = part.place_of(&excerpt.text)
+        {
+            return place_in(&self.text, place, &excerpt.text, excerpt.bytes.clone());
+        }
         // An expression or a placeholder is unambiguous.
         for source in &written.sources {
             if let Some(place) = self.word(part, source) {

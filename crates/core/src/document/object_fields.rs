@@ -13,6 +13,7 @@ use serde_json::Value;
 use serde_path_to_error::Segment;
 
 use super::document_codes;
+use super::excerpt_place::place_in;
 use super::value_error::{ValueError, ValueReader};
 
 /// The mistakes that were found in a string so far.
@@ -28,6 +29,13 @@ impl Problems {
 
     pub(super) fn note(&mut self, at: &Range<usize>, diagnostic: Diagnostic) {
         self.found.push(diagnostic.at(at.clone()));
+    }
+
+    /// Reports a problem of an expression or a template. `text` is the value of the string `tree`,
+    /// and the span of the diagnostic is a range of it.
+    pub(super) fn note_in_text(&mut self, tree: &Tree, text: &str, diagnostic: Diagnostic) {
+        let at = place_in(&self.text, tree.at.clone(), text, diagnostic.span());
+        self.note(&at, diagnostic);
     }
 
     /// Reports a problem at a brace of a string, or at the placeholder that it starts. `number` is
@@ -412,6 +420,7 @@ pub(super) fn read<T: DeserializeOwned>(tree: &Tree, problems: &mut Problems) ->
         let ValuePlace { at, field } = place(tree, &path, &error);
         if !missing {
             meant.extend(error.nearest_name().map(ToOwned::to_owned));
+            let at = error.place_in(&problems.text, at);
             problems.note(&at, error.diagnostic());
         }
         match (remove(&mut json, &path), field) {

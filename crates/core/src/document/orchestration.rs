@@ -86,10 +86,7 @@ impl<'t> OrchestratedAgent<'t> {
         }
         let model = fields.need_text("model", problems).map(|(model, at)| {
             if let Err(error) = model.parse::<ModelRef>() {
-                problems.note(
-                    &at.at,
-                    Diagnostic::new(document_codes::INVALID_MODEL).text("problem", error),
-                );
+                problems.note(&at.at, error.into());
             }
             model
         });
@@ -136,9 +133,7 @@ impl<'t> OrchestratedAgent<'t> {
                         } else {
                             usize::MAX
                         };
-                        let found = Diagnostic::new(document_codes::INVALID_TEMPLATE)
-                            .text("problem", error);
-                        problems.note_at_brace(instruction, number, found);
+                        problems.note_at_brace(instruction, number, error.into());
                     }
                 }
                 before += braces(&paragraph);

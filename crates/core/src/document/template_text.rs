@@ -71,8 +71,7 @@ pub(super) fn text(tree: &Tree, roots: &mut Vec<String>, problems: &mut Problems
         }
         Err(error) => {
             let number = braces(&written[..error.at()]);
-            let found = Diagnostic::new(document_codes::INVALID_TEMPLATE).text("problem", error);
-            problems.note_at_brace(tree, number, found);
+            problems.note_at_brace(tree, number, error.into());
             Mapping::Value(Value::Null)
         }
     }

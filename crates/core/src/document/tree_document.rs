@@ -439,9 +439,7 @@ impl<'t> Reading<'_, 't> {
         match text.parse::<Expression>() {
             Ok(_) => Some(text.to_owned()),
             Err(error) => {
-                let found =
-                    Diagnostic::new(document_codes::INVALID_EXPRESSION).text("problem", error);
-                self.problems.note(&tree.at, found);
+                self.problems.note_in_text(tree, text, error.into());
                 None
             }
         }

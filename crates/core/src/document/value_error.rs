@@ -3,8 +3,9 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::ops::Range;
 
-use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion, take_custom};
 use agentflow_schema::text::nearest;
 use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, Error, Expected, IntoDeserializer, Unexpected, Visitor};
@@ -12,6 +13,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
 use super::document_codes;
+use super::excerpt_place::place_in;
 
 /// An error of reading a value.
 #[derive(Debug)]
@@ -30,7 +32,12 @@ pub(super) enum ValueError {
         found: String,
         expected: String,
     },
-    /// A problem that a type reports itself, and the text that it is about, if it is one.
+    /// A problem that a type reports itself as data, and the text that it is about, if it is one.
+    Reported {
+        problem: Diagnostic,
+        text: Option<String>,
+    },
+    /// A problem that a type reports itself as a sentence.
     Other {
         problem: String,
         text: Option<String>,
@@ -52,8 +59,20 @@ impl ValueError {
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Self::UnknownField { name, .. } | Self::UnknownVariant { name, .. } => Some(name),
-            Self::Other { text, .. } => text.as_deref(),
+            Self::Other { text, .. } | Self::Reported { text, .. } => text.as_deref(),
             _ => None,
+        }
+    }
+
+    /// Returns the range of the wrong token, if the problem is one of an expression or a template
+    /// that the document writes at `at`.
+    pub(super) fn place_in(&self, document: &str, at: Range<usize>) -> Range<usize> {
+        let Self::Reported { problem, text } = self else { return at };
+        let location = problem.location();
+        match (location.excerpts.first(), &location.span, text) {
+            (Some(excerpt), ..) => place_in(document, at, &excerpt.text, excerpt.bytes.clone()),
+            (None, Some(span), Some(text)) => place_in(document, at, text, span.bytes.clone()),
+            _ => at,
         }
     }
 
@@ -79,6 +98,7 @@ impl ValueError {
                     Diagnostic::new(document_codes::UNEXPECTED_VALUE).text("found", found);
                 problem.text("expected", expected)
             }
+            Self::Reported { problem, .. } => problem.clone(),
             Self::Other { problem, .. } => {
                 Diagnostic::new(document_codes::INVALID_VALUE).text("problem", problem)
             }
@@ -131,7 +151,10 @@ fn expectation(expected: &dyn Expected) -> String {
 
 impl Error for ValueError {
     fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self::Other { problem: problem.to_string(), text: None }
+        match take_custom() {
+            Some(problem) => Self::Reported { problem, text: None },
+            None => Self::Other { problem: problem.to_string(), text: None },
+        }
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -162,6 +185,7 @@ impl ValueError {
     pub(super) fn with_text(self, last: Option<String>) -> Self {
         match self {
             Self::Other { problem, .. } => Self::Other { problem, text: last },
+            Self::Reported { problem, .. } => Self::Reported { problem, text: last },
             other => other,
         }
     }

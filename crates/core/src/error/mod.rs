@@ -30,7 +30,7 @@ use self::sentences::{
 use crate::access_action::AccessAction;
 use crate::definition::Difference;
 use crate::event::{NotUndone, RunId};
-pub use crate::failure::{Failure, FailureClass, FailureKind};
+pub use crate::failure::{Failure, FailureClass, FailureKind, FailureProblem};
 use crate::message::ToolStatus;
 use crate::model::{ModelError, ModelRefError};
 use crate::path::StepPath;

@@ -21,6 +21,10 @@ pub struct ApprovalRequest {
     /// form the [id](crate::runtime::OpenQuestion::id) that an answer refers to.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub id: Arc<str>,
+    /// Kind of the question, such as `mcp.elicitation`, or empty. See
+    /// [`UserQuestion::kind`](crate::tool::UserQuestion::kind).
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub kind: Arc<str>,
     /// The question, for a person to read.
     pub message: String,
     /// The data that the question is about. For a gate, the payload of the gate. For a node that
@@ -50,6 +54,7 @@ impl ApprovalRequest {
     pub(crate) fn new(message: String, payload: Encoded, answer: Encoded) -> Self {
         Self {
             id: "".into(),
+            kind: "".into(),
             message,
             payload,
             answer,

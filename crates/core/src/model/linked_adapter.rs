@@ -5,11 +5,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use agentflow_schema::text::nearest;
 
 use super::http_settings::HttpSettings;
+use super::model_codes;
 use super::providers::{self, Provider};
-use super::{EnvSecrets, Model, ModelError, ModelProvider, ModelRef, Secret, SecretProvider};
+use super::{
+    EnvSecrets, Model, ModelError, ModelProvider, ModelRef, ModelRefError, Secret, SecretProvider,
+};
 
 /// The outcome of opening a model.
 #[doc(hidden)]
@@ -84,26 +88,30 @@ pub(crate) fn built_in<'a>(
     model: &ModelRef,
     secrets: &Arc<dyn SecretProvider>,
     others: impl Iterator<Item = &'a str>,
-) -> Result<Arc<dyn Model>, String> {
+) -> Result<Arc<dyn Model>, ModelRefError> {
     let Some(provider) = providers::named(model.provider()) else {
-        return Err(unknown(model.provider(), others));
+        return Err(ModelRefError::unusable(model, unknown(model.provider(), others)));
     };
-    let Some(adapter) = adapter_of(provider) else { return Err(not_in_build(provider)) };
+    let Some(adapter) = adapter_of(provider) else {
+        return Err(ModelRefError::unusable(model, not_in_build(provider)));
+    };
     let mut server = ServerSettings::new(provider);
     server.secrets = Arc::clone(secrets);
-    (adapter.open)(model.model().into(), server).map_err(|error| error.message().to_owned())
+    (adapter.open)(model.model().into(), server)
+        .map_err(|error| ModelRefError::unusable(model, error.message()))
 }
 
-pub(super) fn not_in_build(Provider { name, format, .. }: &Provider) -> String {
-    format!("the adapter of `{name}` is not in this build; switch on the cargo feature `{format}`")
+pub(super) fn not_in_build(Provider { name, format, .. }: &Provider) -> Diagnostic {
+    let found = Diagnostic::new(model_codes::NOT_IN_BUILD).name("provider", name);
+    found.absent("feature", format)
 }
 
-/// Returns an error message if a provider is neither in this build nor among `others`, the host's
+/// Returns a problem if a provider is neither in this build nor among `others`, the host's
 /// providers.
 pub(crate) fn problem_of_provider<'a>(
     provider: &str,
     others: impl Iterator<Item = &'a str>,
-) -> Option<String> {
+) -> Option<Diagnostic> {
     let others: Vec<&str> = others.collect();
     if others.contains(&provider) || in_build().any(|known| known.name == provider) {
         return None;
@@ -114,24 +122,24 @@ pub(crate) fn problem_of_provider<'a>(
     })
 }
 
-pub(super) fn unknown<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn unknown<'a>(provider: &str, others: impl Iterator<Item = &'a str>) -> Diagnostic {
+    let found = Diagnostic::new(model_codes::UNKNOWN_PROVIDER).name("provider", provider);
     let mut known: Vec<_> = in_build().map(|provider| provider.name).chain(others).collect();
     known.sort_unstable();
     known.dedup();
     let aliases = in_build().flat_map(|provider| provider.aliases).copied();
     if let Some(near) = nearest(provider, known.iter().copied().chain(aliases)) {
-        return format!("no adapter is called `{provider}`; did you mean `{near}`?");
+        return found.suggest(Suggestion::similar(Some(near)));
     }
     let there = match known.as_slice() {
         [] => "is not in this build (see the cargo features)".to_owned(),
         [one] => format!("is `{one}`"),
         all => format!("are `{}`", all.join("`, `")),
     };
-    format!(
-        "no adapter is called `{provider}`; there {there}; a server with the format of one of them is used by that name \
-         and its base URL, as in `openai-chat/..` with `OPENAI_BASE_URL`; a host adds its own with \
-         `Runtime::builder().model_provider(..)`"
-    )
+    found.suggest(Suggestion::advice(format!(
+        "there {there}; a server with the format of one of them is used by that name and its base URL, as in \
+         `openai-chat/..` with `OPENAI_BASE_URL`; a host adds its own with `Runtime::builder().model_provider(..)`"
+    )))
 }
 
 /// The providers whose adapters are in this build, sorted by name.

@@ -10,6 +10,7 @@
 
 mod http_settings;
 pub(crate) mod linked_adapter;
+pub(crate) mod model_codes;
 mod model_error;
 mod model_request;
 mod model_server;

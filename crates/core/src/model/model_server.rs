@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::Diagnostic;
+
 use super::linked_adapter::{LinkedAdapter, ServerSettings, adapter_of, not_in_build, unknown};
 use super::providers::{self, Provider};
 use super::{EnvSecrets, Model, ModelError, ModelErrorKind, Secret, SecretProvider};
@@ -79,6 +81,6 @@ impl ModelServer {
     }
 }
 
-fn unusable(problem: String) -> ModelError {
-    ModelError::new(ModelErrorKind::BadRequest, problem)
+fn unusable(problem: Diagnostic) -> ModelError {
+    ModelError::new(ModelErrorKind::BadRequest, problem.message())
 }

@@ -5,7 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::providers;
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
+
+use super::{model_codes, providers};
 
 /// The name of a model and of its provider.
 ///
@@ -71,28 +73,36 @@ impl FromStr for ModelRef {
 
 /// Error for an invalid or unusable model name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the model `{name}` cannot be used: {problem}")]
+#[error("{diagnostic}")]
 pub struct ModelRefError {
-    name: String,
-    problem: String,
+    diagnostic: Diagnostic,
 }
 
 impl ModelRefError {
     fn unreadable(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            problem: "name its provider too, as in `openai-chat/gpt-5-mini`".to_owned(),
-        }
+        Self { diagnostic: Diagnostic::new(model_codes::NO_PROVIDER).name("model", name) }
     }
 
     /// Creates the error for a name without a provider, if no provider follows from its prefix.
     fn unknown_provider(name: &str) -> Self {
         let Some(prefix) = providers::near_prefix(name) else { return Self::unreadable(name) };
-        let problem = format!("no provider has models of such names; did you mean `{prefix}..`?");
-        Self { name: name.to_owned(), problem }
+        let found = Diagnostic::new(model_codes::UNKNOWN_MODEL).name("model", name);
+        Self { diagnostic: found.suggest(Suggestion::Replace(format!("{prefix}.."))) }
     }
 
-    pub(crate) fn unusable(model: &ModelRef, problem: impl Into<String>) -> Self {
-        Self { name: model.to_string(), problem: problem.into() }
+    pub(crate) fn unusable(model: &ModelRef, problem: impl fmt::Display) -> Self {
+        let found = Diagnostic::new(model_codes::UNUSABLE).name("model", model);
+        Self { diagnostic: found.text("problem", problem) }
+    }
+
+    /// Returns the problem as data.
+    pub fn diagnostic(&self) -> &Diagnostic {
+        &self.diagnostic
+    }
+}
+
+impl From<ModelRefError> for Diagnostic {
+    fn from(error: ModelRefError) -> Self {
+        error.diagnostic
     }
 }

@@ -1,13 +1,15 @@
 //! Renames `input` in templates and conditions of a pipeline. In a part, `input` is the input value
 //! of the part; in the graph, it is the output of a node with a different name.
 
-use agentflow_schema::diagnostic::Diagnostic;
+use std::ops::Range;
+
+use agentflow_schema::diagnostic::{Diagnostic, ExcerptKind};
 use agentflow_schema::expression::{Expression, ExpressionError};
 use agentflow_schema::template::{Template, TemplateError};
+use agentflow_schema::text::Renaming;
 use serde_json::Value;
 
 use super::drafting::INPUT;
-use super::pipeline_codes;
 use crate::workflow::{Condition, Mapping};
 
 /// Converts JSON with templates to a mapping. `given` is the name of the node whose output is the
@@ -30,12 +32,12 @@ pub(super) fn mapping(value: &Value, given: &str) -> Result<Mapping, Diagnostic>
     })
 }
 
-fn invalid_text(text: &str, error: &TemplateError) -> Diagnostic {
-    Diagnostic::new(pipeline_codes::INVALID_TEXT).source("text", text).text("problem", error)
+fn invalid_text(text: &str, error: TemplateError) -> Diagnostic {
+    Diagnostic::from(error).within(ExcerptKind::Text, text)
 }
 
 fn template(text: &str, given: &str) -> Result<Mapping, Diagnostic> {
-    let template: Template = text.parse().map_err(|error| invalid_text(text, &error))?;
+    let template: Template = text.parse().map_err(|error| invalid_text(text, error))?;
     if template.placeholders().next().is_none() {
         return Ok(Mapping::Value(text.replace("{{", "{").replace("}}", "}").into()));
     }
@@ -49,8 +51,8 @@ fn template(text: &str, given: &str) -> Result<Mapping, Diagnostic> {
             Ok(Mapping::from(given))
         }
         _ => {
-            let text = renamed(text, &places, given);
-            let renamed: Template = text.parse().map_err(|error| invalid_text(&text, &error))?;
+            let (text, _) = renamed(text, &places, given);
+            let renamed: Template = text.parse().map_err(|error| invalid_text(&text, error))?;
             Ok(Mapping::Template(renamed.shown_as(&template)))
         }
     }
@@ -62,11 +64,11 @@ fn template(text: &str, given: &str) -> Result<Mapping, Diagnostic> {
 /// # Errors
 /// The mistake in the template.
 pub(super) fn question(text: &str, given: &str) -> Result<String, Diagnostic> {
-    let template: Template = text.parse().map_err(|error| invalid_text(text, &error))?;
+    let template: Template = text.parse().map_err(|error| invalid_text(text, error))?;
     let inputs =
         template.placeholders().filter(|of| of.parts().first().is_some_and(|root| root == INPUT));
     let places: Vec<usize> = inputs.map(|of| of.at() + 1).collect();
-    Ok(renamed(text, &places, given))
+    Ok(renamed(text, &places, given).0)
 }
 
 /// Converts a condition over `input` to a condition of the graph.
@@ -74,11 +76,8 @@ pub(super) fn question(text: &str, given: &str) -> Result<String, Diagnostic> {
 /// # Errors
 /// The mistake in the condition.
 pub(super) fn condition(text: &str, given: &str) -> Result<Condition, Diagnostic> {
-    let wrong = |error: ExpressionError| {
-        Diagnostic::new(pipeline_codes::INVALID_CONDITION)
-            .source("condition", text)
-            .text("problem", error)
-    };
+    let wrong =
+        |error: ExpressionError| Diagnostic::from(error).within(ExcerptKind::Condition, text);
     let expression: Expression = text.parse().map_err(wrong)?;
     let inputs = expression
         .paths()
@@ -89,23 +88,20 @@ pub(super) fn condition(text: &str, given: &str) -> Result<Condition, Diagnostic
     places.dedup();
     // The name of the node can be a word of CEL, so it is not used as an identifier.
     let name = if given == INPUT { INPUT.to_owned() } else { format!("nodes['{given}']") };
-    let renamed = renamed(text, &places, &name);
-    let expression: Expression = renamed.parse().map_err(wrong)?;
-    Ok(Condition::Cel(expression.shown_as(text)))
+    let (over_node, renaming) = renamed(text, &places, &name);
+    let expression: Expression = over_node.parse().map_err(wrong)?;
+    Ok(Condition::Cel(expression.shown_as(text, renaming)))
 }
 
 /// Replaces `input` at these positions with a different name.
-fn renamed(text: &str, places: &[usize], name: &str) -> String {
-    let mut text = text.to_owned();
-    for at in places
-        .iter()
-        .rev()
-        .filter(|at| text[**at..].trim_start().starts_with(INPUT))
-        .copied()
-        .collect::<Vec<_>>()
-    {
-        let at = at + (text[at..].len() - text[at..].trim_start().len());
-        text.replace_range(at..at + INPUT.len(), name);
+fn renamed(text: &str, places: &[usize], name: &str) -> (String, Renaming) {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for at in places {
+        let rest = text[*at..].trim_start();
+        if rest.starts_with(INPUT) {
+            let at = text.len() - rest.len();
+            ranges.push(at..at + INPUT.len());
+        }
     }
-    text
+    Renaming::apply(text, &ranges, name)
 }

@@ -9,13 +9,9 @@ codes! {
     DUPLICATE_NAME = "pipeline.duplicate-name",
         "two parts that run at the same time are named {part}, and their outputs are fields of one object"
             => "name one with `named`";
-    INVALID_CONDITION = "pipeline.invalid-condition",
-        "the condition {condition}: {problem}";
     INVALID_NAME = "pipeline.invalid-name",
         "a part cannot be named {name}: its name is used in templates and conditions"
             => "use letters, digits and `_`";
-    INVALID_TEXT = "pipeline.invalid-text",
-        "the text {text}: {problem}";
     NO_ROUNDS = "pipeline.no-rounds",
         "the part {part} is repeated at most 0 times"
             => "give it at least 1";

@@ -68,15 +68,18 @@ impl Approval {
 /// Parses an answer as an [`Approval`].
 ///
 /// # Errors
-/// Returns a message that describes the problem and the expected form.
-pub(crate) fn read_approval(answer: &Encoded) -> Result<Approval, String> {
-    answer.decode().map_err(|error| {
-        format!(
-            "{error}; write `{{\"decision\": \"granted\"}}` or `{{\"decision\": \"denied\", \"comment\": \"..\"}}`, which are \
-             `Approval::granted()` and `Approval::denied(..)`"
-        )
-    })
+/// The answer has another form.
+pub(crate) fn read_approval(answer: &Encoded) -> Result<Approval, NotAnApproval> {
+    Ok(answer.decode()?)
 }
+
+/// Error of an answer that is not an [`Approval`].
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0}; write `{{\"decision\": \"granted\"}}` or `{{\"decision\": \"denied\", \"comment\": \"..\"}}`, which are \
+     `Approval::granted()` and `Approval::denied(..)`"
+)]
+pub(crate) struct NotAnApproval(#[from] serde_json::Error);
 
 /// Returns the JSON Schema of an answer to the question about a tool call: an [`Approval`] with
 /// arguments that match the tool's parameters.

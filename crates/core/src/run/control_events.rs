@@ -236,30 +236,49 @@ pub(crate) const NO_ARGUMENTS: &str =
     "only the question about the call of a tool takes `arguments`";
 
 /// Checks the arguments of an answer against the parameters of the tool.
-fn check_arguments(question: &ApprovalRequest, approval: &Approval) -> Result<(), String> {
+fn check_arguments(question: &ApprovalRequest, approval: &Approval) -> Result<(), UnfittingAnswer> {
     match approval.arguments() {
         None => Ok(()),
         Some(arguments @ Value::Object(_)) => fitting(question, arguments),
-        Some(_) => Err("`arguments` is an object with all arguments of the call".to_owned()),
+        Some(_) => Err(UnfittingAnswer::ArgumentsNotAnObject),
     }
 }
 
-fn fitting(question: &ApprovalRequest, arguments: &Value) -> Result<(), String> {
+fn fitting(question: &ApprovalRequest, arguments: &Value) -> Result<(), UnfittingAnswer> {
     let schema: Value = question.answer.decode().unwrap_or_default();
     // Questions of earlier releases accept no arguments.
     let Some(parameters) = super::approval::arguments_schema(&schema) else {
-        return Err(NO_ARGUMENTS.to_owned());
+        return Err(UnfittingAnswer::NoArguments);
     };
     fitting_schema(&parameters, arguments)
 }
 
-fn fitting_schema(schema: &Value, value: &Value) -> Result<(), String> {
+fn fitting_schema(schema: &Value, value: &Value) -> Result<(), UnfittingAnswer> {
     #[cfg(feature = "dynamic")]
-    return agentflow_schema::schema_check::SchemaCheck::new(schema)?.check(value);
+    return Ok(agentflow_schema::schema_check::SchemaCheck::new(schema)?.check(value)?);
     // Without a full validator, only obvious mismatches are refused here. The recipient of the
     // value decodes it and reports the rest.
     #[cfg(not(feature = "dynamic"))]
-    return agentflow_schema::schema::refuse_misfits(value, schema);
+    return Ok(agentflow_schema::schema::refuse_misfits(value, schema)?);
+}
+
+/// The reason to refuse an answer.
+#[derive(Debug, thiserror::Error)]
+enum UnfittingAnswer {
+    #[error("{NO_ARGUMENTS}")]
+    NoArguments,
+    #[error("`arguments` is an object with all arguments of the call")]
+    ArgumentsNotAnObject,
+    /// The question has an invalid schema.
+    #[cfg(feature = "dynamic")]
+    #[error(transparent)]
+    Question(#[from] agentflow_schema::diagnostic::Diagnostic),
+    #[cfg(feature = "dynamic")]
+    #[error(transparent)]
+    Value(#[from] agentflow_schema::schema_check::ValueMismatches),
+    #[cfg(not(feature = "dynamic"))]
+    #[error(transparent)]
+    Value(#[from] agentflow_schema::schema::ProvenMismatches),
 }
 
 /// Returns the events that answer an open question after its time limit.

@@ -4,6 +4,7 @@
 //! The host is independent of agents and workflows. They store their own shared state as parts, by
 //! type.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -221,13 +222,13 @@ impl Host {
 
     /// Creates the model with a name such as `openai-chat/gpt-5-mini`.
     pub(crate) fn model(&self, model: &ModelRef) -> Result<Arc<dyn Model>, ModelRefError> {
-        let made = match self.models.get(model.provider()) {
-            Some(factory) => factory(model, &self.secrets),
+        match self.models.get(model.provider()) {
+            Some(factory) => factory(model, &self.secrets)
+                .map_err(|problem| ModelRefError::unusable(model, problem)),
             None => {
                 crate::model::built_in(model, &self.secrets, self.models.keys().map(String::as_str))
             }
-        };
-        made.map_err(|problem| ModelRefError::unusable(model, problem))
+        }
     }
 
     /// Parses the name of a model. A name without a provider belongs to the provider of the longest
@@ -243,7 +244,7 @@ impl Host {
     }
 
     /// Returns a message if the provider in a model's name is unknown.
-    pub(crate) fn problem_of_provider(&self, source: &ModelSource) -> Option<String> {
+    pub(crate) fn problem_of_provider(&self, source: &ModelSource) -> Option<Diagnostic> {
         let name = self.model_ref(source.model_or_name().err()?).ok()?;
         crate::model::problem_of_provider(name.provider(), self.models.keys().map(String::as_str))
     }

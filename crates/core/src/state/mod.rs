@@ -19,4 +19,5 @@ pub(crate) use self::reserved::{EXIT, MAIL, WITHOUT_OUTPUT, is_of_session, is_re
 pub use self::saved::SavedByStep;
 pub(crate) use self::saved::{IN_TAP, MOST_SAVED, too_much_in_session, too_much_saved};
 pub use self::state_values::StateValues;
+pub(crate) use self::transform::invalid_key;
 pub use self::transform::{StateMerge, StateTransform, StateTransforms};

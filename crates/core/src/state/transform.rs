@@ -23,8 +23,8 @@ const LARGEST_TEXT: usize = super::saved::MOST_SAVED;
 /// A key with its new value, or `None` if it is removed.
 type Change = (String, Option<Encoded>);
 
-/// An error: the key or the operation that is wrong, and a message.
-type Wrong = (String, String);
+/// An error: the key or the operation that is wrong, and the problem.
+type Wrong = (String, Diagnostic);
 
 /// A change of the state as data. Several changes are applied in order, each to the result of the
 /// previous one. [`Context::transform`](crate::Context::transform) applies them in a step,
@@ -232,9 +232,7 @@ impl StateTransform {
         let named: BTreeSet<&str> = named.into_iter().collect();
         let mut problems = Vec::new();
         for key in named {
-            if let Err(error) = key.parse::<StateKey<Value>>() {
-                problems.push(Diagnostic::new(state_codes::INVALID_KEY).text("problem", error));
-            }
+            problems.extend(invalid_key(key));
         }
         match self {
             Self::Pick(keys) => {
@@ -273,7 +271,7 @@ impl StateTransform {
         let mut all = BTreeMap::new();
         for transform in transforms {
             if let Some(problem) = transform.problems().into_iter().next() {
-                return Err((transform.word().to_owned(), problem.message()));
+                return Err((transform.word().to_owned(), problem));
             }
             for (key, value) in transform.changes_of(&state)? {
                 state.change(&key, value.clone());
@@ -375,18 +373,14 @@ impl StateMerge {
     fn merged<'v>(
         &self,
         value: impl Fn(&str) -> Option<&'v Encoded>,
-    ) -> Result<Option<Encoded>, String> {
+    ) -> Result<Option<Encoded>, Diagnostic> {
         let there: Vec<(&str, &Encoded)> =
             self.sources.iter().filter_map(|key| Some((key.as_str(), value(key)?))).collect();
         // A single value is copied, so its kind does not matter.
         if let [] | [_] = there.as_slice() {
             return Ok(there.first().map(|(_, value)| (*value).clone()));
         }
-        let read = |(key, value): &(&str, &Encoded)| {
-            value
-                .decode::<Value>()
-                .map_err(|error| format!("the value of `{key}` is not JSON: {error}"))
-        };
+        let read = |(key, value): &(&str, &Encoded)| decoded(key, value);
         let values = there.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let merged = if let Some(texts) =
             values.iter().map(Value::as_str).collect::<Option<Vec<_>>>()
@@ -405,11 +399,8 @@ impl StateMerge {
                 .iter()
                 .zip(&values)
                 .map(|((key, _), value)| format!("`{key}` is {}", kind(value)));
-            return Err(format!(
-                "{} are not merged: {}; all of them must be texts, lists or objects",
-                self.sources.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", "),
-                kinds.collect::<Vec<_>>().join(", ")
-            ));
+            let found = Diagnostic::new(state_codes::UNMERGEABLE).names("keys", &self.sources);
+            return Err(found.text("kinds", kinds.collect::<Vec<_>>().join(", ")));
         };
         encoded(&self.into, &merged).map(Some).map_err(|(_, problem)| problem)
     }
@@ -427,8 +418,21 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn encoded(key: &str, value: &Value) -> Result<Encoded, Wrong> {
-    Encoded::new(value)
-        .map_err(|error| (key.to_owned(), format!("the value has no JSON form: {error}")))
+    Encoded::new(value).map_err(|error| {
+        (key.to_owned(), Diagnostic::new(state_codes::NO_JSON_FORM).text("problem", error))
+    })
+}
+
+fn decoded(key: &str, value: &Encoded) -> Result<Value, Diagnostic> {
+    value.decode().map_err(|error| {
+        Diagnostic::new(state_codes::NOT_JSON).name("key", key).text("problem", error)
+    })
+}
+
+/// Returns the problem of a text that is not the name of a key.
+pub(crate) fn invalid_key(key: &str) -> Option<Diagnostic> {
+    key.parse::<StateKey<Value>>().err()?;
+    Some(Diagnostic::new(state_codes::INVALID_KEY).name("key", key))
 }
 
 /// Returns the state key of a placeholder, and the path within its value.
@@ -445,25 +449,28 @@ fn root(placeholder: &Placeholder) -> (&str, &[String]) {
 fn filled<'v>(
     text: &Template,
     value: impl Fn(&str) -> Option<&'v Encoded>,
-) -> Result<Option<Value>, String> {
+) -> Result<Option<Value>, Diagnostic> {
     let mut is_missing = false;
     let filled = text.filled(LARGEST_TEXT, |placeholder| {
         let (key, parts) = root(placeholder);
-        let whole = value(key).map(Encoded::decode::<Value>).transpose();
-        let whole = whole.map_err(|error| format!("the value of `{key}` is not JSON: {error}"))?;
+        let whole = value(key).map(|value| decoded(key, value)).transpose()?;
         match whole.as_ref().map(|whole| part_of(whole, parts).cloned()) {
             Some(Some(part)) => Ok(Some(part)),
             _ if placeholder.is_optional() => {
                 is_missing = true;
                 Ok(None)
             }
-            Some(None) => Err(format!("the value of `{key}` has nothing at `{}`", parts.join("."))),
+            Some(None) => {
+                let found = Diagnostic::new(state_codes::VALUE_HAS_NO_PART).name("key", key);
+                Err(found.source("path", parts.join(".")))
+            }
             None => {
-                Err(format!("the state has no `{key}`; write `{{{key}?}}` where it may be missing"))
+                let found = Diagnostic::new(state_codes::NO_KEY).name("key", key);
+                Err(found.text("word", key))
             }
         }
     });
-    let filled = filled.map_err(|error| error.to_string())?;
+    let filled = filled.map_err(Diagnostic::from)?;
     Ok((!is_missing || text.only().is_none()).then_some(filled))
 }
 

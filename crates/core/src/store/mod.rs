@@ -53,7 +53,7 @@ pub use self::layer::StoreLayer;
 pub use self::lease_store::LeaseStore;
 pub use self::memory::MemoryStore;
 pub use self::message_store::MessageStore;
-pub use self::record::{RunRecord, RunStatus};
+pub use self::record::{RunRecord, RunStatus, UnknownRunStatus};
 pub use self::recorded_questions::{RecordedQuestion, RecordedQuestions};
 pub use self::session_record::{SessionFilter, SessionRecord};
 pub use self::session_store::SessionStore;

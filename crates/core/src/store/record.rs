@@ -78,18 +78,47 @@ impl fmt::Display for RunStatus {
 }
 
 impl FromStr for RunStatus {
-    type Err = String;
+    type Err = UnknownRunStatus;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    /// Parses the name of a status.
+    ///
+    /// # Errors
+    /// There is no status of this name.
+    fn from_str(text: &str) -> Result<Self, UnknownRunStatus> {
         for status in Self::ALL {
             if status.as_str() == text {
                 return Ok(*status);
             }
         }
-        let known: Vec<&str> = Self::ALL.iter().map(|status| status.as_str()).collect();
-        Err(format!("`{text}` is not a status; it is one of {}", known.join(", ")))
+        Err(UnknownRunStatus { name: text.to_owned() })
     }
 }
+
+/// Error of a string that is not the name of a [`RunStatus`]. The message lists the names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownRunStatus {
+    name: String,
+}
+
+impl UnknownRunStatus {
+    /// Returns the unknown name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for UnknownRunStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not a status; it is one of ", self.name)?;
+        for (at, status) in RunStatus::ALL.iter().enumerate() {
+            let between = if at == 0 { "" } else { ", " };
+            write!(f, "{between}{status}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for UnknownRunStatus {}
 
 /// The row of a run in a list. It is computed from the events of the run, and a store may cache it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

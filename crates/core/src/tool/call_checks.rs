@@ -106,7 +106,9 @@ pub(crate) fn fitting(definition: &ToolDefinition, arguments: &str) -> Result<Va
     })?;
     let arguments = without_nulls(&definition.parameters, read_object(arguments)?);
     #[cfg(feature = "dynamic")]
-    check.check(&arguments).map_err(ToolError::invalid_arguments)?;
+    check
+        .check(&arguments)
+        .map_err(|mismatches| ToolError::invalid_arguments(mismatches.to_string()))?;
     Ok(arguments)
 }
 

@@ -6,6 +6,7 @@
 //! - [`ToolRef`] is a cheap reference to a tool. A [`Toolset`] provides tools that are known only
 //!   at run time.
 //! - [`ToolOutput`] and [`ToolError`] are the two outcomes of a call.
+//! - A [`WaitingCall`] asks people [`UserQuestion`]s during a call, and waits across restarts.
 //!
 //! A tool does not depend on the agent that calls it.
 
@@ -74,7 +75,6 @@ pub use self::ask_user::AskUser;
 #[cfg(feature = "documents")]
 pub(crate) use self::built_in::{BUILT_IN, built_in};
 pub(crate) use self::built_in::{EXIT_LOOP, exit_loop};
-#[doc(hidden)]
 pub use self::call_answer::QuestionAnswer;
 pub(crate) use self::call_approval::{CallQuestion, can_be_answered, unanswerable};
 #[cfg(feature = "dynamic")]
@@ -131,10 +131,7 @@ pub(crate) use self::undecided::{
 };
 pub(crate) use self::undo_check::compensation_mismatch;
 pub use self::user_question::UserQuestion;
-#[doc(hidden)]
-pub use self::waiting_call::WaitingCall;
-#[doc(hidden)]
-pub use self::waiting_call::ask_within_call;
+pub use self::waiting_call::{WaitingCall, ask_within_call};
 use self::wire_name::Renamed;
 #[doc(hidden)]
 pub use self::wire_name::{is_dotted, wire_name};

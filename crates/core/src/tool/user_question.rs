@@ -8,8 +8,8 @@ use crate::event::ApprovalRequest;
 use crate::on_timeout::OnTimeout;
 use crate::value::Encoded;
 
-/// A question to a person whose answer becomes the result of a tool call. See
-/// [`Tool::question`](super::Tool::question).
+/// A question to a person. With [`Tool::question`](super::Tool::question), the answer becomes the
+/// result of a tool call; with [`WaitingCall`](super::WaitingCall), the call continues with it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,6 +24,9 @@ use crate::value::Encoded;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct UserQuestion {
+    /// Kind of the question for programs that show it, such as `mcp.elicitation`. Any dotted name
+    /// is allowed. Default: empty.
+    pub kind: String,
     /// Text of the question.
     pub message: String,
     /// Data about the question, shown next to it. Default: `null`, for no data.
@@ -42,6 +45,7 @@ impl UserQuestion {
     /// "integer"})`. It has no time limit.
     pub fn new(message: impl Into<String>, answer: Value) -> Self {
         Self {
+            kind: String::new(),
             message: message.into(),
             about: Value::Null,
             answer,
@@ -71,8 +75,16 @@ impl UserQuestion {
     pub(crate) fn into_request(self) -> Result<ApprovalRequest, serde_json::Error> {
         let limit = self.timeout.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
         let about = if self.about.is_null() { Encoded::null() } else { Encoded::new(&self.about)? };
-        let request = ApprovalRequest::new(self.message, about, Encoded::new(&self.answer)?);
+        let mut request = ApprovalRequest::new(self.message, about, Encoded::new(&self.answer)?);
+        request.kind = self.kind.into();
         Ok(request.within(limit, &self.on_timeout))
+    }
+
+    /// Sets the kind, by which a program can choose a form for the question.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = kind.into();
+        self
     }
 
     /// Sets the data about the question.

@@ -1,10 +1,11 @@
 //! Variables of CEL expressions in a graph: nodes, inputs, state and the current item.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use agentflow_schema::expression::{Expression, Path, Variables};
 use serde_json::{Map, Value};
 
-use super::mapping::{IsNode, Scope};
-use crate::value::Encoded;
+use super::mapping::{IsNode, Scope, decoded};
+use super::value_codes;
 
 /// The first part of a path in an expression, with the remaining parts.
 pub(super) enum CelRoot<'p> {
@@ -69,17 +70,18 @@ pub(super) const ITEM: &str = "item";
 pub(super) struct CelVariables<'s, 'o>(pub(super) &'s Scope<'o>);
 
 impl CelVariables<'_, '_> {
-    fn node(&self, name: &str) -> Result<Option<Value>, String> {
+    fn node(&self, name: &str) -> Result<Option<Value>, Diagnostic> {
         if !self.0.names.contains_key(name) {
             return Ok(None);
         }
-        let output = self.0.output(name).ok_or_else(|| format!("`{name}` has no output"))?;
+        let missing = || Diagnostic::new(value_codes::NO_OUTPUT).name("node", name);
+        let output = self.0.output(name).ok_or_else(missing)?;
         decoded(output).map(Some)
     }
 }
 
 impl Variables for CelVariables<'_, '_> {
-    fn variable(&self, name: &str) -> Result<Option<Value>, String> {
+    fn variable(&self, name: &str) -> Result<Option<Value>, Diagnostic> {
         match (self.node(name)?, self.0.item) {
             (Some(output), _) => Ok(Some(output)),
             (None, Some(item)) if name == ITEM => decoded(item).map(Some),
@@ -87,12 +89,12 @@ impl Variables for CelVariables<'_, '_> {
         }
     }
 
-    fn within(&self, of: &str, name: &str) -> Result<Option<Value>, String> {
+    fn within(&self, of: &str, name: &str) -> Result<Option<Value>, Diagnostic> {
         match of {
             "nodes" => self.node(name),
             "state" => match self.0.in_state(name, "") {
                 Some(value) => Ok(Some(value)),
-                None => Err(format!("the state has no `{name}`")),
+                None => Err(Diagnostic::new(value_codes::NO_KEY).name("key", name)),
             },
             _ => Ok(None),
         }
@@ -107,8 +109,4 @@ impl Variables for CelVariables<'_, '_> {
         let item = self.0.item.map(|_| ITEM.to_owned());
         self.0.names.keys().cloned().chain(item).collect()
     }
-}
-
-fn decoded(value: &Encoded) -> Result<Value, String> {
-    value.decode().map_err(|error| format!("`{value}` is not JSON: {error}"))
 }

@@ -22,10 +22,8 @@ pub(super) fn pick(conditions: Vec<(Arc<str>, Option<BoundCondition>)>, all: boo
             let takes = match condition {
                 None => taken.is_empty(),
                 Some(condition) => condition.holds(outputs).map_err(|problem| {
-                    StepError::new(
-                        FailureKind::Value,
-                        format!("the condition of the arm `{arm}` failed: {problem}"),
-                    )
+                    let what = format!("the condition of the arm `{arm}` failed");
+                    StepError::of_value(&problem).within(&what)
                 })?,
             };
             if takes {

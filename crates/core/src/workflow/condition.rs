@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::{Diagnostic, ExcerptKind};
 use agentflow_schema::expression::Expression;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use super::cel_names::{CelVariables, cel_reads, cel_state_keys};
 use super::mapping::{IsNode, Mapping, Names, Scope};
 use super::outputs::{NodeIndex, Outputs};
+use super::value_codes;
 use crate::value::Encoded;
 
 /// A condition on outputs and state.
@@ -108,22 +110,25 @@ impl Condition {
     /// decides the result.
     ///
     /// # Errors
-    /// Returns a message if the condition cannot be evaluated.
-    pub(crate) fn holds(&self, scope: &Scope<'_>) -> Result<bool, String> {
+    /// Returns a diagnostic if the condition cannot be evaluated.
+    pub(crate) fn holds(&self, scope: &Scope<'_>) -> Result<bool, Diagnostic> {
         match self {
             Self::Cel(expression) => match expression.value(&CelVariables(scope)) {
                 Ok(Value::Bool(holds)) => Ok(holds),
-                Ok(other) => Err(format!(
-                    "`{}` is `{other}`, and not `true` or `false`; compare it with a value",
-                    expression.shown()
-                )),
-                Err(error) => Err(format!("`{}` cannot be evaluated: {error}", expression.shown())),
+                Ok(other) => {
+                    let found = Diagnostic::new(value_codes::EXPRESSION_NOT_A_BOOLEAN);
+                    Err(found.source("expression", expression.shown()).absent("found", other))
+                }
+                Err(error) => {
+                    Err(Diagnostic::from(error).within(ExcerptKind::Evaluated, expression.shown()))
+                }
             },
             Self::Is(value) => match value.value(scope)? {
                 Value::Bool(holds) => Ok(holds),
-                other => Err(format!(
-                    "the value is `{other}`, and not `true` or `false`; compare it with `equals`"
-                )),
+                other => {
+                    let found = Diagnostic::new(value_codes::CONDITION_NOT_A_BOOLEAN);
+                    Err(found.absent("found", other))
+                }
             },
             Self::Equals(one, other) => Ok(one.value(scope)? == other.value(scope)?),
             Self::Exists(value) => Ok(value.value(scope).is_ok_and(|value| !value.is_null())),
@@ -144,7 +149,7 @@ impl Outputs for NoOutputs {
 }
 
 /// Returns `true` if any condition has the result `so`.
-fn first(all: &[Condition], scope: &Scope<'_>, so: bool) -> Result<bool, String> {
+fn first(all: &[Condition], scope: &Scope<'_>, so: bool) -> Result<bool, Diagnostic> {
     for condition in all {
         if condition.holds(scope)? == so {
             return Ok(true);
@@ -167,7 +172,7 @@ impl BoundCondition {
         Self { condition: Arc::new(condition.clone()), names, sees_state }
     }
 
-    pub(crate) fn holds(&self, outputs: &dyn Outputs) -> Result<bool, String> {
+    pub(crate) fn holds(&self, outputs: &dyn Outputs) -> Result<bool, Diagnostic> {
         self.condition.holds(&Scope { names: &self.names, outputs, item: None })
     }
 }

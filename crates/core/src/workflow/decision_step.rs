@@ -1,7 +1,7 @@
 //! The step that asks a decider about another step, and checks the answer. `decided.rs` applies the
 //! answer to the step.
 
-use agentflow_schema::diagnostic::Diagnostic;
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use super::bodies::encode;
 use super::builder::Builder;
 use super::decided::{Decided, NeededBy};
 use super::decider::{NextNode, NodeDecision};
+use super::decision_codes;
 #[cfg(feature = "dynamic")]
 use super::graph_body::ReferenceKind;
 use super::graph_codes;
@@ -206,31 +207,32 @@ impl About {
     ///
     /// # Errors
     /// Returns the reason for the refusal, as a message to the decider.
-    fn accepted(&self, answer: &Encoded) -> Result<Encoded, String> {
+    fn accepted(&self, answer: &Encoded) -> Result<Encoded, Diagnostic> {
         let decision = read(answer)?;
         match &decision {
             NodeDecision::Continue => {}
             NodeDecision::Skip { .. } => {
                 if let Some(why) = self.needed.get().and_then(Option::as_ref) {
-                    return Err(format!(
-                        "`{}` cannot be skipped: {why}; continue, or revise its arguments",
-                        self.node
-                    ));
+                    let found = Diagnostic::new(decision_codes::NEEDED_NODE);
+                    return Err(found.name("node", &self.node).text("reason", why));
                 }
             }
             NodeDecision::Revise { arguments, .. } => {
                 self.accepts.check(arguments).map_err(|problem| {
-                    format!("the revised arguments of `{}` do not fit: {problem}", self.node)
+                    let found = Diagnostic::new(decision_codes::ARGUMENTS_MISFIT);
+                    found.name("node", &self.node).nested("problem", &problem)
                 })?;
             }
         }
-        encode(&decision).map_err(|error| error.failure.message)
+        encode(&decision).map_err(|error| {
+            Diagnostic::new(decision_codes::NOT_A_DECISION).text("problem", error.failure.message)
+        })
     }
 }
 
 /// Parses a decision, or text that contains one: agents may answer with text, whose outermost
 /// braces are parsed.
-fn read(answer: &Encoded) -> Result<NodeDecision, String> {
+fn read(answer: &Encoded) -> Result<NodeDecision, Diagnostic> {
     const FORM: &str = "answer with {\"decision\": \"continue\"}, {\"decision\": \"skip\", \"reason\": \"..\"} or \
                         {\"decision\": \"revise\", \"arguments\": {..}, \"reason\": \"..\"}";
     let text = serde_json::from_str::<String>(answer.as_str());
@@ -242,7 +244,10 @@ fn read(answer: &Encoded) -> Result<NodeDecision, String> {
             .unwrap_or(text),
         Err(_) => answer.as_str(),
     };
-    serde_json::from_str(json).map_err(|error| format!("this is not a decision: {error}; {FORM}"))
+    serde_json::from_str(json).map_err(|error| {
+        let found = Diagnostic::new(decision_codes::NOT_A_DECISION).text("problem", error);
+        found.suggest(Suggestion::advice(FORM))
+    })
 }
 
 impl AcceptedArguments {
@@ -262,13 +267,12 @@ impl AcceptedArguments {
     ///
     /// # Errors
     /// Returns the path of the mismatch, the expected and the actual value.
-    fn check(&self, arguments: &Value) -> Result<(), String> {
+    fn check(&self, arguments: &Value) -> Result<(), Diagnostic> {
         match self {
             Self::Reads(reads) => {
                 let Value::Object(given) = arguments else {
-                    return Err(format!(
-                        "they are an object of the values that it reads; seen: {arguments}"
-                    ));
+                    let found = Diagnostic::new(decision_codes::ARGUMENTS_NOT_AN_OBJECT);
+                    return Err(found.text("found", arguments));
                 };
                 given.iter().try_for_each(|(name, value)| {
                     let Some((_, schema)) = reads.iter().find(|(read, _)| read == name) else {
@@ -276,30 +280,38 @@ impl AcceptedArguments {
                             name,
                             reads.iter().map(|(read, _)| read.as_str()),
                         );
-                        return Err(format!(
-                            "it reads no `{name}`{}",
-                            agentflow_schema::text::did_you_mean(near)
-                        ));
+                        let found = Diagnostic::new(decision_codes::UNKNOWN_ARGUMENT);
+                        return Err(found
+                            .name("argument", name)
+                            .suggest(Suggestion::similar(near)));
                     };
                     fits(name, schema, value)
                 })
             }
             #[cfg(feature = "dynamic")]
             Self::Given(schema) => {
-                agentflow_schema::schema_check::SchemaCheck::new(schema)?.check(arguments)
+                let check = agentflow_schema::schema_check::SchemaCheck::new(schema)?;
+                check.check(arguments).map_err(|mismatches| {
+                    let found = Diagnostic::new(decision_codes::UNFITTING_ARGUMENTS);
+                    found.text("mismatches", mismatches)
+                })
             }
         }
     }
 }
 
 /// Checks a value against the schema, for a readable message, and against the Rust type.
-fn fits(name: &str, schema: &NodeSchema, value: &Value) -> Result<(), String> {
+fn fits(name: &str, schema: &NodeSchema, value: &Value) -> Result<(), Diagnostic> {
+    let misfit = |problem: &dyn fmt::Display| {
+        let found = Diagnostic::new(decision_codes::ARGUMENT_MISFIT).name("argument", name);
+        found.text("problem", problem)
+    };
     #[cfg(feature = "dynamic")]
     agentflow_schema::schema_check::SchemaCheck::new(&schema.to_value())?
         .check(value)
-        .map_err(|problem| format!("`{name}`: {problem}"))?;
-    let value = Encoded::new(value).map_err(|error| format!("`{name}`: {error}"))?;
-    schema.check_type(&value).map_err(|error| format!("`{name}`: {error}; seen: {value}"))
+        .map_err(|mismatches| misfit(&mismatches))?;
+    let value = Encoded::new(value).map_err(|error| misfit(&error))?;
+    schema.check_type(&value).map_err(|error| misfit(&format_args!("{error}; seen: {value}")))
 }
 
 /// Asks the decider until it accepts an answer, at most `attempts` times.
@@ -314,7 +326,7 @@ pub(super) fn decision(
         for _ in 0..attempts {
             match about.accepted(&ask(next.clone()).await?) {
                 Ok(decision) => return Ok(decision),
-                Err(problem) => refused = problem,
+                Err(problem) => refused = problem.message(),
             }
             next.refused = Some(refused.clone());
         }

@@ -1,6 +1,7 @@
 //! The edges that lead to a node: their conditions, and how many of them must be taken before the
 //! node starts. The machine evaluates them in a run.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 use super::condition::BoundCondition;
@@ -82,6 +83,6 @@ pub(crate) enum Edge {
     NotTaken,
     /// The source node has no output and will not get one.
     Dead,
-    /// The condition failed to evaluate, with this message.
-    Broken(String),
+    /// The condition cannot be evaluated.
+    Broken(Diagnostic),
 }

@@ -117,11 +117,14 @@ pub(crate) fn check_answer(node: &PlanNode, answer: &Encoded) -> Result<(), Cont
     let fits = match &node.body {
         // The check of `arguments` below applies to an `Approval` only. A gate of a different type
         // may have a field with this name.
-        Body::Gate { fits, .. } if node.type_name != type_name::<Approval>() => fits.check(answer),
-        _ => read_approval(answer).and_then(|approval| match approval.arguments() {
-            Some(_) => Err(NO_ARGUMENTS.to_owned()),
-            None => Ok(()),
-        }),
+        Body::Gate { fits, .. } if node.type_name != type_name::<Approval>() => {
+            fits.check(answer).map_err(|misfit| misfit.to_string())
+        }
+        _ => match read_approval(answer) {
+            Ok(approval) if approval.arguments().is_some() => Err(NO_ARGUMENTS.to_owned()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        },
     };
     fits.map_err(|error| {
         ControlError::new(

@@ -16,7 +16,6 @@ use super::of_graph::GraphLoader;
 use super::question_text::question_text;
 use super::spec::{Body, NodeKind, Outputs, Pure, QuestionTextFn, QuestionValueFn, Until};
 use super::step_error::StepError;
-use crate::error::FailureKind;
 use crate::event::ApprovalRequest;
 use crate::run::Approval;
 use crate::value::{Encoded, NodeValue};
@@ -128,7 +127,7 @@ impl GraphLoader<'_> {
         let until = until.clone();
         Arc::new(move |last| {
             let scope = Scope { names: &HashMap::new(), outputs: &NoOutputs, item: Some(last) };
-            until.holds(&scope).map_err(|problem| StepError::new(FailureKind::Value, problem))
+            until.holds(&scope).map_err(|problem| StepError::of_value(&problem))
         })
     }
 }

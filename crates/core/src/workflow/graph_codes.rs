@@ -79,8 +79,6 @@ codes! {
             => "put it outside";
     END_OF_ANOTHER_TYPE = "graph.end-of-another-type",
         "the node {node} ends the workflow with a {found}, and the workflow gives a {expected}";
-    EXPRESSION = "graph.expression",
-        "{expression}: {problem}";
     FIRST_OF_NOTHING = "graph.first-of-nothing",
         "`first` has no values"
             => "give it at least one";
@@ -102,6 +100,9 @@ codes! {
     ITEM_OUTSIDE_OF_LOOP = "graph.item-outside-of-loop",
         "the node {node} uses `item`, and there is one only in `map` and `repeat`"
             => "use `from`";
+    ITEM_OUTSIDE_OF_UNTIL = "graph.item-outside-of-until",
+        "`item` is the last output of a repetition, in its `until` alone"
+            => "name a node";
     ITEMS_SAVE_ONE_KEY = "graph.items-save-one-key",
         "the items of {node} run at the same time, and each of them saves {key} in the state";
     LATE_APPROVAL = "graph.late-approval",
@@ -140,6 +141,8 @@ codes! {
             => "give the node's own";
     OUTPUT_HAS_NO_PART = "graph.output-has-no-part",
         "the output of {read} has nothing at {pointer}: {problem}";
+    OUTPUT_HAS_NO_PATH = "graph.output-has-no-path",
+        "the output of {read} has nothing at {path}: {problem}";
     OUTPUT_JOINS_NO_ARM = "graph.output-joins-no-arm",
         "when {router} takes {arms}, the workflow has no output: no arm that {node} puts together is taken then";
     OUTPUT_NEEDS_MORE_EDGES = "graph.output-needs-more-edges",
@@ -154,9 +157,7 @@ codes! {
         "the node {node} is named like a step within the node {above}, so after a restart one would take the other's output"
             => "rename one of them, without `/`";
     PLACEHOLDER_OF_NO_PART = "graph.placeholder-of-no-part",
-        "the placeholder {placeholder}: the output of {read} has nothing there: {problem}";
-    QUESTION = "graph.question",
-        "the question {question}: {problem}";
+        "the output of {read} has nothing there: {problem}";
     READ_IS_NOT_OPTIONAL = "graph.read-is-not-optional",
         "the node {node} may begin before {read} has an output"
             => "read `{word}.optional()`";

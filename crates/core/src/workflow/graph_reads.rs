@@ -1,10 +1,10 @@
 //! Checks the reads of a graph against the schemas of the outputs: parts must exist, and conditions
 //! must be booleans. A schema that leaves this open is accepted.
 
-use agentflow_schema::diagnostic::{Code, Diagnostic, DiagnosticSubject};
+use agentflow_schema::diagnostic::{Code, Diagnostic, DiagnosticSubject, Suggestion};
 use std::sync::Arc;
 
-use agentflow_schema::expression::{Expression, ExpressionError, KnownKind, KnownKinds, Path};
+use agentflow_schema::expression::{KnownKind, KnownKinds, Path};
 use agentflow_schema::schema::{Assignable, Lack, is_assignable_as_stated, lacks, part_at};
 use agentflow_schema::template::Template;
 use serde_json::{Value, json};
@@ -78,9 +78,11 @@ impl Reading<'_> {
         Diagnostic::new(code).of(DiagnosticSubject::node(self.node))
     }
 
-    fn of_expression(&self, expression: &Expression, problem: &ExpressionError) -> Diagnostic {
-        let found = self.problem(graph_codes::EXPRESSION).source("expression", expression.shown());
-        found.text("problem", problem)
+    /// Adds the problems of an expression of the node.
+    fn of_expression(&self, found: Vec<Diagnostic>, problems: &mut Vec<Diagnostic>) {
+        for problem in found {
+            problems.push(problem.of(DiagnosticSubject::node(self.node)));
+        }
     }
 
     /// Reports the parts that a mapping reads and that do not exist, or may not exist.
@@ -92,9 +94,7 @@ impl Reading<'_> {
     pub(super) fn check_condition(&self, condition: &Condition, problems: &mut Vec<Diagnostic>) {
         match condition {
             Condition::Cel(expression) => {
-                for problem in expression.problems_of_condition(self) {
-                    problems.push(self.of_expression(expression, &problem));
-                }
+                self.of_expression(expression.problems_of_condition(self), problems);
             }
             Condition::Is(value) => {
                 // A missing part already has a problem, so its type is not reported again.
@@ -177,21 +177,19 @@ impl Reading<'_> {
             }
             Mapping::Template(template) => return self.placeholders(template, problems),
             Mapping::Cel(expression) => {
-                for problem in expression.problems_of_value(self) {
-                    problems.push(self.of_expression(expression, &problem));
-                }
+                self.of_expression(expression.problems_of_value(self), problems);
                 return;
             }
             Mapping::ErrorOf(_) | Mapping::Value(_) | Mapping::State { .. } => return,
         };
         if let Some(lack) = lacks(whole, at, may_miss) {
             let lack =
-                in_words(lack, "say what is read then with `or`, or ask first with `exists`");
+                with_remedy(lack, "say what is read then with `or`, or ask first with `exists`");
             let found = match of {
                 Some(of) => self.problem(graph_codes::OUTPUT_HAS_NO_PART).name("read", of),
                 None => self.problem(graph_codes::ITEM_HAS_NO_PART),
             };
-            problems.push(found.source("pointer", at).text("problem", lack));
+            problems.push(found.source("pointer", at).nested("problem", &lack));
         }
     }
     /// Checks the placeholders of a string.
@@ -204,25 +202,23 @@ impl Reading<'_> {
             };
             let Some(whole) = self.outputs.get(node) else { continue };
             if let Some(lack) = lacks(whole, &pointer_of(parts), placeholder.is_optional()) {
-                let lack = in_words(lack, "write `?` before the closing brace");
-                let found = self.problem(graph_codes::PLACEHOLDER_OF_NO_PART);
-                let found = found.source("placeholder", format!("{{{}}}", placeholder.path()));
-                problems.push(found.name("read", node).text("problem", lack));
+                let lack = with_remedy(lack, "write `?` before the closing brace");
+                let found = Diagnostic::new(graph_codes::PLACEHOLDER_OF_NO_PART);
+                let found = found.name("read", node).nested("problem", &lack);
+                let found = placeholder.problem(found);
+                problems.push(found.of(DiagnosticSubject::node(self.node)));
             }
         }
     }
 }
 
 impl KnownKinds for Reading<'_> {
-    fn kind(&self, path: &Path) -> Result<KnownKind, String> {
+    fn kind(&self, path: &Path) -> Result<KnownKind, Diagnostic> {
         let (node, parts) = match CelRoot::from_path(path, &|name| self.outputs.get(name).is_some())
         {
             CelRoot::Node(node, parts) => (node, parts),
             CelRoot::Other(ITEM) => {
-                return Err(
-                    "`item` is the last output of a repetition, in its `until` alone; name a node"
-                        .to_owned(),
-                );
+                return Err(Diagnostic::new(graph_codes::ITEM_OUTSIDE_OF_UNTIL));
             }
             CelRoot::Other(_) | CelRoot::State(_) => return Ok(KnownKind::Any),
         };
@@ -230,17 +226,18 @@ impl KnownKinds for Reading<'_> {
         let at = pointer_of(parts);
         match lacks(whole, &at, true) {
             Some(Lack::Never(why)) => {
-                Err(format!("the output of `{node}` has nothing at `{}`: {why}", parts.join(".")))
+                let found = Diagnostic::new(graph_codes::OUTPUT_HAS_NO_PATH).name("read", node);
+                Err(found.source("path", parts.join(".")).nested("problem", &why))
             }
             _ => Ok(KnownKind::of_schema(&part_at(whole, &at))),
         }
     }
 }
 
-/// Describes why a part is missing. Adds a remedy if the part exists in some cases.
-fn in_words(lack: Lack, remedy: &str) -> String {
+/// Returns the reason that a part is missing. Adds a remedy if the part exists in some cases.
+fn with_remedy(lack: Lack, remedy: &str) -> Diagnostic {
     match lack {
         Lack::Never(why) => why,
-        Lack::Sometimes(why) => format!("{why}; {remedy}"),
+        Lack::Sometimes(why) => why.suggest(Suggestion::advice(remedy)),
     }
 }

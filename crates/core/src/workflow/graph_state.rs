@@ -100,7 +100,7 @@ impl<'a> GraphLoader<'a> {
                 self.problems.push(
                     Diagnostic::new(graph_codes::INVALID_SAVED_KEY)
                         .name("node", name)
-                        .text("problem", problem),
+                        .nested("problem", &problem),
                 );
             }
             if let Err(problem) = pointer(at.clone()) {
@@ -108,7 +108,7 @@ impl<'a> GraphLoader<'a> {
                     Diagnostic::new(graph_codes::INVALID_SAVED_POINTER)
                         .name("node", name)
                         .name("key", key)
-                        .text("problem", problem),
+                        .nested("problem", &problem),
                 );
             } else if let Some(Lack::Never(lack)) = lacks(&output, at, true) {
                 self.problems.push(
@@ -116,7 +116,7 @@ impl<'a> GraphLoader<'a> {
                         .name("node", name)
                         .name("key", key)
                         .name("pointer", at)
-                        .text("problem", lack),
+                        .nested("problem", &lack),
                 );
             } else if fields {
                 // The schema names the fields, unless it allows others.

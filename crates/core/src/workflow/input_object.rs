@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use agentflow_schema::text::{did_you_mean, nearest};
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion};
+use agentflow_schema::text::nearest;
 
+use super::value_codes;
 use crate::value::Encoded;
 
 /// Builds a JSON object of the inputs.
@@ -22,24 +24,31 @@ pub(crate) fn to_object(names: &[&str], values: &[Encoded]) -> Encoded {
 }
 
 /// Returns the inputs of a JSON object, in the order of their names.
-pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encoded>, String> {
-    agentflow_schema::strict::check(object.as_str()).map_err(|error| error.to_string())?;
+pub(crate) fn from_object(names: &[&str], object: &Encoded) -> Result<Vec<Encoded>, Diagnostic> {
+    agentflow_schema::strict::check(object.as_str())
+        .map_err(|error| Diagnostic::new(value_codes::INVALID_INPUTS).text("problem", error))?;
     let mut fields: BTreeMap<String, Encoded> = object.decode().map_err(|_| {
         let names = if names.is_empty() { "nothing in it".to_owned() } else { in_quotes(names) };
-        format!("write a JSON object with {names}")
+        Diagnostic::new(value_codes::INPUTS_NOT_AN_OBJECT).text("inputs", names)
     })?;
     // Check for unknown names before missing ones: a mistyped name is both, and only this message
     // has a suggestion.
     if let Some(unknown) = fields.keys().find(|field| !names.contains(&field.as_str())) {
         let hint = match nearest(unknown, names.iter().copied()) {
-            None if !names.is_empty() => format!("; the inputs are {}", in_quotes(names)),
-            near => did_you_mean(near),
+            None if !names.is_empty() => {
+                Some(Suggestion::advice(format!("the inputs are {}", in_quotes(names))))
+            }
+            near => Suggestion::similar(near),
         };
-        return Err(format!("there is no input `{unknown}`{hint}"));
+        let found = Diagnostic::new(value_codes::UNKNOWN_INPUT).name("input", unknown);
+        return Err(found.suggest(hint));
     }
     names
         .iter()
-        .map(|name| fields.remove(*name).ok_or_else(|| format!("the input `{name}` is missing")))
+        .map(|name| {
+            let missing = || Diagnostic::new(value_codes::MISSING_INPUT).name("input", name);
+            fields.remove(*name).ok_or_else(missing)
+        })
         .collect()
 }
 

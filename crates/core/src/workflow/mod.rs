@@ -35,6 +35,8 @@ mod condition;
 mod constants;
 mod decided;
 mod decider;
+#[doc(hidden)]
+pub mod decision_codes;
 #[cfg(feature = "dynamic")]
 mod decision_of_graph;
 mod decision_step;
@@ -88,6 +90,8 @@ mod machine;
     allow(dead_code, reason = "graphs are executed with the feature `dynamic`")
 )]
 mod mapping;
+#[doc(hidden)]
+pub mod mapping_codes;
 #[cfg(feature = "dynamic")]
 mod names;
 mod node;
@@ -122,6 +126,8 @@ mod taken_arms;
 mod taps;
 #[cfg(feature = "dynamic")]
 mod transform_step;
+#[doc(hidden)]
+pub mod value_codes;
 mod workflow_parts;
 mod workflow_tool;
 
@@ -339,7 +345,10 @@ pub(crate) async fn run_by_names(
     cx: &Context,
     object: &Encoded,
 ) -> Result<Encoded> {
-    let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
+    let wrong = |problem: Diagnostic| Error::Input {
+        workflow: Arc::clone(&spec.name),
+        problem: problem.message(),
+    };
     let inputs = from_object(&spec.input_names(), object).map_err(wrong)?;
     spec.check_inputs(&inputs).map_err(wrong)?;
     CurrentStep::until_turn_of_caller(spec.effect()).await;

@@ -107,15 +107,22 @@ impl ValueCheck {
     /// Checks a value.
     ///
     /// # Errors
-    /// A message that names the part that does not fit.
-    pub(crate) fn check(&self, value: &Encoded) -> Result<(), String> {
+    /// The parts that do not fit.
+    pub(crate) fn check(&self, value: &Encoded) -> Result<(), ValueMisfit> {
         match self {
-            Self::Type(fits) => fits(value).map_err(|error| error.to_string()),
+            Self::Type(fits) => Ok(fits(value)?),
             #[cfg(feature = "dynamic")]
-            Self::Schema(schema) => {
-                let value: Value = value.decode().map_err(|error| error.to_string())?;
-                schema.check(&value)
-            }
+            Self::Schema(schema) => Ok(schema.check(&value.decode()?)?),
         }
     }
+}
+
+/// The reason that a value does not have a type, or does not fit a schema.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ValueMisfit {
+    #[error(transparent)]
+    Type(#[from] serde_json::Error),
+    #[cfg(feature = "dynamic")]
+    #[error(transparent)]
+    Schema(#[from] agentflow_schema::schema_check::ValueMismatches),
 }

@@ -2,16 +2,16 @@
 //! question is asked.
 
 #[cfg(feature = "dynamic")]
-use agentflow_schema::diagnostic::Diagnostic;
+use agentflow_schema::diagnostic::{Diagnostic, ExcerptKind};
 #[cfg(feature = "dynamic")]
 use std::sync::Arc;
 
 use agentflow_schema::template::Template;
+#[cfg(feature = "dynamic")]
+use agentflow_schema::template::TemplateError;
 
 use super::graph::GraphNode;
 use super::graph_body::GraphBody;
-#[cfg(feature = "dynamic")]
-use super::graph_codes;
 use super::mapping::{IsNode, PlaceholderRoot};
 #[cfg(feature = "dynamic")]
 use super::mapping::{Names, Scope};
@@ -20,8 +20,6 @@ use super::spec::PlanNode;
 use super::spec::QuestionTextFn;
 #[cfg(feature = "dynamic")]
 use super::step_error::StepError;
-#[cfg(feature = "dynamic")]
-use crate::failure::FailureKind;
 
 /// Maximum bytes of a filled question: a person reads it.
 #[cfg(feature = "dynamic")]
@@ -128,15 +126,14 @@ pub(super) fn question_text(
     if !text.contains(['{', '}']) {
         return Ok(None);
     }
-    let template: Template = text.parse().map_err(|error| {
-        Diagnostic::new(graph_codes::QUESTION).source("question", text).text("problem", error)
+    let template: Template = text.parse().map_err(|error: TemplateError| {
+        Diagnostic::from(error).within(ExcerptKind::Question, text)
     })?;
     let names = Arc::clone(names);
     Ok(Some(Arc::new(move |outputs| {
         let filled = Scope { names: &names, outputs, item: None }.filled(&template, LARGEST);
-        let filled = filled.map_err(|problem| {
-            StepError::new(FailureKind::Value, format!("the question: {problem}"))
-        })?;
+        let filled =
+            filled.map_err(|problem| StepError::of_value(&problem).within("the question"))?;
         Ok(filled.as_str().map_or_else(|| filled.to_string(), ToOwned::to_owned))
     })))
 }

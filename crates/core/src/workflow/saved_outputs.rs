@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use agentflow_schema::diagnostic::Diagnostic;
 use serde_json::Value;
 
+use super::mapping::decoded;
 use super::state_reads::problem_of_key;
+use super::value_codes;
 use crate::value::Encoded;
 
 /// Key that saves each field of an object under its own name.
@@ -19,13 +22,12 @@ pub(super) const FIELDS: &str = "*";
 pub(super) fn saved_of(
     saves: &BTreeMap<String, String>,
     output: &Encoded,
-) -> Result<Vec<(String, Encoded)>, String> {
+) -> Result<Vec<(String, Encoded)>, Diagnostic> {
     // Whole outputs are copied without parsing them.
     if saves.iter().all(|(key, at)| at.is_empty() && key != FIELDS) {
         return Ok(saves.keys().map(|key| (key.clone(), output.clone())).collect());
     }
-    let whole: Value =
-        output.decode().map_err(|error| format!("the output is not JSON: {error}"))?;
+    let whole = decoded(output)?;
     let mut values: BTreeMap<&str, &Value> = BTreeMap::new();
     // `*` comes first in the order of the map, so keys that are named overwrite the fields.
     for (key, at) in saves {
@@ -34,19 +36,22 @@ pub(super) fn saved_of(
             (Some(Value::Object(fields)), FIELDS) => {
                 for (name, value) in fields {
                     if let Some(problem) = problem_of_key(name) {
-                        return Err(format!("its output is saved field by field, and {problem}"));
+                        let found = Diagnostic::new(value_codes::INVALID_SAVED_FIELD);
+                        return Err(found.nested("problem", &problem));
                     }
                     values.insert(name, value);
                 }
             }
             (Some(other), FIELDS) => {
-                return Err(format!(
-                    "its output is saved field by field, and `{at}` of it is not an object: {other}"
-                ));
+                let found = Diagnostic::new(value_codes::SAVED_PART_NOT_AN_OBJECT);
+                return Err(found.source("pointer", at).text("found", other));
             }
             (Some(value), key) => drop(values.insert(key, value)),
         }
     }
     let encoded = values.into_iter().map(|(key, value)| Ok((key.to_owned(), Encoded::new(value)?)));
-    encoded.collect::<Result<_, serde_json::Error>>().map_err(|error| error.to_string())
+    encoded.collect::<Result<_, serde_json::Error>>().map_err(|error| {
+        let found = Diagnostic::new(value_codes::NOT_JSON).name("found", output);
+        found.text("problem", error)
+    })
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use agentflow_schema::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,6 +23,7 @@ use super::policy::{NodePolicy, StopPolicy};
 use super::run_limits::RunLimits;
 use super::step_error::StepError;
 #[cfg(feature = "dynamic")]
+use super::value_codes;
 use crate::agent::ErasedAgent;
 use crate::context::Context;
 use crate::definition::Known;
@@ -448,14 +450,15 @@ impl Spec {
     }
 
     /// Checks that values have the types of the inputs.
-    pub(crate) fn check_inputs(&self, values: &[Encoded]) -> Result<(), String> {
+    pub(crate) fn check_inputs(&self, values: &[Encoded]) -> Result<(), Diagnostic> {
         let inputs = self.nodes.iter().filter_map(|node| match &node.body {
             Body::Input { fits } => Some((&node.path, fits)),
             _ => None,
         });
         inputs.zip(values).try_for_each(|((name, fits), value)| {
             fits.check(value).map_err(|error| {
-                format!("the input `{name}` does not fit: {error}; `{value}` was given")
+                let found = Diagnostic::new(value_codes::INPUT_MISFIT).name("input", name);
+                found.text("problem", error).absent("found", value)
             })
         })
     }

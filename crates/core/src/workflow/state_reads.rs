@@ -2,16 +2,14 @@
 //! can be saved.
 
 use agentflow_schema::diagnostic::Diagnostic;
-use serde_json::Value;
 
 use super::graph_codes;
 
-use crate::state::{StateKey, StateOwner};
+use crate::state::StateOwner;
 
 /// Checks the name of a key.
 pub(super) fn problem_of_key(key: &str) -> Option<Diagnostic> {
-    let error = key.parse::<StateKey<Value>>().err()?;
-    Some(Diagnostic::new(crate::state::state_codes::INVALID_KEY).text("problem", error))
+    crate::state::invalid_key(key)
 }
 
 /// Checks a key that is read. The empty name represents all values.

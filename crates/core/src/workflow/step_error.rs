@@ -5,6 +5,7 @@ use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 
+use agentflow_schema::diagnostic::Diagnostic;
 use agentflow_schema::text::panic_text;
 
 use crate::error::{Error, Failure, FailureKind};
@@ -72,6 +73,18 @@ impl StepError {
             }
         };
         Self { failure: Failure { value: None, ..failure }, original: Some(error) }
+    }
+
+    /// Creates the error of a value or a condition that cannot be computed. The failure keeps the
+    /// problem as data.
+    pub(crate) fn of_value(problem: &Diagnostic) -> Self {
+        Self::recorded(Failure::new(FailureKind::Value, problem.message()).about(problem))
+    }
+
+    /// Puts the place of the problem before the message.
+    pub(crate) fn within(mut self, what: &str) -> Self {
+        self.failure.message = format!("{what}: {}", self.failure.message);
+        self
     }
 
     /// Creates the error of a node that reads an output that does not exist yet. It means that the

@@ -207,7 +207,7 @@ fn misfit(name: &str, value: &Value, wanted: &str) -> EntryProblem {
 /// Replaces the variables of a string. Accepts `${NAME}` and `${env:NAME}`, the form of VS Code.
 fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, EntryProblem> {
     let variable = |name: &str| variable(name.strip_prefix("env:").unwrap_or(name));
-    variables::expanded(text, &variable).map_err(EntryProblem::from)
+    variables::expanded(text, &variable).map_err(|error| error.to_string().into())
 }
 
 #[cfg(test)]

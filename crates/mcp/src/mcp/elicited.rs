@@ -5,11 +5,12 @@ use agentflow_schema::text::head;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest};
 use serde_json::{Value, json};
 
-use agentflow_core::__private::extension::QuestionAnswer;
-use agentflow_core::tool::UserQuestion;
+use agentflow_core::tool::{QuestionAnswer, UserQuestion};
 
 /// Maximum number of questions in one call, and of questions that are sent together.
 pub(super) const MOST_TIMES: u32 = 10;
+/// Kind of the questions of MCP servers.
+const KIND: &str = "mcp.elicitation";
 /// Maximum number of bytes of a question.
 const MOST_MESSAGE: usize = 16 << 10;
 /// Maximum number of bytes of the schema of an answer.
@@ -53,7 +54,8 @@ pub(super) fn question_from_params(
         return Err(format!("asks with a schema of {size} bytes, and {MOST_SCHEMA} is the most"));
     }
     let message = format!("the MCP server `{server}` asks: {}", head(message, MOST_MESSAGE));
-    Ok(UserQuestion::new(message, json!({"anyOf": [schema, {"type": "null", "title": "decline"}]})))
+    let answer = json!({"anyOf": [schema, {"type": "null", "title": "decline"}]});
+    Ok(UserQuestion::new(message, answer).kind(KIND))
 }
 
 /// Converts the answer of a person: an object accepts, any other value declines.

@@ -17,10 +17,8 @@ use super::elicited::{self, MOST_TIMES};
 use super::mcp_answer;
 use super::mcp_error::McpError;
 use super::server_link::ServerLink;
-use agentflow_core::__private::extension::{WaitingCall, wire_name};
 use agentflow_core::Context;
-use agentflow_core::tool::{Effects, ToolError, ToolOutput};
-use agentflow_core::value::Encoded;
+use agentflow_core::tool::{Effects, ToolError, ToolOutput, WaitingCall};
 
 /// Maximum number of bytes of the state that a server returns for a waiting call.
 const MOST_STATE: usize = 256 << 10;
@@ -71,7 +69,7 @@ impl RemoteToolCall {
         };
         let can_wait = self.can_wait(cx);
         // After a restart, the call continues with the questions that were recorded before.
-        let mut given = match WaitingCall::of_earlier(cx).filter(|_| can_wait) {
+        let mut given = match WaitingCall::resumed(cx).filter(|_| can_wait) {
             Some(waiting) => self.answered(waiting).await?,
             None => RepeatedInput::default(),
         };
@@ -107,8 +105,7 @@ impl RemoteToolCall {
     /// for answers across restarts.
     fn can_wait(&self, cx: &Context) -> bool {
         let in_catalogue = format!("mcp.{}.{}", self.link.name(), self.name);
-        let names = [wire_name(&in_catalogue).to_string(), in_catalogue, self.name.to_string()];
-        names.iter().any(|name| WaitingCall::can_begin(cx, name))
+        WaitingCall::can_begin(cx, &in_catalogue) || WaitingCall::can_begin(cx, &self.name)
     }
 
     /// Puts the server's questions to people, and returns the values for the next request.
@@ -149,8 +146,7 @@ impl RemoteToolCall {
             )));
         }
         let state = Continuation { token, questions: requests.into_keys().collect() };
-        let state = Encoded::new(&state).map_err(|error| ToolError::new(error.to_string()))?;
-        self.answered(WaitingCall::begin(cx, state, questions).await?).await
+        self.answered(WaitingCall::begin(cx, &state, questions).await?).await
     }
 
     /// Waits for the answers to all questions of a waiting call.

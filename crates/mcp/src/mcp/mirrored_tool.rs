@@ -39,7 +39,8 @@ pub(super) fn mirrored(link: &Arc<ServerLink>, tool: Tool) -> Result<ToolRef, St
     let answer = answer
         .map(|schema| within_limits(schema, "schema of answers", settings.max_schema))
         .transpose()?;
-    let check = answer.as_ref().map(SchemaCheck::tolerant).transpose()?;
+    let check = answer.as_ref().map(SchemaCheck::tolerant).transpose();
+    let check = check.map_err(|problem| problem.message())?;
     let description = tool.description.or(tool.title.map(Into::into)).unwrap_or_default();
     let policy = policy(settings, &name, tool.annotations.as_ref());
     let (is_repeatable, effects) = (policy.is_repeatable(), policy.effects);

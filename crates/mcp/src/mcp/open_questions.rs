@@ -14,9 +14,8 @@ use rmcp::service::InboundStreamOrigin;
 use tokio::sync::{mpsc, oneshot};
 
 use super::elicited::{self, MOST_TIMES};
-use agentflow_core::__private::extension::{ask_within_call, commit};
 use agentflow_core::Context;
-use agentflow_core::tool::UserQuestion;
+use agentflow_core::tool::{UserQuestion, ask_within_call};
 
 /// A question with the channel for its answer.
 type Open = (ElicitRequestParams, oneshot::Sender<ElicitResult>);
@@ -200,7 +199,7 @@ impl QuestionReceiver {
                 // The server withdrew the question. Commit now, because the call may record nothing
                 // else for a long time, and the journal would show the question as open until then.
                 () = reply.closed() => {
-                    if let Err(error) = commit(cx).await {
+                    if let Err(error) = cx.store_events().await {
                         tracing::warn!(server, %error, "a question of an MCP server that was taken back is kept as open");
                     }
                     continue;

@@ -267,7 +267,8 @@ impl Service {
 /// themselves.
 fn fitting(offer: &Offer, arguments: &Value) -> Result<(), String> {
     let schema = Value::Object((*offer.tool.input_schema).clone());
-    SchemaCheck::new(&schema)?.check(arguments)
+    let check = SchemaCheck::new(&schema).map_err(|problem| problem.message())?;
+    check.check(arguments).map_err(|mismatches| mismatches.to_string())
 }
 
 impl ServerHandler for Service {

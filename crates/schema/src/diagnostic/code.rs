@@ -34,6 +34,11 @@ impl Code {
         self.remedy
     }
 
+    /// Returns true if the template of the problem names the position in bytes, `{at}`.
+    pub(super) fn names_position(self) -> bool {
+        pieces(self.problem).contains(&Piece::Argument("at"))
+    }
+
     /// Returns the names of the arguments in the templates, in order.
     pub fn argument_names(self) -> Vec<&'static str> {
         let mut names = Vec::new();

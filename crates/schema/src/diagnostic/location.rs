@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::text::head;
+
 /// Location of a problem. Each part is present if it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -25,6 +27,65 @@ pub struct Location {
     /// Position in the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub span: Option<SourceSpan>,
+    /// Texts that contain the problem, the outermost first, such as a question and a placeholder in
+    /// it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub excerpts: Vec<Excerpt>,
+}
+
+/// A text that is parsed on its own, such as an expression, with the position of the problem in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
+pub struct Excerpt {
+    /// Kind of the text.
+    pub kind: ExcerptKind,
+    /// The text as its author wrote it.
+    pub text: Arc<str>,
+    /// Byte range of the problem in the text.
+    pub bytes: Range<usize>,
+}
+
+impl Excerpt {
+    /// Returns the marked part of the text.
+    pub fn marked(&self) -> &str {
+        self.text.get(self.bytes.clone()).unwrap_or_default()
+    }
+}
+
+/// Kind of an [`Excerpt`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ExcerptKind {
+    /// An expression that is checked.
+    Expression,
+    /// An expression that a run evaluates.
+    Evaluated,
+    /// A condition of a pipeline.
+    Condition,
+    /// A text with placeholders.
+    Text,
+    /// A question to a person.
+    Question,
+    /// A placeholder of a text.
+    Placeholder,
+}
+
+/// Maximum number of bytes of an excerpt in a sentence.
+const SHOWN: usize = 200;
+
+impl fmt::Display for Excerpt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = head(&self.text, SHOWN);
+        match self.kind {
+            ExcerptKind::Expression => write!(f, "`{text}`"),
+            ExcerptKind::Evaluated => write!(f, "`{text}` cannot be evaluated"),
+            ExcerptKind::Condition => write!(f, "the condition `{text}`"),
+            ExcerptKind::Text => write!(f, "the text `{text}`"),
+            ExcerptKind::Question => write!(f, "the question `{text}`"),
+            ExcerptKind::Placeholder => write!(f, "the placeholder `{text}`"),
+        }
+    }
 }
 
 /// A range of a text.
@@ -73,6 +134,8 @@ pub enum SubjectKind {
     Part,
     /// An input of a workflow.
     Input,
+    /// A field of a document.
+    Field,
 }
 
 /// The item that a sentence starts with, such as ``the node `search` ``.
@@ -105,6 +168,7 @@ impl fmt::Display for DiagnosticSubject {
             SubjectKind::Decider => write!(f, "the `decider` `{name}`"),
             SubjectKind::Part => write!(f, "the part `{name}`"),
             SubjectKind::Input => write!(f, "the input `{name}`"),
+            SubjectKind::Field => write!(f, "`{name}`"),
         }
     }
 }

@@ -2,10 +2,12 @@
 //! named arguments and an optional [`Suggestion`]. The sentence is rendered last, from the table of
 //! codes.
 //!
-//! `argument.rs` has the arguments, `code.rs` the tables, `location.rs` the positions.
+//! `argument.rs` has the arguments, `code.rs` the tables, `location.rs` the positions. `custom.rs`
+//! passes a diagnostic through the error of a deserializer.
 
 mod argument;
 mod code;
+mod custom;
 mod location;
 
 use std::fmt::{self, Write as _};
@@ -18,7 +20,11 @@ use serde::{Deserialize, Serialize};
 pub use self::argument::{Argument, ArgumentKind, ArgumentValue};
 pub use self::code::Code;
 use self::code::Piece;
-pub use self::location::{DiagnosticSubject, Location, Position, SourceSpan, SubjectKind};
+#[doc(hidden)]
+pub use self::custom::{custom, take_custom};
+pub use self::location::{
+    DiagnosticSubject, Excerpt, ExcerptKind, Location, Position, SourceSpan, SubjectKind,
+};
 #[doc(hidden)]
 pub use crate::diagnostic_codes as codes;
 
@@ -97,6 +103,10 @@ struct DiagnosticParts {
     /// The remedy of the code follows the suggestion.
     has_both_remedies: bool,
     location: Location,
+    /// Position in an expression or a template that the sentence names, in bytes.
+    byte: Option<usize>,
+    /// The problem that an argument of the sentence describes.
+    cause: Option<Diagnostic>,
 }
 
 impl Diagnostic {
@@ -111,6 +121,8 @@ impl Diagnostic {
                 suggestion: None,
                 has_both_remedies: false,
                 location: Location::default(),
+                byte: None,
+                cause: None,
             }),
         }
     }
@@ -148,11 +160,12 @@ impl Diagnostic {
         self.with(name, ArgumentKind::Number, ArgumentValue::Number(value))
     }
 
-    /// Adds the sentence of another problem. Its names and source texts count as written at the
-    /// location too.
+    /// Adds the sentence of another problem, which becomes the [cause](Self::cause). Its names and
+    /// source texts count as written at the location too.
     #[must_use]
     pub fn nested(self, name: &'static str, problem: &Self) -> Self {
         let mut outer = self.text(name, problem);
+        outer.parts.cause = Some(problem.clone());
         for argument in &problem.parts.arguments {
             if outer.argument(argument.name).is_none() {
                 outer.parts.arguments.push(argument.clone());
@@ -198,7 +211,9 @@ impl Diagnostic {
 
     /// Returns true if both describe the same problem, of any item at any location.
     pub fn is_same_problem(&self, other: &Self) -> bool {
-        self.parts.code == other.parts.code && self.parts.arguments == other.parts.arguments
+        self.parts.code == other.parts.code
+            && self.parts.arguments == other.parts.arguments
+            && self.parts.location.excerpts == other.parts.location.excerpts
     }
 
     /// Sets the item that the sentence starts with, unless it is known already.
@@ -221,6 +236,35 @@ impl Diagnostic {
     #[must_use]
     pub fn at(mut self, range: Range<usize>) -> Self {
         self.parts.location.span = Some(SourceSpan::from_range(range));
+        self
+    }
+
+    /// Sets the position of a token in an expression or a template, which the sentence names as
+    /// `{at}`. A sentence without `{at}` ends with it.
+    #[must_use]
+    pub fn at_byte(mut self, at: usize) -> Self {
+        self.parts.byte = Some(at);
+        self.at(at..at)
+    }
+
+    /// Sets the byte range of the token whose position is set by [`at_byte`](Self::at_byte). The
+    /// sentence names its start.
+    #[must_use]
+    pub fn at_token(mut self, range: Range<usize>) -> Self {
+        if self.parts.byte.is_some() {
+            self.parts.byte = Some(range.start);
+        }
+        self.at(range)
+    }
+
+    /// Sets the text that the current span is a part of. The span of the whole document is then
+    /// unknown. Without a span, the whole text is marked.
+    #[must_use]
+    pub fn within(mut self, kind: ExcerptKind, text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        let location = &mut self.parts.location;
+        let bytes = location.span.take().map_or(0..text.len(), |span| span.bytes);
+        location.excerpts.insert(0, Excerpt { kind, text, bytes });
         self
     }
 
@@ -289,6 +333,12 @@ impl Diagnostic {
         self.parts.arguments.iter().find(|argument| argument.name == name)
     }
 
+    /// The problem of a part, which this diagnostic describes as a problem of the whole. For
+    /// example, an invalid key of a node that reads it.
+    pub fn cause(&self) -> Option<&Self> {
+        self.parts.cause.as_ref()
+    }
+
     /// The remedy that depends on the data of the problem.
     pub fn suggestion(&self) -> Option<&Suggestion> {
         self.parts.suggestion.as_ref()
@@ -329,6 +379,9 @@ impl Diagnostic {
                     is_in_backticks ^= text.matches('`').count() % 2 == 1;
                     out.write_str(text)?;
                 }
+                Piece::Argument("at") if self.parts.byte.is_some() => {
+                    write!(out, "{}", self.parts.byte.unwrap_or_default())?;
+                }
                 Piece::Argument(name) => match self.argument(name) {
                     Some(argument) => {
                         debug_assert!(
@@ -354,7 +407,13 @@ impl fmt::Display for Diagnostic {
         if let Some(subject) = &self.parts.subject {
             write!(f, "{subject}: ")?;
         }
+        for excerpt in &self.parts.location.excerpts {
+            write!(f, "{excerpt}: ")?;
+        }
         self.render(self.parts.code.problem(), f)?;
+        if let Some(at) = self.parts.byte.filter(|_| !self.parts.code.names_position()) {
+            write!(f, " at byte {at}")?;
+        }
         if let Some(suggestion) = &self.parts.suggestion {
             write!(f, "; {suggestion}")?;
         }
@@ -372,7 +431,8 @@ impl std::error::Error for Diagnostic {}
 
 impl Serialize for Diagnostic {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_struct("Diagnostic", 7)?;
+        let mut map = serializer
+            .serialize_struct("Diagnostic", 7 + usize::from(self.parts.cause.is_some()))?;
         map.serialize_field("code", self.parts.code.name())?;
         map.serialize_field("severity", &self.parts.severity)?;
         map.serialize_field("message", &self.message())?;
@@ -380,6 +440,10 @@ impl Serialize for Diagnostic {
         map.serialize_field("location", &self.parts.location)?;
         map.serialize_field("arguments", &argument::AsMap(&self.parts.arguments))?;
         map.serialize_field("suggestion", &self.parts.suggestion)?;
+        match &self.parts.cause {
+            Some(cause) => map.serialize_field("cause", cause)?,
+            None => map.skip_field("cause")?,
+        }
         map.end()
     }
 }

@@ -5,9 +5,10 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::ExpressionError;
+use super::expression_codes as codes;
 use super::parse::{Kind, Macro, Node, Operator};
-use crate::text::{did_you_mean, nearest};
+use crate::diagnostic::{Diagnostic, Suggestion};
+use crate::text::nearest;
 
 /// Maximum number of steps of one evaluation. Each evaluated part is a step, and so is each item,
 /// and every 64 bytes of a string that is compared or created.
@@ -24,16 +25,17 @@ pub trait Variables {
     /// Returns the value of a variable, or `None` if the variable does not exist.
     ///
     /// # Errors
-    /// Returns a message if the variable exists but has no value.
-    fn variable(&self, name: &str) -> Result<Option<Value>, String>;
+    /// Returns a diagnostic if the variable exists but has no value. Its position is set by the
+    /// caller.
+    fn variable(&self, name: &str) -> Result<Option<Value>, Diagnostic>;
 
     /// Returns a field of a namespace, such as `tone` of `state` in `state.tone`. A namespace is a
     /// name that is not a variable, and whose fields are loaded on demand. Returns `None` if the
     /// name is not a namespace.
     ///
     /// # Errors
-    /// Returns a message if the field has no value.
-    fn within(&self, _: &str, _: &str) -> Result<Option<Value>, String> {
+    /// Returns a diagnostic if the field has no value. Its position is set by the caller.
+    fn within(&self, _: &str, _: &str) -> Result<Option<Value>, Diagnostic> {
         Ok(None)
     }
 
@@ -46,7 +48,7 @@ pub trait Variables {
     fn all(&self) -> Vec<String>;
 }
 
-pub(super) fn value(root: &Node, names: &dyn Variables) -> Result<Value, ExpressionError> {
+pub(super) fn value(root: &Node, names: &dyn Variables) -> Result<Value, Diagnostic> {
     let mut evaluation = Evaluation {
         names,
         items: Vec::new(),
@@ -85,18 +87,16 @@ struct Behind<'e> {
     value: Value,
 }
 
-type Found<'e> = Result<Cow<'e, Value>, ExpressionError>;
+type Found<'e> = Result<Cow<'e, Value>, Diagnostic>;
 
 impl<'e> Evaluation<'e> {
-    fn spend(&mut self, steps: usize, at: usize) -> Result<(), ExpressionError> {
+    fn spend(&mut self, steps: usize, at: usize) -> Result<(), Diagnostic> {
         match self.left.checked_sub(steps) {
             Some(left) => self.left = left,
             None => {
                 (self.left, self.is_over) = (0, true);
-                let problem = format!(
-                    "the expression takes more than {STEPS} steps at byte {at}; look at fewer items"
-                );
-                return Err(ExpressionError::new(at, problem));
+                let found = Diagnostic::new(codes::TOO_MANY_STEPS).number("most", STEPS);
+                return Err(found.at_byte(at));
             }
         }
         Ok(())
@@ -121,7 +121,7 @@ impl<'e> Evaluation<'e> {
             Kind::Not(of) => (!self.bool(of)?).into(),
             Kind::Minus(of) => {
                 let value = self.value(of)?;
-                negative(&value).map_err(|problem| wrong(node, &problem))?
+                negative(&value).map_err(|problem| problem.at_byte(node.at))?
             }
             Kind::And(one, other) => self.either(one, other, false)?.into(),
             Kind::Or(one, other) => self.either(one, other, true)?.into(),
@@ -132,7 +132,7 @@ impl<'e> Evaluation<'e> {
                 if *operator == Operator::Plus || *operator == Operator::In {
                     self.spend(cost(&one) + cost(&other), node.at)?;
                 }
-                binary(*operator, &one, &other).map_err(|problem| wrong(node, &problem))?
+                binary(*operator, &one, &other).map_err(|problem| problem.at_byte(node.at))?
             }
             Kind::Choice(condition, yes, no) => {
                 let taken = if self.bool(condition)? { yes } else { no };
@@ -143,7 +143,7 @@ impl<'e> Evaluation<'e> {
                     arguments.iter().map(|of| self.value(of)).collect::<Result<Vec<_>, _>>()?;
                 let values: Vec<&Value> = values.iter().map(AsRef::as_ref).collect();
                 self.spend(values.iter().map(|value| cost(value)).sum(), node.at)?;
-                function.apply(&values).map_err(|problem| wrong(node, &problem))?
+                function.apply(&values).map_err(|problem| problem.at_byte(node.at))?
             }
             Kind::Each(each, list, item, body) => self.each(node, *each, list, item, body)?,
             Kind::Value(_) | Kind::Name(_) | Kind::Field(..) | Kind::Index(..) => Value::Null,
@@ -152,7 +152,7 @@ impl<'e> Evaluation<'e> {
     }
 
     /// Evaluates a variable, a field or an item. Copies only the selected part.
-    fn part(&mut self, node: &'e Node) -> Result<Value, ExpressionError> {
+    fn part(&mut self, node: &'e Node) -> Result<Value, Diagnostic> {
         let mut steps: Vec<Selection<'e>> = Vec::new();
         let mut root = node;
         loop {
@@ -178,18 +178,13 @@ impl<'e> Evaluation<'e> {
                                 number: Some(number),
                             },
                             None => {
-                                return Err(wrong(
-                                    root,
-                                    &format!("`{number}` is not the number of an item"),
-                                ));
+                                let found = Diagnostic::new(codes::NOT_AN_ITEM_NUMBER);
+                                return Err(found.name("number", number).at_byte(root.at));
                             }
                         },
                         other => {
-                            let problem = format!(
-                                "{} is neither a field nor the number of an item",
-                                kind_of(other)
-                            );
-                            return Err(wrong(root, &problem));
+                            let found = Diagnostic::new(codes::NOT_A_SELECTOR);
+                            return Err(found.text("found", kind_of(other)).at_byte(root.at));
                         }
                     };
                     steps.push(step);
@@ -210,7 +205,11 @@ impl<'e> Evaluation<'e> {
                 None => match self.read.iter().position(|(read, _)| read == name) {
                     Some(at) => &self.read[at].1,
                     None => {
-                        match self.names.variable(name).map_err(|problem| wrong(root, &problem))? {
+                        match self
+                            .names
+                            .variable(name)
+                            .map_err(|problem| problem.at_byte(root.at))?
+                        {
                             Some(value) => {
                                 self.read.push((name, value));
                                 &self.read[self.read.len() - 1].1
@@ -239,13 +238,7 @@ impl<'e> Evaluation<'e> {
                         self.hints -= 1;
                         nearest(&step.name, fields.keys().map(String::as_str))
                     });
-                    let remedy = match near {
-                        None if fields.is_some() => {
-                            "; where it may be absent, test it with `has(..)` first".to_owned()
-                        }
-                        near => did_you_mean(near),
-                    };
-                    return Err(ExpressionError::new(step.at, format!("{problem}{remedy}")));
+                    return Err(problem.suggest(Suggestion::similar(near)).at_byte(step.at));
                 }
             }
         }
@@ -261,14 +254,14 @@ impl<'e> Evaluation<'e> {
         root: &Node,
         name: &'e str,
         first: Option<&Selection<'_>>,
-    ) -> Result<usize, ExpressionError> {
+    ) -> Result<usize, Diagnostic> {
         let field = first.map(|step| &*step.name);
         let is_it = |known: &Behind<'_>| known.variable == name && known.field.as_deref() == field;
         if let Some(at) = self.behind.iter().position(is_it) {
             return Ok(at);
         }
         let within = field.map(|field| self.names.within(name, field)).transpose();
-        let within = within.map_err(|problem| wrong(root, &problem))?.flatten();
+        let within = within.map_err(|problem| problem.at_byte(root.at))?.flatten();
         let is_field = within.is_some();
         let Some(value) = within.or_else(|| self.names.whole(name)) else {
             return Err(self.unknown(root, name));
@@ -292,14 +285,15 @@ impl<'e> Evaluation<'e> {
         left.is_some()
     }
 
-    fn unknown(&mut self, root: &Node, name: &str) -> ExpressionError {
+    fn unknown(&mut self, root: &Node, name: &str) -> Diagnostic {
         let all = if self.takes_hint() { self.names.all() } else { Vec::new() };
-        let near = did_you_mean(nearest(name, all.iter().map(String::as_str)));
-        ExpressionError::new(root.at, format!("unknown name `{name}` at byte {}{near}", root.at))
+        let near = nearest(name, all.iter().map(String::as_str));
+        let found = Diagnostic::new(codes::UNKNOWN_NAME).name("name", name);
+        found.suggest(Suggestion::similar(near)).at_byte(root.at)
     }
 
     /// Returns true if a field exists and is not `null`. A field of a missing value does not exist.
-    fn has(&mut self, of: &'e Node) -> Result<bool, ExpressionError> {
+    fn has(&mut self, of: &'e Node) -> Result<bool, Diagnostic> {
         match self.part(of) {
             Ok(value) => Ok(!value.is_null()),
             Err(error) if self.is_over => Err(error),
@@ -307,10 +301,13 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    fn bool(&mut self, of: &'e Node) -> Result<bool, ExpressionError> {
+    fn bool(&mut self, of: &'e Node) -> Result<bool, Diagnostic> {
         match self.value(of)?.as_ref() {
             Value::Bool(holds) => Ok(*holds),
-            other => Err(wrong(of, &not_a_condition(kind_of(other)))),
+            other => {
+                let found = Diagnostic::new(codes::NOT_A_CONDITION).text("found", kind_of(other));
+                Err(found.at_byte(of.at))
+            }
         }
     }
 
@@ -321,7 +318,7 @@ impl<'e> Evaluation<'e> {
         one: &'e Node,
         other: &'e Node,
         decides: bool,
-    ) -> Result<bool, ExpressionError> {
+    ) -> Result<bool, Diagnostic> {
         match self.bool(one) {
             Ok(holds) if holds == decides => Ok(decides),
             Ok(_) => self.bool(other),
@@ -341,7 +338,7 @@ impl<'e> Evaluation<'e> {
         list: &'e Node,
         item: &'e str,
         body: &'e Node,
-    ) -> Result<Value, ExpressionError> {
+    ) -> Result<Value, Diagnostic> {
         let items = match self.value(list)?.into_owned() {
             Value::Array(items) => items,
             // As in CEL, macros over an object visit its keys.
@@ -349,10 +346,8 @@ impl<'e> Evaluation<'e> {
                 fields.into_iter().map(|(name, _)| Value::String(name)).collect()
             }
             other => {
-                return Err(wrong(
-                    node,
-                    &format!("{} has no items; name a list or an object", kind_of(&other)),
-                ));
+                let found = Diagnostic::new(codes::NO_ITEMS).text("found", kind_of(&other));
+                return Err(found.at_byte(node.at));
             }
         };
         let (mut kept, mut count, mut failed) = (Vec::new(), 0_usize, None);
@@ -394,39 +389,24 @@ struct Selection<'e> {
 }
 
 impl Selection<'_> {
-    fn select<'v>(&self, value: &'v Value) -> Result<&'v Value, String> {
-        let (name, at) = (&*self.name, self.at);
-        match (value, self.number) {
+    fn select<'v>(&self, value: &'v Value) -> Result<&'v Value, Diagnostic> {
+        let name = &*self.name;
+        let (found, problem) = match (value, self.number) {
             (Value::Object(fields), None) => {
-                fields.get(name).ok_or_else(|| format!("no field `{name}` at byte {at}"))
+                (fields.get(name), Diagnostic::new(codes::NO_FIELD).name("field", name))
             }
             (Value::Array(items), Some(number)) => {
-                usize::try_from(number).ok().and_then(|number| items.get(number)).ok_or_else(|| {
-                    format!("no item {number} at byte {at}, the list has {}", items.len())
-                })
+                let item = usize::try_from(number).ok().and_then(|number| items.get(number));
+                let problem = Diagnostic::new(codes::NO_ITEM).text("number", number);
+                (item, problem.number("count", items.len()))
             }
             (other, _) => {
-                Err(format!("{} has no field `{name}`, which is read at byte {at}", kind_of(other)))
+                let problem = Diagnostic::new(codes::NO_FIELDS).text("found", kind_of(other));
+                (None, problem.name("field", name))
             }
-        }
+        };
+        found.ok_or(problem)
     }
-}
-
-fn wrong(node: &Node, problem: &str) -> ExpressionError {
-    ExpressionError::new(node.at, placed(problem, node.at))
-}
-
-/// Adds the position to an error message, before the fix.
-pub(super) fn placed(problem: &str, at: usize) -> String {
-    match problem.split_once("; ") {
-        Some((problem, remedy)) => format!("{problem} at byte {at}; {remedy}"),
-        None => format!("{problem} at byte {at}"),
-    }
-}
-
-/// Returns the message for a value of a different type where a condition is expected.
-pub(super) fn not_a_condition(kind: &str) -> String {
-    format!("expected `true` or `false`, found {kind}; compare it with a value")
 }
 
 /// Describes the type of a value.
@@ -453,12 +433,12 @@ fn cost(value: &Value) -> usize {
 
 /// Returns an error for an integer that exceeds the range of `i64`. Converting it to a double would
 /// change its value.
-fn check_range(number: &Number) -> Result<(), String> {
+fn check_range(number: &Number) -> Result<(), Diagnostic> {
     match number.as_i64().is_none() && number.as_u64().is_some() {
-        true => Err(format!(
-            "the integer {number} is beyond the range of expressions, whose largest one is {}",
-            i64::MAX
-        )),
+        true => {
+            let found = Diagnostic::new(codes::INTEGER_OUT_OF_RANGE).text("number", number);
+            Err(found.text("most", i64::MAX))
+        }
         false => Ok(()),
     }
 }
@@ -472,20 +452,23 @@ pub(super) fn double(number: &Number) -> f64 {
     number.as_f64().unwrap_or_default()
 }
 
-fn negative(value: &Value) -> Result<Value, String> {
+fn negative(value: &Value) -> Result<Value, Diagnostic> {
     match value {
         Value::Number(number) => match whole(number) {
             Some(whole) => whole
                 .checked_neg()
                 .map(Value::from)
-                .ok_or_else(|| "the number is too large".to_owned()),
+                .ok_or_else(|| Diagnostic::new(codes::NEGATED_TOO_LARGE)),
             None => check_range(number).map(|()| (-double(number)).into()),
         },
-        other => Err(format!("`-` cannot be applied to {}; it takes a number", kind_of(other))),
+        other => {
+            let found = Diagnostic::new(codes::OPERATOR_OPERAND).name("operator", "-");
+            Err(found.text("found", kind_of(other)).text("takes", "a number"))
+        }
     }
 }
 
-fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, String> {
+fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Diagnostic> {
     match operator {
         Operator::Equal => Ok(is_equal(one, other).into()),
         Operator::Unequal => Ok((!is_equal(one, other)).into()),
@@ -494,9 +477,7 @@ fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Strin
             Value::Object(fields) => {
                 Ok(one.as_str().is_some_and(|name| fields.contains_key(name)).into())
             }
-            other => {
-                Err(format!("`in` cannot search {}; it takes a list or an object", kind_of(other)))
-            }
+            other => Err(Diagnostic::new(codes::SEARCHED_VALUE).text("found", kind_of(other))),
         },
         Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
             // Only numbers and strings are ordered.
@@ -504,10 +485,8 @@ fn binary(operator: Operator, one: &Value, other: &Value) -> Result<Value, Strin
                 (Value::Number(one), Value::Number(other)) => compared(one, other),
                 (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
                 _ => {
-                    let (one, other, sign) = (kind_of(one), kind_of(other), operator.sign());
-                    return Err(format!(
-                        "`{sign}` cannot compare {one} with {other}; it takes two numbers or two texts"
-                    ));
+                    let found = Diagnostic::new(codes::UNORDERED).name("operator", operator.sign());
+                    return Err(found.text("found", kind_of(one)).text("other", kind_of(other)));
                 }
             };
             let holds = order.is_some_and(|order| match operator {
@@ -559,19 +538,16 @@ fn compared(one: &Number, other: &Number) -> Option<Ordering> {
     }
 }
 
-fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, String> {
-    let sign = operator.sign();
+fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, Diagnostic> {
+    let problem = |code| Diagnostic::new(code).name("operator", operator.sign());
     let (Value::Number(one), Value::Number(other)) = (one, other) else {
         let what = if operator == Operator::Plus {
             "two numbers, two texts or two lists"
         } else {
             "two numbers"
         };
-        return Err(format!(
-            "`{sign}` cannot be applied to {} and {}; it takes {what}",
-            kind_of(one),
-            kind_of(other)
-        ));
+        let found = problem(codes::OPERATOR_OPERANDS).text("found", kind_of(one));
+        return Err(found.text("other", kind_of(other)).text("takes", what));
     };
     // Integer arithmetic is checked. It must not fall back to doubles, which would round large
     // results.
@@ -580,13 +556,11 @@ fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, Str
             Operator::Plus => one.checked_add(other),
             Operator::Minus => one.checked_sub(other),
             Operator::Times => one.checked_mul(other),
-            _ if other == 0 => return Err(format!("division by zero in `{sign}`")),
+            _ if other == 0 => return Err(problem(codes::DIVISION_BY_ZERO)),
             Operator::Divided => one.checked_div(other),
             _ => one.checked_rem(other),
         };
-        return result
-            .map(Value::from)
-            .ok_or_else(|| format!("the result of `{sign}` is too large for an integer"));
+        return result.map(Value::from).ok_or_else(|| problem(codes::RESULT_TOO_LARGE));
     }
     check_range(one)?;
     check_range(other)?;
@@ -596,10 +570,10 @@ fn computed(operator: Operator, one: &Value, other: &Value) -> Result<Value, Str
         Operator::Minus => one - other,
         Operator::Times => one * other,
         Operator::Divided => one / other,
-        _ => return Err("`%` takes two integers".to_owned()),
+        _ => return Err(Diagnostic::new(codes::REMAINDER_OF_DOUBLES)),
     };
     match result.is_finite() {
         true => Ok(result.into()),
-        false => Err(format!("the result of `{sign}` is not a number that JSON has")),
+        false => Err(problem(codes::RESULT_NOT_A_NUMBER)),
     }
 }

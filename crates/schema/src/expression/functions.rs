@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
-use super::ExpressionError;
 use super::evaluate::{double, kind_of, whole};
-use crate::text::{did_you_mean, nearest};
+use super::expression_codes as codes;
+use crate::diagnostic::{Diagnostic, Suggestion};
+use crate::text::nearest;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
@@ -37,22 +38,20 @@ const METHODS: [(&str, Function, usize); 4] = [
 /// Functions of the standard that the parser treats as macros.
 const OTHERS: [&str; 6] = ["has", "all", "exists", "exists_one", "filter", "map"];
 
-pub(super) fn function(name: &str, count: usize, at: usize) -> Result<Function, ExpressionError> {
+pub(super) fn function(name: &str, count: usize, at: usize) -> Result<Function, Diagnostic> {
     let found = FUNCTIONS.iter().find(|(of, _)| *of == name).map(|(_, function)| (*function, 1));
     // A method that is called as a function gets a more specific message.
     let found = found.ok_or_else(|| {
         if METHODS.iter().any(|(of, ..)| *of == name) || OTHERS[1..].contains(&name) {
-            let problem = format!(
-                "`{name}` at byte {at} stands behind a value, as in `page.title.{name}(..)`"
-            );
-            return ExpressionError::new(at, problem);
+            let found = Diagnostic::new(codes::METHOD_AS_FUNCTION).name("function", name);
+            return found.text("word", name).at_byte(at);
         }
         unknown(name, at, FUNCTIONS.iter().map(|(of, _)| *of).chain(OTHERS))
     });
     counted(name, count, at, found?)
 }
 
-pub(super) fn method(name: &str, count: usize, at: usize) -> Result<Function, ExpressionError> {
+pub(super) fn method(name: &str, count: usize, at: usize) -> Result<Function, Diagnostic> {
     let found =
         METHODS.iter().find(|(of, ..)| *of == name).map(|(_, function, count)| (*function, *count));
     let names = METHODS.iter().map(|(of, ..)| *of).chain(OTHERS);
@@ -64,28 +63,22 @@ fn counted(
     count: usize,
     at: usize,
     found: (Function, usize),
-) -> Result<Function, ExpressionError> {
+) -> Result<Function, Diagnostic> {
     let (function, takes) = found;
     if count == takes {
         return Ok(function);
     }
-    let values = if takes == 1 { "one value" } else { "no value" };
-    Err(ExpressionError::new(
-        at,
-        format!("`{name}` at byte {at} has {count} arguments, and takes {values}"),
-    ))
+    let takes = if takes == 1 { "one value" } else { "no value" };
+    let found = Diagnostic::new(codes::ARGUMENT_COUNT).name("function", name);
+    Err(found.number("count", count).text("takes", takes).at_byte(at))
 }
 
-fn unknown<'n>(
-    name: &str,
-    at: usize,
-    names: impl Iterator<Item = &'n str> + Clone,
-) -> ExpressionError {
-    let hint = match nearest(name, names.clone()) {
-        near @ Some(_) => did_you_mean(near),
-        None => format!("; there are `{}`", names.collect::<Vec<_>>().join("`, `")),
-    };
-    ExpressionError::new(at, format!("unknown function `{name}` at byte {at}{hint}"))
+fn unknown<'n>(name: &str, at: usize, names: impl Iterator<Item = &'n str> + Clone) -> Diagnostic {
+    let suggestion = Suggestion::similar(nearest(name, names.clone())).unwrap_or_else(|| {
+        Suggestion::advice(format!("there are `{}`", names.collect::<Vec<_>>().join("`, `")))
+    });
+    let found = Diagnostic::new(codes::UNKNOWN_FUNCTION).name("function", name);
+    found.suggest(suggestion).at_byte(at)
 }
 
 impl Function {
@@ -101,8 +94,9 @@ impl Function {
         }
     }
 
-    /// Returns the result, or a message if the function does not accept these values.
-    pub(super) fn apply(self, values: &[&Value]) -> Result<Value, String> {
+    /// Returns the result, or a problem without a position if the function does not accept these
+    /// values.
+    pub(super) fn apply(self, values: &[&Value]) -> Result<Value, Diagnostic> {
         match (self, values) {
             (Self::Size, [Value::String(text)]) => Ok(text.chars().count().into()),
             (Self::Size, [Value::Array(items)]) => Ok(items.len().into()),
@@ -123,16 +117,16 @@ impl Function {
                     reason = "it is within the limits of an `i64`"
                 )]
                 (None, value) if value.abs() < 9.2e18 => Ok((value.trunc() as i64).into()),
-                _ => Err(format!("`{number}` is too large for an integer")),
+                _ => Err(Diagnostic::new(codes::CONVERTED_TOO_LARGE).absent("number", number)),
             },
             (Self::Int, [Value::String(text)]) => text
                 .parse::<i64>()
                 .map(Value::from)
-                .map_err(|_| "the text is not an integer".to_owned()),
+                .map_err(|_| Diagnostic::new(codes::TEXT_NOT_AN_INTEGER)),
             (Self::Double, [Value::Number(number)]) => Ok(double(number).into()),
             (Self::Double, [Value::String(text)]) => match text.parse::<f64>() {
                 Ok(value) if value.is_finite() => Ok(value.into()),
-                _ => Err("the text is not a number".to_owned()),
+                _ => Err(Diagnostic::new(codes::TEXT_NOT_A_NUMBER)),
             },
             (Self::Text, [Value::String(text)]) => Ok(text.as_str().into()),
             (Self::Text, [other @ (Value::Number(_) | Value::Bool(_))]) => {
@@ -140,7 +134,9 @@ impl Function {
             }
             (_, values) => {
                 let kinds: Vec<&str> = values.iter().map(|value| kind_of(value)).collect();
-                Err(format!("`{}` does not take {}", self.name(), kinds.join(" and ")))
+                let found =
+                    Diagnostic::new(codes::FUNCTION_ARGUMENTS).name("function", self.name());
+                Err(found.text("found", kinds.join(" and ")))
             }
         }
     }

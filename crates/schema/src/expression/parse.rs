@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::ExpressionError;
+use super::expression_codes as codes;
 use super::functions::{self, Function};
 use super::tokens::{Token, tokens};
+use crate::diagnostic::{Code, Diagnostic};
 
 /// Absolute value of `i64::MIN`.
 const LOWEST: u64 = 1 << 63;
@@ -98,7 +99,7 @@ const LEVELS: [&[(&str, Operator)]; 3] = [
     &[("*", Operator::Times), ("/", Operator::Divided), ("%", Operator::Rest)],
 ];
 
-pub(super) fn expression(text: &str) -> Result<Node, ExpressionError> {
+pub(super) fn expression(text: &str) -> Result<Node, Diagnostic> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0, links: 0 };
     let root = parser.choice()?;
     match parser.peek() {
@@ -126,7 +127,7 @@ struct Parser {
     links: usize,
 }
 
-type Parsed = Result<Node, ExpressionError>;
+type Parsed = Result<Node, Diagnostic>;
 
 impl Parser {
     fn peek(&self) -> &Token {
@@ -148,7 +149,7 @@ impl Parser {
         is_it
     }
 
-    fn expect(&mut self, sign: &str) -> Result<(), ExpressionError> {
+    fn expect(&mut self, sign: &str) -> Result<(), Diagnostic> {
         if self.takes(sign) {
             Ok(())
         } else {
@@ -156,36 +157,38 @@ impl Parser {
         }
     }
 
-    fn unexpected(&self, expected: &str) -> ExpressionError {
-        let at = self.at();
-        let found = match self.peek() {
-            Token::End => {
-                return ExpressionError::new(
-                    at,
-                    format!("the expression ends at byte {at}, and {expected}"),
-                );
-            }
-            Token::Name(name) if name == "and" => "and` in place of `&&".to_owned(),
-            Token::Name(name) if name == "or" => "or` in place of `||".to_owned(),
-            Token::Name(name) => name.clone(),
-            Token::Int(value) => value.to_string(),
-            Token::Double(value) => value.to_string(),
-            Token::Text(_) => "a text".to_owned(),
-            Token::Sign("=") => "=` in place of `==".to_owned(),
-            Token::Sign("&") => "&` in place of `&&".to_owned(),
-            Token::Sign(sign) => (*sign).to_owned(),
+    fn unexpected(&self, expected: &str) -> Diagnostic {
+        let token = |name: &dyn std::fmt::Display| {
+            Diagnostic::new(codes::UNEXPECTED_TOKEN).name("token", name)
         };
-        ExpressionError::new(at, format!("`{found}` stands at byte {at}, and {expected}"))
+        let wrong = |name: &str, operator: &str| {
+            Diagnostic::new(codes::WRONG_OPERATOR).name("token", name).absent("operator", operator)
+        };
+        let found = match self.peek() {
+            Token::End => Diagnostic::new(codes::UNEXPECTED_END),
+            Token::Name(name) if name == "and" => wrong("and", "&&"),
+            Token::Name(name) if name == "or" => wrong("or", "||"),
+            Token::Name(name) => token(name),
+            Token::Int(value) => token(value),
+            Token::Double(value) => token(value),
+            Token::Text(_) => Diagnostic::new(codes::UNEXPECTED_TOKEN).text("token", "a text"),
+            Token::Sign("=") => wrong("=", "=="),
+            Token::Sign("&") => wrong("&", "&&"),
+            Token::Sign(sign) => token(sign),
+        };
+        found.text("expected", expected).at_byte(self.at())
+    }
+
+    /// Returns a problem at the current token.
+    fn problem(&self, code: Code) -> Diagnostic {
+        Diagnostic::new(code).at_byte(self.at())
     }
 
     /// Parses a part that is nested one level deeper.
     fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
         self.depth += 1;
         if self.depth > DEEPEST {
-            let at = self.at();
-            let problem =
-                format!("the expression is nested more than {DEEPEST} levels deep at byte {at}");
-            return Err(ExpressionError::new(at, problem));
+            return Err(self.problem(codes::TOO_DEEP).number("most", DEEPEST));
         }
         let read = read(self);
         self.depth -= 1;
@@ -238,16 +241,10 @@ impl Parser {
         }
     }
 
-    fn link(&mut self) -> Result<(), ExpressionError> {
+    fn link(&mut self) -> Result<(), Diagnostic> {
         self.links += 1;
         match self.links > 4 * DEEPEST {
-            true => {
-                let at = self.at();
-                Err(ExpressionError::new(
-                    at,
-                    format!("the expression has too many operators in a row at byte {at}"),
-                ))
-            }
+            true => Err(self.problem(codes::TOO_MANY_OPERATORS)),
             false => Ok(()),
         }
     }
@@ -354,7 +351,7 @@ impl Parser {
         Ok(Node { at, kind: Kind::Each(each, Box::new(of), item, Box::new(body)) })
     }
 
-    fn arguments(&mut self, end: &str) -> Result<Vec<Node>, ExpressionError> {
+    fn arguments(&mut self, end: &str) -> Result<Vec<Node>, Diagnostic> {
         let mut all = Vec::new();
         if self.takes(end) {
             return Ok(all);
@@ -379,12 +376,10 @@ impl Parser {
                 self.next += 1;
                 match i64::try_from(number) {
                     Ok(number) => value(number.into()),
-                    Err(_) => Err(ExpressionError::new(
-                        at,
-                        format!(
-                            "the number `{number}` at byte {at} is too large; write it as a double, with `.0`"
-                        ),
-                    )),
+                    Err(_) => {
+                        let found = Diagnostic::new(codes::INTEGER_TOO_LARGE);
+                        Err(found.name("number", number).at_byte(at))
+                    }
                 }
             }
             Token::Double(number) => {
@@ -405,16 +400,12 @@ impl Parser {
                 self.next += 1;
                 Ok(Node { at, kind: Kind::List(self.arguments("]")?) })
             }
-            Token::Sign("{") => Err(ExpressionError::new(
-                at,
-                format!("`{{` at byte {at}: an expression writes no objects; compare fields"),
-            )),
+            Token::Sign("{") => Err(self.problem(codes::OBJECT)),
             Token::Name(name) if name != "in" => {
                 self.next += 1;
                 if let Some(word) = python_word(&name) {
-                    let problem =
-                        format!("`{name}` at byte {at} is a word of Python; write `{word}`");
-                    return Err(ExpressionError::new(at, problem));
+                    let found = Diagnostic::new(codes::PYTHON_WORD).name("name", name);
+                    return Err(found.absent("word", word).at_byte(at));
                 }
                 // A name before `(` is a function. Keywords cannot be called.
                 match name.as_str() {
@@ -437,11 +428,7 @@ impl Parser {
                 arguments.pop().filter(|of| matches!(of.kind, Kind::Field(..) | Kind::Index(..)));
             return match field.filter(|_| arguments.is_empty()) {
                 Some(field) => Ok(Node { at, kind: Kind::Has(Box::new(field)) }),
-                None => {
-                    let problem =
-                        format!("`has` at byte {at} takes one field, as in `has(page.title)`");
-                    Err(ExpressionError::new(at, problem))
-                }
+                None => Err(Diagnostic::new(codes::HAS_WITHOUT_FIELD).at_byte(at)),
             };
         }
         let function = functions::function(name, arguments.len(), at)?;
@@ -454,6 +441,8 @@ impl Parser {
 pub struct Path {
     /// Position in bytes from the start of the expression.
     pub at: usize,
+    /// Position of the last part.
+    pub(super) last: usize,
     /// The variable and the constant field names and item numbers after it.
     pub parts: Vec<String>,
     /// `true` if the path is only tested with `has(..)`.
@@ -488,7 +477,7 @@ impl Node {
     pub(super) fn paths(&self, items: &mut Vec<String>, may_miss: bool, into: &mut Vec<Path>) {
         if let Some((at, parts)) = self.path() {
             if !items.contains(&parts[0]) {
-                into.push(Path { at, parts, may_miss });
+                into.push(Path { at, last: self.at, parts, may_miss });
             }
             return;
         }

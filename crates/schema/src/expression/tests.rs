@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::types::{KnownKind, KnownKinds};
 use super::{Expression, Path};
+use crate::diagnostic::{Code, Diagnostic};
 
 fn variables() -> Value {
     json!({
@@ -191,16 +192,18 @@ fn paths_are_those_of_variables() {
     assert_eq!(paths, expected.map(|(path, may_miss)| (path.to_owned(), may_miss)));
 }
 
+const NONE: Code = Code::new("test.none", "there is no {name}", "");
+
 struct Types;
 
 impl KnownKinds for Types {
-    fn kind(&self, path: &Path) -> Result<KnownKind, String> {
+    fn kind(&self, path: &Path) -> Result<KnownKind, Diagnostic> {
         match path.parts.join(".").as_str() {
             "n" => Ok(KnownKind::Number),
             "t" => Ok(KnownKind::Text),
             "b" => Ok(KnownKind::Bool),
             "l" => Ok(KnownKind::List),
-            "no" => Err("there is no `no`".to_owned()),
+            "no" => Err(Diagnostic::new(NONE).name("name", "no")),
             _ => Ok(KnownKind::Any),
         }
     }

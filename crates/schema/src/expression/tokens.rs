@@ -1,6 +1,7 @@
 //! Splits the text of an expression into tokens with positions. It does not know the grammar.
 
-use super::ExpressionError;
+use super::expression_codes as codes;
+use crate::diagnostic::{Code, Diagnostic};
 
 /// Maximum size of an expression in bytes.
 const LONGEST: usize = 16 << 10;
@@ -24,54 +25,63 @@ const SIGNS: [&str; 26] = [
 ];
 
 /// Returns the tokens with their positions. The last one is [`Token::End`].
-pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError> {
+pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Diagnostic> {
     if text.len() > LONGEST {
-        let problem =
-            format!("an expression has at most {LONGEST} bytes, and this one has {}", text.len());
-        return Err(ExpressionError::new(0, problem));
+        let found = Diagnostic::new(codes::TOO_LONG).number("most", LONGEST);
+        return Err(found.number("size", text.len()).at(0..0));
     }
     let mut tokens = Vec::new();
     let mut at = 0;
     while let Some(letter) = text[at..].chars().next() {
-        let rest = &text[at..];
-        let length = match letter {
-            letter if letter.is_whitespace() => {
-                at += letter.len_utf8();
-                continue;
-            }
-            // Strings are read before names, because a raw string starts with the letter `r`.
-            _ if is_text(rest) => {
-                let (value, length) = quoted(rest, at)?;
-                tokens.push((at, Token::Text(value)));
-                length
-            }
-            letter if letter.is_ascii_digit() => {
-                let (token, length) = number(rest, at)?;
-                tokens.push((at, token));
-                length
-            }
-            letter if letter.is_alphabetic() || letter == '_' => {
-                let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
-                let length = rest.find(|letter| !is_name(letter)).unwrap_or(rest.len());
-                tokens.push((at, Token::Name(rest[..length].to_owned())));
-                length
-            }
-            _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-                Some(sign) => {
-                    tokens.push((at, Token::Sign(sign)));
-                    sign.len()
-                }
-                None => {
-                    let problem =
-                        format!("`{letter}` at byte {at} has no meaning in an expression");
-                    return Err(ExpressionError::new(at, problem));
-                }
-            },
-        };
+        if letter.is_whitespace() {
+            at += letter.len_utf8();
+            continue;
+        }
+        let (token, length) = token(&text[at..], letter, at)?;
+        tokens.push((at, token));
         at += length;
     }
     tokens.push((text.len(), Token::End));
     Ok(tokens)
+}
+
+/// Returns the token at the start of `rest`, whose first character is `letter`, and its length in
+/// bytes. `at` is its position in the expression.
+fn token(rest: &str, letter: char, at: usize) -> Result<(Token, usize), Diagnostic> {
+    match letter {
+        // Strings are read before names, because a raw string starts with the letter `r`.
+        _ if is_text(rest) => {
+            let (value, length) = quoted(rest, at)?;
+            Ok((Token::Text(value), length))
+        }
+        letter if letter.is_ascii_digit() => number(rest, at),
+        letter if letter.is_alphabetic() || letter == '_' => {
+            let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+            let length = rest.find(|letter| !is_name(letter)).unwrap_or(rest.len());
+            Ok((Token::Name(rest[..length].to_owned()), length))
+        }
+        _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
+            Some(sign) => Ok((Token::Sign(sign), sign.len())),
+            None => Err(Diagnostic::new(codes::UNKNOWN_SIGN).name("sign", letter).at_byte(at)),
+        },
+    }
+}
+
+/// Returns the end of the token at a position, also of an invalid one. Returns the position itself at
+/// the end of the text.
+pub(super) fn end_of_token(text: &str, at: usize) -> usize {
+    let Some(rest) = text.get(at..) else { return at };
+    let Some(letter) = rest.chars().next() else { return at };
+    let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    match token(rest, letter, at) {
+        Ok((_, length)) => at + length,
+        // The text in quotes does not end.
+        Err(_) if is_text(rest) => text.len(),
+        Err(_) if is_name(letter) => {
+            at + rest.find(|letter| !is_name(letter)).unwrap_or(rest.len())
+        }
+        Err(_) => at + letter.len_utf8(),
+    }
 }
 
 /// Returns true if a quoted text starts here, with or without the prefix `r`.
@@ -81,7 +91,7 @@ fn is_text(rest: &str) -> bool {
 
 /// Returns the value of a quoted text, and its length in bytes in the source. `rest` may start with
 /// the `r` of a raw string. A string that starts with three quotes ends with three.
-fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
+fn quoted(rest: &str, at: usize) -> Result<(String, usize), Diagnostic> {
     let is_raw = rest.starts_with(['r', 'R']);
     let begin = usize::from(is_raw);
     let quote = if rest[begin..].starts_with('"') { "\"" } else { "'" };
@@ -112,18 +122,12 @@ fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
             }
         };
     }
-    Err(ExpressionError::new(
-        at,
-        format!("the text that begins at byte {at} has no `{quote}` at its end"),
-    ))
+    Err(Diagnostic::new(codes::OPEN_TEXT).absent("quote", quote).at_byte(at))
 }
 
 /// Returns the character of an escape sequence, and its length in bytes without the backslash.
-fn escape(rest: &str, at: usize) -> Result<(char, usize), ExpressionError> {
-    let wrong = || {
-        let problem = "begins none of `\\n`, `\\r`, `\\t`, `\\\\`, `\\'`, `\\\"`, `\\u00e9`; write a text without escapes as `r'..'`";
-        ExpressionError::new(at, format!("`\\` at byte {at} {problem}"))
-    };
+fn escape(rest: &str, at: usize) -> Result<(char, usize), Diagnostic> {
+    let wrong = || Diagnostic::new(codes::UNKNOWN_ESCAPE).at_byte(at);
     let number = |digits: &str, base, length| {
         let number = u32::from_str_radix(digits, base).ok().and_then(char::from_u32);
         number
@@ -151,20 +155,16 @@ fn escape(rest: &str, at: usize) -> Result<(char, usize), ExpressionError> {
     }
 }
 
-fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
+fn number(rest: &str, at: usize) -> Result<(Token, usize), Diagnostic> {
+    let wrong =
+        |code: Code, written: &str| Err(Diagnostic::new(code).name("number", written).at_byte(at));
     if let Some(hex) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
         let end = hex
             .find(|letter: char| !(letter.is_alphanumeric() || letter == '_'))
             .unwrap_or(hex.len());
         return match u64::from_str_radix(&hex[..end], 16) {
             Ok(value) => Ok((Token::Int(value), 2 + end)),
-            Err(_) => {
-                let problem = format!(
-                    "the number `{}` at byte {at} has no hexadecimal value of 64 bits",
-                    &rest[..2 + end]
-                );
-                Err(ExpressionError::new(at, problem))
-            }
+            Err(_) => wrong(codes::NOT_HEXADECIMAL, &rest[..2 + end]),
         };
     }
     let digits = |from: usize| {
@@ -187,19 +187,17 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
         }
     }
     let written = &rest[..end];
-    let wrong =
-        |why: &str| ExpressionError::new(at, format!("the number `{written}` at byte {at} {why}"));
     if rest[end..].starts_with(|letter: char| letter.is_alphanumeric() || letter == '_') {
-        return Err(wrong("has letters behind it; write it without them"));
+        return wrong(codes::NUMBER_WITH_LETTERS, written);
     }
-    let token = match whole {
-        true => Token::Int(
-            written.parse().map_err(|_| wrong("is too large; write it as a double, with `.0`"))?,
-        ),
-        false => match written.parse::<f64>() {
-            Ok(value) if value.is_finite() => Token::Double(value),
-            _ => return Err(wrong("is too large")),
+    match whole {
+        true => match written.parse() {
+            Ok(value) => Ok((Token::Int(value), end)),
+            Err(_) => wrong(codes::INTEGER_TOO_LARGE, written),
         },
-    };
-    Ok((token, end))
+        false => match written.parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok((Token::Double(value), end)),
+            _ => wrong(codes::DOUBLE_TOO_LARGE, written),
+        },
+    }
 }

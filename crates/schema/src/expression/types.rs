@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use super::ExpressionError;
-use super::evaluate::{not_a_condition, placed};
+use super::expression_codes as codes;
 use super::functions::Function;
 use super::parse::{Kind, Macro, Node, Operator, Path};
+use crate::diagnostic::{Diagnostic, Suggestion};
 
 /// The statically known type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,21 +74,21 @@ pub trait KnownKinds {
     /// Returns the type of the value at a path.
     ///
     /// # Errors
-    /// Returns a message if the path does not exist.
-    fn kind(&self, path: &Path) -> Result<KnownKind, String>;
+    /// Returns a diagnostic if the path does not exist. Its position is set by the caller.
+    fn kind(&self, path: &Path) -> Result<KnownKind, Diagnostic>;
 }
 
 /// Returns the problems of an expression that is used as a condition.
-pub(super) fn problems_of_condition(root: &Node, known: &dyn KnownKinds) -> Vec<ExpressionError> {
+pub(super) fn problems_of_condition(root: &Node, known: &dyn KnownKinds) -> Vec<Diagnostic> {
     let mut check = Check { known, items: Vec::new(), problems: Vec::new() };
     let kind = check.kind(root);
     if check.problems.is_empty() && !kind.may_be(&[KnownKind::Bool]) {
-        check.wrong(root, &not_a_condition(kind.words()));
+        check.wrong(root, Diagnostic::new(codes::NOT_A_CONDITION).text("found", kind.words()));
     }
     check.problems
 }
 
-pub(super) fn problems_of_value(root: &Node, known: &dyn KnownKinds) -> Vec<ExpressionError> {
+pub(super) fn problems_of_value(root: &Node, known: &dyn KnownKinds) -> Vec<Diagnostic> {
     let mut check = Check { known, items: Vec::new(), problems: Vec::new() };
     check.kind(root);
     check.problems
@@ -97,19 +97,18 @@ pub(super) fn problems_of_value(root: &Node, known: &dyn KnownKinds) -> Vec<Expr
 struct Check<'c> {
     known: &'c dyn KnownKinds,
     items: Vec<&'c str>,
-    problems: Vec<ExpressionError>,
+    problems: Vec<Diagnostic>,
 }
 
 impl<'c> Check<'c> {
-    fn wrong(&mut self, node: &Node, problem: &str) {
-        let at = node.at;
-        self.problems.push(ExpressionError::new(at, placed(problem, at)));
+    fn wrong(&mut self, node: &Node, problem: Diagnostic) {
+        self.problems.push(problem.at_byte(node.at));
     }
 
     fn kind(&mut self, node: &'c Node) -> KnownKind {
         // A constant path is checked as a whole, because only the caller knows the types along it.
         if let Some((at, parts)) = node.path() {
-            return self.kind_of_path(Path { at, parts, may_miss: false });
+            return self.kind_of_path(Path { at, last: node.at, parts, may_miss: false });
         }
         match &node.kind {
             Kind::Value(value) => KnownKind::from_value(value),
@@ -135,7 +134,7 @@ impl<'c> Check<'c> {
             Kind::Has(of) => {
                 if let Some((at, parts)) = of.path() {
                     // `has` may test for a missing field, but the path must be possible.
-                    self.kind_of_path(Path { at, parts, may_miss: true });
+                    self.kind_of_path(Path { at, last: of.at, parts, may_miss: true });
                 }
                 KnownKind::Bool
             }
@@ -191,10 +190,10 @@ impl<'c> Check<'c> {
         if self.items.contains(&path.parts[0].as_str()) {
             return KnownKind::Any;
         }
-        let at = path.at;
         self.known.kind(&path).unwrap_or_else(|problem| {
-            // The message already names the path, so no position is added.
-            self.problems.push(ExpressionError::new(at, problem));
+            // The sentence already names the path, so it shows no position. `last` is inside of the
+            // last part, whose end is determined with the text.
+            self.problems.push(problem.at(path.at..path.last));
             KnownKind::Any
         })
     }
@@ -211,10 +210,10 @@ impl<'c> Check<'c> {
         let kind = self.kind(of);
         if !kind.may_be(kinds) {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.words()).collect();
-            self.wrong(
-                of,
-                &format!("expected {}, found {}; {what}", kinds.join(" or "), kind.words()),
-            );
+            let found = Diagnostic::new(codes::UNEXPECTED_KIND)
+                .text("expected", kinds.join(" or "))
+                .text("found", kind.words());
+            self.wrong(of, found.suggest(Suggestion::advice(what)));
         }
         then
     }
@@ -243,10 +242,8 @@ impl<'c> Check<'c> {
                 // Comparing with `null` tests for a missing value, so it is allowed for every type.
                 if one != other && ![Any, Null].contains(&one) && ![Any, Null].contains(&other) {
                     let (one, other) = (one.words(), other.words());
-                    self.wrong(
-                        node,
-                        &format!("`{sign}` compares {one} with {other}, which are never equal"),
-                    );
+                    let found = Diagnostic::new(codes::NEVER_EQUAL).name("operator", sign);
+                    self.wrong(node, found.text("found", one).text("other", other));
                 }
                 Bool
             }
@@ -282,10 +279,9 @@ impl<'c> Check<'c> {
         let differ = one != other && one != KnownKind::Any && other != KnownKind::Any;
         if differ || !one.may_be(kinds) || !other.may_be(kinds) {
             let (one, other) = (one.words(), other.words());
-            self.wrong(
-                node,
-                &format!("`{sign}` cannot be applied to {one} and {other}; it takes {what}"),
-            );
+            let found = Diagnostic::new(codes::OPERATOR_OPERANDS).name("operator", sign);
+            let found = found.text("found", one).text("other", other).text("takes", what);
+            self.wrong(node, found);
         }
         if one == KnownKind::Any { other } else { one }
     }

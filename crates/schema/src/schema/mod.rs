@@ -19,6 +19,8 @@ mod part_at;
 mod proof;
 mod sample;
 mod schema_at;
+#[doc(hidden)]
+pub mod schema_codes;
 mod value_limits;
 
 use std::fmt;
@@ -124,14 +126,27 @@ pub fn accepts(schema: &Value, value: &Value) -> Option<bool> {
 /// Checks a value against a schema. Mismatches that the schema alone does not prove are ignored.
 ///
 /// # Errors
-/// Returns a line for each mismatch.
-pub fn refuse_misfits(value: &Value, schema: &Value) -> Result<(), String> {
+/// Returns the mismatches.
+pub fn refuse_misfits(value: &Value, schema: &Value) -> Result<(), ProvenMismatches> {
     match is_assignable(&serde_json::json!({"const": value}), schema) {
-        Assignable::No(places) => {
-            Err(places.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-        }
+        Assignable::No(places) => Err(ProvenMismatches(places)),
         _ => Ok(()),
     }
+}
+
+/// The mismatches of a value that its schema proves. The display has a line for each.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", lines(.0))]
+#[doc(hidden)]
+pub struct ProvenMismatches(Vec<SchemaMismatch>);
+
+/// Renders items as one line each.
+pub(crate) fn lines(items: &[impl fmt::Display]) -> String {
+    let mut lines = Vec::with_capacity(items.len());
+    for item in items {
+        lines.push(item.to_string());
+    }
+    lines.join("\n")
 }
 
 /// Describes a schema briefly, such as `list of string`. The references of `schema` point into

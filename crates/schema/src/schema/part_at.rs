@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::embedded::{Definitions, part_of};
-use super::words;
+use super::{schema_codes, words};
+use crate::diagnostic::{Diagnostic, Suggestion};
 use crate::text::nearest;
 
 /// Maximum depth of references and alternatives.
@@ -74,9 +75,9 @@ pub fn part_at(whole: &Value, at: &str) -> Value {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lack {
     /// No value has the part.
-    Never(String),
+    Never(Diagnostic),
     /// Some values may not have the part.
-    Sometimes(String),
+    Sometimes(Diagnostic),
 }
 
 /// Returns a reason if no value of a schema has a part at the JSON Pointer. Unless `may_miss` is
@@ -90,12 +91,12 @@ pub fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<Lack> {
             return Some(Lack::Never(why));
         }
         if let Some(why) = reached.sometimes.filter(|_| !may_miss) {
-            let why = match why {
-                Why::Null => format!("{holder} may be `null`"),
-                Why::Missing => format!("`{name}` may be missing"),
-                Why::Form => format!("{holder} has several forms, and not all have `{name}`"),
+            let problem = match why {
+                Why::Null => Diagnostic::new(schema_codes::MAY_BE_NULL).text("holder", holder),
+                Why::Missing => Diagnostic::new(schema_codes::MAY_BE_MISSING),
+                Why::Form => Diagnostic::new(schema_codes::SEVERAL_FORMS).text("holder", holder),
             };
-            return Some(Lack::Sometimes(why));
+            return Some(Lack::Sometimes(problem.absent("field", name)));
         }
         places = reached.parts;
         holder = format!("`{name}`");
@@ -118,7 +119,7 @@ enum Why {
 struct PartStep<'s> {
     parts: Vec<&'s Value>,
     /// The reason that no value has the part.
-    never: Option<String>,
+    never: Option<Diagnostic>,
     sometimes: Option<Why>,
     is_unknown: bool,
 }
@@ -136,15 +137,16 @@ fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> PartStep<'s> 
     let mut reached =
         PartStep { parts: Vec::new(), never: None, sometimes: None, is_unknown: false };
     let (mut lack, mut null, mut is_missing) = (None, None, false);
+    let no_parts = |found: String| {
+        Diagnostic::new(schema_codes::NO_PARTS).absent("field", name).text("found", found)
+    };
     for form in forms {
         let ValueForm::Plain(keywords, of) = form else {
             reached.is_unknown = true;
             continue;
         };
         match of {
-            "null" => {
-                null = Some(format!("`{name}` is looked for in a value that has no parts: null"));
-            }
+            "null" => null = Some(no_parts("null".to_owned())),
             "object" => match field(keywords, name) {
                 Ok((part, is_required)) => {
                     is_missing |= !is_required;
@@ -162,10 +164,7 @@ fn step<'s>(whole: &'s Value, places: &[&'s Value], name: &str) -> PartStep<'s> 
             },
             _ => {
                 let schema = json!({"type": of});
-                let words = words(&schema, &schema);
-                lack = lack.or_else(|| {
-                    Some(format!("`{name}` is looked for in a value that has no parts: {words}"))
-                });
+                lack = lack.or_else(|| Some(no_parts(words(&schema, &schema))));
             }
         }
     }
@@ -226,7 +225,7 @@ fn forms_of<'s>(whole: &'s Value, of: &'s Value, depth: u32, forms: &mut Vec<Val
 fn field<'s>(
     keywords: &'s Map<String, Value>,
     name: &str,
-) -> Result<(Option<&'s Value>, bool), String> {
+) -> Result<(Option<&'s Value>, bool), Diagnostic> {
     let no_fields = Map::new();
     let properties = keywords.get("properties").and_then(Value::as_object);
     if let Some(of) = properties.and_then(|all| all.get(name)) {
@@ -239,13 +238,14 @@ fn field<'s>(
     match (keywords.get("additionalProperties"), properties) {
         (Some(Value::Bool(false)), properties) => {
             let properties = properties.unwrap_or(&no_fields);
+            let found = Diagnostic::new(schema_codes::NO_FIELD).absent("field", name);
             Err(match nearest(name, properties.keys().map(String::as_str)) {
-                Some(near) => format!("it has no `{name}`; did you mean `{near}`?"),
-                None if properties.is_empty() => "it has no fields".to_owned(),
+                Some(near) => found.suggest(Suggestion::similar(Some(near))),
+                None if properties.is_empty() => Diagnostic::new(schema_codes::NO_FIELDS),
                 None => {
                     let all: Vec<String> =
                         properties.keys().map(|name| format!("`{name}`")).collect();
-                    format!("it has no `{name}`; it has {}", all.join(", "))
+                    found.suggest(Suggestion::advice(format!("it has {}", all.join(", "))))
                 }
             })
         }
@@ -255,11 +255,9 @@ fn field<'s>(
 }
 
 /// Returns the schema of an item, if it is known.
-fn item<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<Option<&'s Value>, String> {
+fn item<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<Option<&'s Value>, Diagnostic> {
     let Ok(place) = name.parse::<u64>() else {
-        return Err(format!(
-            "it is a list, whose items are at numbers from `0`, and not at `{name}`"
-        ));
+        return Err(Diagnostic::new(schema_codes::NOT_AN_ITEM).absent("field", name));
     };
     let prefix =
         keywords.get("prefixItems").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -270,7 +268,7 @@ fn item<'s>(keywords: &'s Map<String, Value>, name: &str) -> Result<Option<&'s V
         .and_then(Value::as_u64)
         .or(is_closed.then_some(prefix.len() as u64));
     match most.filter(|most| place >= *most) {
-        Some(most) => Err(format!("it is a list of at most {most} items")),
+        Some(most) => Err(Diagnostic::new(schema_codes::FEW_ITEMS).number("most", most)),
         None => Ok(usize::try_from(place).ok().and_then(|place| prefix.get(place)).or(items)),
     }
 }
@@ -281,7 +279,7 @@ mod tests {
 
     fn lacks(whole: &Value, at: &str, may_miss: bool) -> Option<String> {
         super::lacks(whole, at, may_miss).map(|lack| match lack {
-            Lack::Never(why) => why,
+            Lack::Never(why) => why.message(),
             Lack::Sometimes(why) => {
                 format!("{why}; say what is read then with `or`, or ask first with `exists`")
             }

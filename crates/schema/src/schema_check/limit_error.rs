@@ -3,6 +3,8 @@
 use super::check_cost::{MOST_EXPLAINED, MOST_STEPS};
 use super::patterns::{MOST_PATTERN, MOST_PATTERNS, MOST_TEXT};
 use super::schema_graph::{MOST_DEPTH, MOST_NESTED, MOST_UNFOLDED};
+use crate::diagnostic::Diagnostic;
+use crate::schema::schema_codes as codes;
 
 /// The reason to refuse a schema, or to refuse a value without a complete check.
 #[derive(Debug, thiserror::Error)]
@@ -55,8 +57,34 @@ pub(super) enum LimitError {
     ExplanationSteps,
 }
 
-impl From<LimitError> for String {
+/// Converts the reason to refuse a schema. The reasons to refuse a value are mismatches without a
+/// code.
+impl From<LimitError> for Diagnostic {
     fn from(error: LimitError) -> Self {
-        error.to_string()
+        match &error {
+            LimitError::SchemaDepth => Self::new(codes::TOO_DEEP).number("most", MOST_DEPTH),
+            LimitError::Unfolded => Self::new(codes::UNFOLDED).number("most", MOST_UNFOLDED),
+            LimitError::NestedSchemas => {
+                Self::new(codes::NESTED_SCHEMAS).number("most", MOST_NESTED)
+            }
+            LimitError::EndlessReference => Self::new(codes::ENDLESS_REFERENCE),
+            LimitError::ReferenceWithoutTarget(reference) => {
+                Self::new(codes::REFERENCE_WITHOUT_TARGET).absent("name", reference)
+            }
+            LimitError::PatternLength(size) => {
+                let found = Self::new(codes::PATTERN_LENGTH).number("most", MOST_TEXT);
+                found.number("size", *size)
+            }
+            LimitError::UnusablePattern(pattern) => {
+                let found = Self::new(codes::UNUSABLE_PATTERN).number("most", MOST_PATTERN);
+                found.absent("pattern", pattern)
+            }
+            LimitError::PatternSizes => {
+                Self::new(codes::PATTERN_SIZES).number("most", MOST_PATTERNS)
+            }
+            LimitError::CheckSteps | LimitError::CheckDepth | LimitError::ExplanationSteps => {
+                Self::new(codes::NOT_A_SCHEMA).text("problem", &error)
+            }
+        }
     }
 }

@@ -5,14 +5,16 @@
 /// variable is not set. Values are not expanded again.
 ///
 /// # Errors
-/// Returns a message if a variable is not set, or if a `${` has no `}`. The message contains the
-/// name of the variable but never a value.
-pub fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+/// A variable is not set, or a `${` has no `}`.
+pub fn expanded(
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<String, VariableError> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else {
-            return Err(format!("`{text}` has a `${{` without its `}}`"));
+            return Err(VariableError::OpenBrace { text: text.to_owned() });
         };
         let (name, or_else) = match name.split_once(":-") {
             Some((name, or_else)) => (name, Some(or_else.to_owned())),
@@ -20,13 +22,31 @@ pub fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
         };
         let value = variable(name)
             .or(or_else)
-            .ok_or_else(|| format!("the variable `{name}` is not set"))?;
+            .ok_or_else(|| VariableError::NotSet { name: name.to_owned() })?;
         out.push_str(before);
         out.push_str(&value);
         rest = after;
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// The reason that the variables of a text cannot be expanded. It contains the name of the variable
+/// but never a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VariableError {
+    /// A `${` has no `}`.
+    #[error("`{text}` has a `${{` without its `}}`")]
+    OpenBrace {
+        /// The whole text.
+        text: String,
+    },
+    /// The variable is not set, and the text has no alternative for it.
+    #[error("the variable `{name}` is not set")]
+    NotSet {
+        /// Name of the variable.
+        name: String,
+    },
 }
 
 /// Returns the names of the variables in a string, in order.
@@ -47,7 +67,10 @@ mod tests {
         assert_eq!(names_in(text).collect::<Vec<_>>(), ["KEY", "WHO"]);
         let key = |name: &str| (name == "KEY").then(|| "${X}".to_owned());
         assert_eq!(expanded(text, &key).unwrap(), "Bearer ${X} of ada, $5 {x}");
-        assert_eq!(expanded("${WHO}", &key).unwrap_err(), "the variable `WHO` is not set");
-        assert!(expanded("${KEY", &key).unwrap_err().contains("without its `}`"));
+        assert_eq!(
+            expanded("${WHO}", &key).unwrap_err().to_string(),
+            "the variable `WHO` is not set"
+        );
+        assert!(expanded("${KEY", &key).unwrap_err().to_string().contains("without its `}`"));
     }
 }

@@ -40,8 +40,11 @@ inventory::submit! {
 }
 
 /// Returns the tool `a2a.ADDRESS` of an agent at an address; `None` for any other name.
-fn tool_at(parts: RuntimeParts<'_>, name: &str) -> Option<Result<ToolRef, String>> {
+fn tool_at(
+    parts: RuntimeParts<'_>,
+    name: &str,
+) -> Option<Result<ToolRef, Box<dyn std::error::Error + Send + Sync>>> {
     let endpoint = name.strip_prefix("a2a.").filter(|endpoint| endpoint.contains("://"))?;
     let guard = parts.get::<EndpointGuard>().map(|EndpointGuard(guard)| guard.clone());
-    Some(endpoint_tool(endpoint, guard.unwrap_or_default()).map_err(|error| error.to_string()))
+    Some(endpoint_tool(endpoint, guard.unwrap_or_default()).map_err(Into::into))
 }

@@ -11,10 +11,8 @@ use super::a2a_error::A2aError;
 use super::asked::{Unfinished, answer_message, asked};
 use super::peer::Peer;
 use super::task_question::{AnswerForm, answer_parts, questions_of};
-use agentflow_core::__private::extension::{WaitingCall, is_stopping, wire_name};
 use agentflow_core::Context;
-use agentflow_core::tool::ToolError;
-use agentflow_core::value::Encoded;
+use agentflow_core::tool::{ToolError, WaitingCall};
 
 /// Maximum number of questions (rounds) of the agent in one call.
 const MOST_ROUNDS: u32 = 10;
@@ -51,7 +49,7 @@ impl RemoteCall {
         let can_wait = self.can_wait(cx);
         // If an earlier process already sent the message and recorded a question, continue with its
         // answer.
-        let mut message = match WaitingCall::of_earlier(cx).filter(|_| can_wait) {
+        let mut message = match WaitingCall::resumed(cx).filter(|_| can_wait) {
             Some(waiting) => self.answered(cx, waiting).await?,
             None => self.convert_answer(first).await.map_err(A2aError::into_tool_error)?,
         };
@@ -68,7 +66,7 @@ impl RemoteCall {
                 // an error.
                 A2aAnswer::Task(task)
                     if task.status.state == A2aTaskState::InputRequired
-                        && self.matches_tool(cx, WaitingCall::is_node) =>
+                        && WaitingCall::is_node(cx, self.peer.tool_name()) =>
                 {
                     return Err(self.unasked(task));
                 }
@@ -95,18 +93,10 @@ impl RemoteCall {
     /// answer, and elsewhere if [`Settings::asks_people`](super::peer::Settings) is set. Requires a
     /// durable run in which the call is recorded as a call to this tool.
     fn can_wait(&self, cx: &Context) -> bool {
-        self.matches_tool(
-            cx,
-            match self.peer.settings.asks_people {
-                true => WaitingCall::can_begin,
-                false => WaitingCall::can_begin_in_node,
-            },
-        )
-    }
-
-    /// Returns `true` if `is_so` holds for the tool under its wire name or its catalogue name.
-    fn matches_tool(&self, cx: &Context, is_so: fn(&Context, &str) -> bool) -> bool {
-        is_so(cx, &wire_name(self.peer.tool_name())) || is_so(cx, self.peer.tool_name())
+        match self.peer.settings.asks_people {
+            true => WaitingCall::can_begin(cx, self.peer.tool_name()),
+            false => WaitingCall::can_begin_in_node(cx, self.peer.tool_name()),
+        }
     }
 
     /// Returns the error for an agent that asks a question in a node of a run without a store,
@@ -142,8 +132,7 @@ impl RemoteCall {
             message,
             forms,
         };
-        let state = Encoded::new(&state).map_err(|error| ToolError::new(error.to_string()))?;
-        self.answered(cx, WaitingCall::begin(cx, state, questions).await?).await
+        self.answered(cx, WaitingCall::begin(cx, &state, questions).await?).await
     }
 
     /// Waits for the answers of a person. Cancelling the call meanwhile cancels the task.
@@ -197,7 +186,7 @@ impl PendingQuestionGuard<'_> {
 
 impl Drop for PendingQuestionGuard<'_> {
     fn drop(&mut self) {
-        if is_stopping(self.cx) {
+        if self.cx.is_draining() {
             self.unfinished.settled();
         }
     }

@@ -14,6 +14,8 @@ use agentflow_core::run::Approval;
 use agentflow_core::tool::UserQuestion;
 use agentflow_core::value::{Encoded, NodeValue};
 
+/// Kind of the questions of remote agents.
+const KIND: &str = "a2a.input-required";
 /// Maximum number of bytes of one value in the text of a question.
 const MOST_SHOWN: usize = 4 << 10;
 /// Maximum number of bytes of the data of all questions of a task.
@@ -115,7 +117,7 @@ impl TaskQuestion {
     /// Converts the question to a question for a person.
     pub(super) fn for_person(&self, agent: &str) -> UserQuestion {
         let text = format!("the A2A agent `{agent}` asks: {}", self.text);
-        UserQuestion::new(text, self.schema.clone()).about(self.about.clone())
+        UserQuestion::new(text, self.schema.clone()).about(self.about.clone()).kind(KIND)
     }
 
     /// Returns `true` if the answer is an [`Approval`].

@@ -24,6 +24,7 @@ use crate::runtime::catalogue::name_arguments::{RuntimeParts, ToolAddresses};
 use crate::runtime::catalogue::reader::CatalogueReader;
 use crate::runtime::catalogue::registered_items::given_now;
 use crate::runtime::catalogue::registered_items::is_unknown;
+use crate::runtime::catalogue::unusable_item::{unregistered, unusable};
 #[cfg(feature = "documents")]
 use crate::runtime::documents::registered::{add_written, in_short};
 use crate::runtime::reference_codes;
@@ -62,6 +63,23 @@ impl ResolvedGraph {
     }
 }
 
+/// The reason that a graph cannot be executed.
+enum UnresolvedGraph {
+    /// The report of the document or the pipeline that describes the graph.
+    Unmade(Arc<str>),
+    /// Problems of the graph itself.
+    Problems(Vec<Diagnostic>),
+}
+
+impl fmt::Display for UnresolvedGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmade(report) => f.write_str(report),
+            Self::Problems(problems) => f.write_str(&sentences(problems)),
+        }
+    }
+}
+
 impl RegisteredGraph {
     pub(crate) fn new(graph: Graph) -> Self {
         Self {
@@ -92,9 +110,9 @@ impl RegisteredGraph {
     }
 
     /// Resolves the graph to the form that is executed.
-    fn read(&self, resolve: Resolve<'_>) -> std::result::Result<Spec, String> {
+    fn read(&self, resolve: Resolve<'_>) -> std::result::Result<Spec, UnresolvedGraph> {
         if let Some(problem) = &self.problem {
-            return Err(problem.to_string());
+            return Err(UnresolvedGraph::Unmade(Arc::clone(problem)));
         }
         let spec = self.graph.to_spec(resolve);
         #[cfg(feature = "documents")]
@@ -106,9 +124,10 @@ impl RegisteredGraph {
         if let Some(document) =
             self.document.as_ref().filter(|document| spec.is_err() || !document.is_whole())
         {
-            return Err(document.error(spec.err().unwrap_or_default()));
+            let report = document.error(spec.err().unwrap_or_default());
+            return Err(UnresolvedGraph::Unmade(report.into()));
         }
-        spec.map_err(|problems| sentences(&problems))
+        spec.map_err(UnresolvedGraph::Problems)
     }
 
     /// Returns the resolved workflow. `moment` is the snapshot of registered items from which this
@@ -156,7 +175,7 @@ impl RegisteredGraph {
             callee
         };
         #[allow(unused_mut, reason = "without documents nothing is added")]
-        let mut spec = self.read(&resolve).map_err(problem)?;
+        let mut spec = self.read(&resolve).map_err(|unresolved| problem(unresolved.to_string()))?;
         #[cfg(feature = "documents")]
         {
             spec.written = written.into_inner();
@@ -322,10 +341,13 @@ pub(crate) fn found(
         ReferenceKind::Agent => agent(host, name),
         ReferenceKind::Workflow => {
             let found = workflow_spec_in(host, name, within).map(Callee::Workflow);
-            found.map_err(|error| {
-                let whole = error.to_string();
-                Diagnostic::new(reference_codes::UNUSABLE_WORKFLOW)
-                    .text("problem", in_short(&whole))
+            found.map_err(|error| match error {
+                Error::Build { what, name, problem } => {
+                    let found =
+                        Diagnostic::new(reference_codes::CANNOT_BE_BUILT).text("kind", what);
+                    found.absent("name", name).text("problem", in_short(&problem))
+                }
+                error => unusable("workflow", name, &error),
             })
         }
     };
@@ -354,7 +376,10 @@ pub(crate) fn could_have(toolset: &ToolsetRef, name: &str) -> bool {
 fn tool(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     for addresses in inventory::iter::<ToolAddresses> {
         if let Some(tool) = (addresses.tool)(RuntimeParts(host), name) {
-            return tool.map(Callee::Tool).map_err(unusable_tool);
+            return tool.map(Callee::Tool).map_err(|error| {
+                let found = Diagnostic::new(reference_codes::UNUSABLE_ITEM).text("kind", "tool");
+                found.absent("name", name).text("problem", error)
+            });
         }
     }
     let mut known: Vec<(Callee, ToolRef, Origin)> = Vec::new();
@@ -389,14 +414,14 @@ fn tool(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     let name = whole.as_deref().unwrap_or(name);
     let of_name = known.iter().filter(|(_, tool, _)| **tool.catalogue_name() == *name);
     let of_name = of_name.map(|(callee, tool, origin)| ((callee, tool), origin.clone()));
-    let found =
-        only("tool", name, of_name, |(_, one), (_, other)| one.is(other)).map_err(unusable_tool)?;
+    let found = only("tool", name, of_name, |(_, one), (_, other)| one.is(other))
+        .map_err(|error| unusable("tool", name, &error))?;
     let problem = |tool: &ToolRef| {
         problem_of(tool)
             .or_else(|| crate::runtime::execution::compensate_run::problem_in(host, tool))
     };
     if let Some(problem) = found.and_then(|(_, tool)| problem(tool)) {
-        return Err(unusable_tool(problem));
+        return Err(unregistered(&problem));
     }
     // The tool may exist in an unavailable toolset. The node fetches it when it runs.
     if let (None, Some((toolset, name))) = (&found, unavailable) {
@@ -423,14 +448,6 @@ pub(crate) fn unknown_server<'n>(
         || given.toolsets.iter().filter_map(|(toolset, _)| toolset.name().strip_prefix("mcp."));
     let is_unknown = servers().all(|known| known != server);
     is_unknown.then(|| (server, Suggestion::similar(nearest(server, servers()))))
-}
-
-fn unusable_tool(error: impl fmt::Display) -> Diagnostic {
-    Diagnostic::new(reference_codes::UNUSABLE_TOOL).text("problem", error)
-}
-
-fn unusable_agent(error: impl fmt::Display) -> Diagnostic {
-    Diagnostic::new(reference_codes::UNUSABLE_AGENT).text("problem", error)
 }
 
 /// Returns the problem of an unknown tool, with the most similar name. The prefix `a2a.` means an
@@ -460,17 +477,16 @@ fn agent(host: &Host, name: &str) -> std::result::Result<Callee, Diagnostic> {
     let given = given(host, |given| &given.agents);
     let of_name = given.iter().filter(|(agent, _)| **agent.name() == *name).cloned();
     let same = crate::runtime::catalogue::lookup::same_agent;
+    let unusable_agent = |error: Error| unusable("agent", name, &error);
     let found = only("agent", name, of_name, same).map_err(unusable_agent)?;
     if let Some(agent) = found {
         return match agent.problem_of_model(host) {
-            Some(problem) => {
-                Err(Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem))
-            }
+            Some(problem) => Err(problem),
             None => Ok(Callee::Agent(agent)),
         };
     }
     let linked = linked_agents();
-    if let Some(agent) = linked.get(name).map_err(|two| unusable_agent(two_linked_agents(two)))? {
+    if let Some(agent) = linked.get(name).map_err(|two| unregistered(&two_linked_agents(two)))? {
         agent.input_schema().map_err(unusable_agent)?;
         return Ok(Callee::LinkedAgent(agent));
     }

@@ -313,7 +313,7 @@ fn with_problems_of_schemas(mut catalogue: Catalogue) -> Catalogue {
             let error = Error::from(RegistryError::InvalidSchema {
                 of,
                 name: Arc::clone(&entry.name),
-                problem,
+                problem: problem.message(),
             });
             if known.insert(error.to_string()) {
                 catalogue.problems.push(error);

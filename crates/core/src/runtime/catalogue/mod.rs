@@ -18,3 +18,5 @@ pub(crate) mod lookup;
 pub(crate) mod name_arguments;
 pub(crate) mod reader;
 pub(crate) mod registered_items;
+#[cfg(feature = "dynamic")]
+pub(crate) mod unusable_item;

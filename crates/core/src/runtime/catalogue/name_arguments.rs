@@ -80,13 +80,16 @@ impl<'h> RuntimeParts<'h> {
     }
 }
 
+/// Error of an address.
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Finds the tool behind an address, such as the address of an agent of another program. The linker
 /// collects the entries.
 #[doc(hidden)]
 #[allow(missing_debug_implementations, reason = "for the other crates of the workspace")]
 pub struct ToolAddresses {
     /// Returns `None` for a name that is not an address of this kind. It connects to nothing.
-    pub tool: fn(RuntimeParts<'_>, &str) -> Option<Result<ToolRef, String>>,
+    pub tool: fn(RuntimeParts<'_>, &str) -> Option<Result<ToolRef, BoxedError>>,
 }
 
 inventory::collect!(ToolAddresses);

@@ -5,11 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use agentflow_schema::diagnostic::{Diagnostic, DiagnosticSubject, SubjectKind};
-use agentflow_schema::text::OneLine;
 
 use crate::agent::{AgentModels, ErasedAgent};
 use crate::document::{Document, DocumentError};
-use crate::error::Error;
 use crate::model::{ModelRef, problem_of_provider};
 use crate::run::Host;
 use crate::runtime::Runtime;
@@ -18,9 +16,9 @@ use crate::runtime::catalogue::graphs::{
     calls_itself, could_have, found, toolsets_named, unknown_server,
 };
 use crate::runtime::catalogue::registered_items::{RegisteredItems, given_now};
+use crate::runtime::catalogue::unusable_item::unusable;
 use crate::runtime::documents::registered::{fits_types, tools_of, unread_of};
 use crate::runtime::documents::set::{DocumentSet, models};
-use crate::runtime::reference_codes;
 use crate::tool::ToolsetRef;
 use crate::workflow::ReferenceKind;
 use crate::workflow::of_graph::Unresolved;
@@ -32,11 +30,6 @@ struct DocumentProblems {
     /// Problems of toolsets, agents and models.
     of_names: Vec<Diagnostic>,
     of_graphs: Vec<Diagnostic>,
-}
-
-/// Creates the problem of a toolset whose tools cannot be fetched.
-fn unavailable(error: &Error) -> Diagnostic {
-    Diagnostic::new(reference_codes::TOOLSET_UNAVAILABLE).text("problem", OneLine(error))
 }
 
 /// The documents of a runtime, returned by [`Runtime::documents`].
@@ -90,7 +83,13 @@ impl Documents<'_> {
                 continue;
             }
             fetched.push(toolset.clone());
-            unfetched.extend(toolset.tools().await.err().map(|error| unavailable(&error)));
+            unfetched.extend(
+                toolset
+                    .tools()
+                    .await
+                    .err()
+                    .map(|error| unusable("toolset", toolset.name(), &error)),
+            );
         }
         let no_models = AgentModels::default();
         let models = self.0.host().part::<AgentModels>().unwrap_or(&no_models);
@@ -109,10 +108,7 @@ impl Documents<'_> {
             let known = || providers.iter().map(|provider| &*provider.name);
             for (agent, model) in &named {
                 if let Some(problem) = problem_of_provider(model.provider(), known()) {
-                    let found =
-                        Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem);
-                    let found = found.name("provider", model.provider());
-                    of_names.push(found.of(DiagnosticSubject::new(SubjectKind::Agent, *agent)));
+                    of_names.push(problem.of(DiagnosticSubject::new(SubjectKind::Agent, *agent)));
                 }
             }
         }
@@ -151,7 +147,12 @@ impl Documents<'_> {
             else {
                 continue;
             };
-            let Some(problem) = toolset.tools().await.err().map(|error| unavailable(&error)) else {
+            let Some(problem) = toolset
+                .tools()
+                .await
+                .err()
+                .map(|error| unusable("toolset", toolset.name(), &error))
+            else {
                 continue;
             };
             if !error.problems().iter().any(|known| known.is_same_problem(&problem)) {

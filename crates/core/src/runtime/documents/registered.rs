@@ -15,7 +15,6 @@ use crate::run::Host;
 use crate::runtime::catalogue::catalogue_entry::Origin;
 use crate::runtime::catalogue::graphs::{RegisteredGraph, could_have, unknown_tool};
 use crate::runtime::catalogue::lookup::{Given, given, linked_tools_of, of_server};
-use crate::runtime::reference_codes;
 use crate::tool::{BUILT_IN, IntoTools, ToolList, ToolRef, built_in, linked_tools};
 use crate::workflow::of_graph::{Resolve, Unresolved};
 use crate::workflow::reference_steps::Callee;
@@ -140,9 +139,7 @@ impl RegisteredDocument {
             .iter()
             .find(|agent| kind == ReferenceKind::Agent && **agent.name() == *name)?;
         Some(match agent.problem_of_model(host) {
-            Some(problem) => {
-                Err(Some(Diagnostic::new(reference_codes::UNUSABLE_MODEL).text("problem", problem)))
-            }
+            Some(problem) => Err(Some(problem)),
             None => Ok(Callee::Agent(agent.clone())),
         })
     }

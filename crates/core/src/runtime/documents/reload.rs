@@ -6,20 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentflow_schema::diagnostic::Diagnostic;
 use tokio::task::JoinHandle;
 
 use crate::document::{Document, DocumentError, FolderError};
 use crate::run::Host;
 use crate::runtime::Runtime;
 use crate::runtime::catalogue::registered_items::{RegisteredItems, registered_now};
+use crate::runtime::catalogue::unusable_item::unusable;
 use crate::runtime::documents::documents_handle::Documents;
 use crate::runtime::documents::refresh::refresh_if_old;
 use crate::runtime::documents::registered::{Unread, unread_of};
 use crate::runtime::documents::set::{
     DocumentSet, DocumentsByFile, FileStamps, LoadedDocuments, models,
 };
-use crate::runtime::reference_codes;
 
 /// Result of [`Documents::reload`]. The lists are ordered by name.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +147,7 @@ impl Documents<'_> {
     pub(super) async fn check_names(self, document: &Document) -> Result<(), DocumentError> {
         for graph in document.graphs() {
             if let Err(error) = self.0.catalogue().fetched_workflow_spec(&graph.name).await {
-                let found = Diagnostic::new(reference_codes::UNUSABLE_GRAPH).text("problem", error);
+                let found = unusable("workflow", &graph.name, &error);
                 return Err(document.source().error(vec![found.at_pointer("")]));
             }
         }

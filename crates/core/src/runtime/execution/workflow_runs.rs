@@ -1,5 +1,6 @@
 //! Runs of workflows: starts a run, resumes a run after a crash, and recovers all runs.
 
+use agentflow_schema::diagnostic::Diagnostic;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -53,7 +54,10 @@ pub(crate) async fn named(
         }
         None => runtime.catalogue().fetched_workflow_spec(name).await?,
     };
-    let wrong = |problem| Error::Input { workflow: Arc::clone(name), problem };
+    let wrong = |problem: Diagnostic| Error::Input {
+        workflow: Arc::clone(name),
+        problem: problem.message(),
+    };
     let inputs = from_object(&spec.input_names(), input).map_err(wrong)?;
     spec.check_inputs(&inputs).map_err(wrong)?;
     Ok((spec, inputs))
@@ -288,7 +292,10 @@ async fn prepare(
             names.iter().map(|name| StepPath::root().child(name)).collect()
         }
     };
-    let wrong = |problem| Error::Input { workflow: Arc::clone(&spec.name), problem };
+    let wrong = |problem: Diagnostic| Error::Input {
+        workflow: Arc::clone(&spec.name),
+        problem: problem.message(),
+    };
     let inputs = from_object(&spec.input_names(), &started.input).map_err(wrong)?;
     let shared = RunShared::new(run.clone(), runtime.host(), Some(journal));
     let shared = Arc::new(shared.with_own(Some(own), started.terms.max_llm_calls));

@@ -45,6 +45,9 @@ pub struct OpenQuestion {
     /// [`RunRef::approve`](crate::runtime::RunRef::approve): a gate or another node, such as
     /// `review`, or a tool call, such as `tool#1.refund`.
     pub path: String,
+    /// Kind of the question, such as `mcp.elicitation`. Empty for gates and approvals.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub kind: Arc<str>,
     /// Text of the question.
     pub message: String,
     /// Subject of the question: the payload of a gate, the inputs of a node, or the arguments of a
@@ -88,6 +91,7 @@ impl OpenQuestion {
             caller: record.caller.clone(),
             id: request.id_at(path),
             path: path.to_string(),
+            kind: Arc::clone(&request.kind),
             message: request.message.clone(),
             about: request.payload.clone(),
             answer: request.answer.clone(),

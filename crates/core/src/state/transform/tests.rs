@@ -11,7 +11,9 @@ fn after(transforms: &[StateTransform], state: &Values) -> Result<Values, String
     let mut seen = SavedByStep::default();
     state.iter().for_each(|(key, value)| seen.change(key, Some(Encoded::new(value).unwrap())));
     let mut state = state.clone();
-    for (key, value) in StateTransform::changes(transforms, seen).map_err(|(_, problem)| problem)? {
+    for (key, value) in
+        StateTransform::changes(transforms, seen).map_err(|(_, problem)| problem.message())?
+    {
         match value {
             Some(value) => drop(state.insert(key, value.decode().unwrap())),
             None => drop(state.remove(&key)),

@@ -74,7 +74,7 @@ impl DispatchedStep {
             return output
                 .decode()
                 .map_err(|error| error.to_string())
-                .and_then(|value| check.check(&value))
+                .and_then(|value| check.check(&value).map_err(|mismatches| mismatches.to_string()))
                 .err();
         }
         self.node().schema.check_type(output).err().map(|error| error.to_string())

@@ -124,8 +124,7 @@ impl WorkflowRun {
     ) -> Result<Vec<(String, Encoded)>, StepError> {
         let saves = &self.machine.spec().node(unit.node).saves;
         match unit.child.is_none() && !saves.is_empty() {
-            true => saved_of(saves, output)
-                .map_err(|problem| StepError::new(FailureKind::Value, problem)),
+            true => saved_of(saves, output).map_err(|problem| StepError::of_value(&problem)),
             false => Ok(Vec::new()),
         }
     }

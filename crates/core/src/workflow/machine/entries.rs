@@ -7,9 +7,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::{Machine, Phase, Unit, index};
+use crate::failure::Failure;
 use crate::workflow::entry::{Begins, Edge, Entry, When};
 use crate::workflow::outputs::OutputsWithState;
 use crate::workflow::spec::{Body, NodeIndex, Outputs, PlanNode};
+use crate::workflow::step_error::StepError;
 
 /// The recorded output of a router: one arm, or a list of arms.
 #[derive(Deserialize)]
@@ -97,14 +99,15 @@ impl Machine {
         taken >= needed || taken + open < needed
     }
 
-    /// Returns the message of the first condition that failed to evaluate.
-    pub(super) fn broken(&self, definition: &PlanNode) -> Option<String> {
+    /// Returns the failure of the first condition that cannot be evaluated.
+    pub(super) fn broken(&self, definition: &PlanNode) -> Option<Failure> {
         let conditional =
             definition.entries.iter().filter(|entry| matches!(entry.when, When::Holds(_)));
         conditional.into_iter().find_map(|entry| match self.edge(entry) {
             Edge::Broken(problem) => {
                 let from = &self.spec.node(entry.from).path;
-                Some(format!("the condition of the edge from `{from}` failed: {problem}"))
+                let what = format!("the condition of the edge from `{from}` failed");
+                Some(StepError::of_value(&problem).within(&what).failure)
             }
             _ => None,
         })

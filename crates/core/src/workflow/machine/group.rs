@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::Diagnostic;
 use agentflow_schema::text::head;
 
 use super::{Command, InstanceState, Machine, Phase, Unit, index};
@@ -11,7 +12,8 @@ use crate::state::WITHOUT_OUTPUT;
 use crate::value::Encoded;
 use crate::workflow::decided::RevisedOutputs;
 use crate::workflow::spec::{Body, NodeIndex, Outputs};
-use crate::workflow::step_error::caught;
+use crate::workflow::step_error::{StepError, caught};
+use crate::workflow::value_codes;
 
 /// The items of a map, the branches of a race or a fallback, or the rounds of a repetition.
 #[derive(Clone, Debug, Default)]
@@ -59,9 +61,9 @@ impl Group {
 const SHOWN: usize = 200;
 
 /// Parses the output of a node as a list of items.
-fn list_of_items(list: Option<&Encoded>, from: &str) -> Result<Vec<Encoded>, String> {
+fn list_of_items(list: Option<&Encoded>, from: &str) -> Result<Vec<Encoded>, Diagnostic> {
     let Some(list) = list else {
-        return Err(format!("there is no list of items: `{from}` gave nothing"));
+        return Err(Diagnostic::new(value_codes::NO_LIST).name("node", from));
     };
     list.items().map_err(|_| {
         let found = match list.as_str().trim_start().as_bytes().first() {
@@ -71,10 +73,8 @@ fn list_of_items(list: Option<&Encoded>, from: &str) -> Result<Vec<Encoded>, Str
             Some(b'n') => "`null`",
             _ => "a number",
         };
-        format!(
-            "a list of items is expected, and `{from}` is {found}: `{}`",
-            head(list.as_str(), SHOWN)
-        )
+        let problem = Diagnostic::new(value_codes::NOT_A_LIST).name("node", from);
+        problem.text("kind", found).absent("found", head(list.as_str(), SHOWN))
     })
 }
 
@@ -101,7 +101,7 @@ impl Machine {
                         Err(problem) => {
                             // The failure below counts the unit as no longer running.
                             self.set_phase(Unit::node(node), Phase::Running);
-                            let error = Arc::new(Failure::new(FailureKind::Value, problem));
+                            let error = Arc::new(StepError::of_value(&problem).failure);
                             self.due.push_back(Command::Fail { unit: Unit::node(node), error });
                             return true;
                         }

@@ -40,7 +40,7 @@ use self::turn_order::OpenNodeBounds;
 use super::decided::RevisedOutputs;
 use super::outputs::RevisedInput;
 use super::spec::{Body, NodeIndex, Outputs, Spec};
-use crate::error::{Failure, FailureKind};
+use crate::error::Failure;
 use crate::event::PauseReason;
 use crate::state::SavedByStep;
 use crate::time::Timestamp;
@@ -397,8 +397,8 @@ impl Machine {
         if !self.is_known(definition) {
             return;
         }
-        if let Some(problem) = self.broken(definition) {
-            let error = Arc::new(Failure::new(FailureKind::Value, problem));
+        if let Some(failure) = self.broken(definition) {
+            let error = Arc::new(failure);
             self.due.push_back(Command::Fail { unit: Unit::node(node), error });
             return;
         }

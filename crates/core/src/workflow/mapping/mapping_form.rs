@@ -3,11 +3,13 @@
 
 use std::fmt;
 
-use agentflow_schema::text::{did_you_mean, nearest};
-use serde::de::{Error as _, MapAccess, Visitor};
+use agentflow_schema::diagnostic::{Diagnostic, Suggestion, custom};
+use agentflow_schema::text::nearest;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
+use super::super::mapping_codes;
 use super::Mapping;
 
 /// Keys of the JSON form. A mapping has one of them.
@@ -101,18 +103,14 @@ impl<'de> Visitor<'de> for MappingReader {
                     continue;
                 }
                 unknown => {
-                    let hint =
-                        match nearest(unknown, KEYS.into_iter().chain(["at", "or", "optional"])) {
-                            near @ Some(_) => did_you_mean(near),
-                            None => "; the fields of an object stand within `object`".to_owned(),
-                        };
-                    return Err(A::Error::custom(format!("a mapping has no `{unknown}`{hint}")));
+                    let near = nearest(unknown, KEYS.into_iter().chain(["at", "or", "optional"]));
+                    let found = Diagnostic::new(mapping_codes::UNKNOWN_KEY).name("key", unknown);
+                    return Err(custom(found.suggest(Suggestion::similar(near))));
                 }
             };
             if let Some((first, _)) = &mapping {
-                return Err(A::Error::custom(format!(
-                    "a mapping has one of `{first}` and `{key}`; remove the other"
-                )));
+                let found = Diagnostic::new(mapping_codes::TWO_KEYS).name("first", first);
+                return Err(custom(found.name("key", key)));
             }
             mapping = Some((key, of));
         }
@@ -122,9 +120,8 @@ impl<'de> Visitor<'de> for MappingReader {
             (Some((_, Mapping::State { key, .. })), at, or, optional) => {
                 let optional = optional.unwrap_or_default();
                 if optional && or.is_some() {
-                    return Err(A::Error::custom(
-                        "a mapping has one of `or` and `optional`; remove the other",
-                    ));
+                    let found = Diagnostic::new(mapping_codes::TWO_KEYS).name("first", "or");
+                    return Err(custom(found.name("key", "optional")));
                 }
                 Ok(Mapping::State { key, at: at.unwrap_or_default(), or, optional })
             }
@@ -138,37 +135,32 @@ impl<'de> Visitor<'de> for MappingReader {
                     (false, true) => "or",
                     (false, false) => "optional",
                 };
-                Err(A::Error::custom(format!("a mapping with `{key}` has no `{extra}`; remove it")))
+                let found = Diagnostic::new(mapping_codes::EXTRA_KEY).name("key", key);
+                Err(custom(found.name("extra", extra)))
             }
-            (None, ..) => Err(A::Error::custom(format!(
-                "a mapping has one of the keys `{}`",
-                KEYS.join("`, `")
-            ))),
+            (None, ..) => Err(custom(Diagnostic::new(mapping_codes::NO_KEY).names("keys", KEYS))),
         }
     }
 }
 
 /// A JSON Pointer.
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
 struct Pointer(String);
 
-impl TryFrom<String> for Pointer {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        pointer(text).map(Self)
+impl<'de> Deserialize<'de> for Pointer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        pointer(String::deserialize(deserializer)?).map(Self).map_err(custom)
     }
 }
 
 /// Checks that a string is a JSON Pointer: empty, or with `/` as its first character.
-pub(in crate::workflow) fn pointer(text: String) -> Result<String, String> {
+pub(in crate::workflow) fn pointer(text: String) -> Result<String, Diagnostic> {
     match text.is_empty() || text.starts_with('/') {
         true => Ok(text),
         false => {
             // Suggest a pointer for a path in the syntax of other languages, such as `$.a.b`.
             let path = text.trim_start_matches(['$', '.']).replace('.', "/");
-            Err(format!("`{text}` is not a JSON Pointer; it begins with `/`, as in `/{path}`"))
+            let found = Diagnostic::new(mapping_codes::NOT_A_POINTER).name("pointer", &text);
+            Err(found.text("path", path))
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use agentflow_schema::diagnostic::Diagnostic;
 use agentflow_schema::template::{Placeholder, Template, part_of};
 use serde_json::{Map, Value, json};
 
 use super::super::outputs::{NodeIndex, Outputs};
+use super::super::value_codes;
 use super::PlaceholderRoot;
 use crate::state::{SavedByStep, StateOwner, is_reserved};
 use crate::value::Encoded;
@@ -53,31 +55,41 @@ impl Scope<'_> {
         &self,
         template: &Template,
         most: usize,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, Diagnostic> {
         let is_node = |name: &str| self.names.contains_key(name);
         let filled = template.filled(most, |placeholder| {
             let (root, parts) = PlaceholderRoot::resolve(placeholder, &is_node);
-            let what = || match &root {
-                PlaceholderRoot::Node(node) => format!("the output of `{node}`"),
-                PlaceholderRoot::State { key, .. } => format!("the value of `{key}` in the state"),
-            };
             let value = match root {
                 PlaceholderRoot::Node(node) => self.output(node),
-                PlaceholderRoot::State { key, .. } => self.outputs.state().and_then(|state| state.get(key)).flatten(),
+                PlaceholderRoot::State { key, .. } => {
+                    self.outputs.state().and_then(|state| state.get(key)).flatten()
+                }
             };
-            let value = value.map(Encoded::decode::<Value>).transpose();
-            let value = value.map_err(|error| format!("{} is not JSON: {error}", what()))?;
+            let value = value.map(decoded).transpose()?;
+            let path = parts.join(".");
             match value.as_ref().map(|value| part_of(value, parts).cloned()) {
                 Some(Some(part)) => Ok(Some(part)),
                 _ if placeholder.is_optional() => Ok(None),
-                Some(None) => Err(format!("{} has nothing at `{}`", what(), parts.join("."))),
-                None => Err(format!(
-                    "there is nothing as {}; write `?` before the closing brace where it may be missing",
-                    what()
-                )),
+                Some(None) => Err(match root {
+                    PlaceholderRoot::Node(node) => {
+                        Diagnostic::new(value_codes::OUTPUT_HAS_NO_PATH).name("node", node)
+                    }
+                    PlaceholderRoot::State { key, .. } => {
+                        Diagnostic::new(value_codes::KEY_HAS_NO_PART).name("key", key)
+                    }
+                }
+                .source("path", path)),
+                None => Err(match root {
+                    PlaceholderRoot::Node(node) => {
+                        Diagnostic::new(value_codes::NOTHING_AS_OUTPUT).name("node", node)
+                    }
+                    PlaceholderRoot::State { key, .. } => {
+                        Diagnostic::new(value_codes::NOTHING_AS_KEY).name("key", key)
+                    }
+                }),
             }
         });
-        filled.map_err(|error| error.to_string())
+        filled.map_err(Diagnostic::from)
     }
 
     pub(super) fn error_of(&self, node: &str) -> Value {
@@ -97,7 +109,17 @@ fn all_of_state(state: &SavedByStep) -> Map<String, Value> {
 }
 
 /// Returns the part of a value at a JSON Pointer.
-pub(super) fn part(of: &Encoded, at: &str) -> Result<Option<Value>, String> {
-    let value: Value = of.decode().map_err(|error| format!("`{of}` is not JSON: {error}"))?;
-    Ok(value.pointer(at).cloned())
+pub(super) fn part(of: &Encoded, at: &str) -> Result<Option<Value>, Diagnostic> {
+    Ok(decoded(of)?.pointer(at).cloned())
+}
+
+/// Decodes a value.
+///
+/// # Errors
+/// The value is not JSON, because an earlier release recorded it in another form.
+pub(in crate::workflow) fn decoded(value: &Encoded) -> Result<Value, Diagnostic> {
+    value.decode().map_err(|error| {
+        let found = Diagnostic::new(value_codes::NOT_JSON).name("found", value);
+        found.text("problem", error)
+    })
 }

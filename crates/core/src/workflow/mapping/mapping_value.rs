@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 
+use agentflow_schema::diagnostic::{Diagnostic, ExcerptKind};
 use serde_json::{Map, Value};
 
 use super::super::cel_names::CelVariables;
 use super::super::condition::NoOutputs;
 use super::super::step_error::StepError;
+use super::super::value_codes;
 use super::mapping_scope::part;
 use super::{Mapping, Scope};
 use crate::failure::FailureKind;
@@ -36,17 +38,17 @@ impl Mapping {
     }
 
     /// Returns the first mapping that has a value.
-    fn first_of<'m>(all: &'m [Self], scope: &Scope<'_>) -> Result<&'m Self, String> {
+    fn first_of<'m>(all: &'m [Self], scope: &Scope<'_>) -> Result<&'m Self, Diagnostic> {
         for one in all {
             if one.is_there(scope)? {
                 return Ok(one);
             }
         }
-        Err("none of the values of `first` is there".to_owned())
+        Err(Diagnostic::new(value_codes::NO_FIRST))
     }
 
     /// Returns true if the output, the part or the key exists. Every other mapping has a value.
-    fn is_there(&self, scope: &Scope<'_>) -> Result<bool, String> {
+    fn is_there(&self, scope: &Scope<'_>) -> Result<bool, Diagnostic> {
         Ok(match self {
             Self::From { node, at, or } => match scope.output(node) {
                 Some(output) => or.is_some() || part(output, at)?.is_some(),
@@ -61,44 +63,53 @@ impl Mapping {
     /// Computes the value.
     ///
     /// # Errors
-    /// A message that names the missing value.
-    pub(crate) fn value(&self, scope: &Scope<'_>) -> Result<Value, String> {
+    /// A diagnostic that names the missing value.
+    pub(crate) fn value(&self, scope: &Scope<'_>) -> Result<Value, Diagnostic> {
         match self {
             Self::From { node, at, or } => match (scope.output(node), or) {
                 (Some(output), or) => match part(output, at)? {
                     Some(value) => Ok(value),
                     None => or.clone().ok_or_else(|| {
-                        format!("the output of `{node}` has nothing at `{at}`: {output}")
+                        Diagnostic::new(value_codes::OUTPUT_HAS_NO_PART)
+                            .name("node", node)
+                            .source("pointer", at)
+                            .text("found", output)
                     }),
                 },
                 (None, Some(or)) => Ok(or.clone()),
-                (None, None) => Err(format!("`{node}` has no output")),
+                (None, None) => Err(Diagnostic::new(value_codes::NO_OUTPUT).name("node", node)),
             },
             Self::State { key, at, or, optional } => match (scope.in_state(key, at), or) {
                 (Some(value), _) => Ok(value),
                 (None, Some(or)) => Ok(or.clone()),
                 (None, None) if *optional => Ok(Value::Null),
-                (None, None) if at.is_empty() => Err(format!("the state has no `{key}`")),
-                (None, None) => Err(format!("the state has nothing at `{at}` of `{key}`")),
+                (None, None) if at.is_empty() => {
+                    Err(Diagnostic::new(value_codes::NO_KEY).name("key", key))
+                }
+                (None, None) => {
+                    let found =
+                        Diagnostic::new(value_codes::STATE_HAS_NO_PART).source("pointer", at);
+                    Err(found.name("key", key))
+                }
             },
             Self::Template(template) => scope.filled(template, LARGEST_TEXT),
             Self::ErrorOf(node) => Ok(scope.error_of(node)),
             Self::Item(at) => {
-                let item = scope.item.ok_or("there is no item")?;
-                part(item, at)?.ok_or_else(|| format!("the item has nothing at `{at}`: {item}"))
-            }
-            Self::Value(value) => Ok(value.clone()),
-            Self::Cel(expression) => {
-                let value = expression.value(&CelVariables(scope));
-                value.map_err(|error| {
-                    format!("`{}` cannot be evaluated: {error}", expression.shown())
+                let item = scope.item.ok_or_else(|| Diagnostic::new(value_codes::NO_ITEM))?;
+                part(item, at)?.ok_or_else(|| {
+                    let found = Diagnostic::new(value_codes::ITEM_HAS_NO_PART);
+                    found.source("pointer", at).text("found", item)
                 })
             }
+            Self::Value(value) => Ok(value.clone()),
+            Self::Cel(expression) => expression.value(&CelVariables(scope)).map_err(|error| {
+                Diagnostic::from(error).within(ExcerptKind::Evaluated, expression.shown())
+            }),
             Self::First(all) => Self::first_of(all, scope)?.value(scope),
             Self::Object(fields) => {
                 let fields = fields.iter().filter(|(_, value)| !value.is_left_out(scope));
                 let fields = fields.map(|(name, value)| Ok((name.clone(), value.value(scope)?)));
-                fields.collect::<Result<Map<_, _>, String>>().map(Value::Object)
+                fields.collect::<Result<Map<_, _>, Diagnostic>>().map(Value::Object)
             }
             Self::List(all) => {
                 let all = all.iter().filter(|value| !value.is_left_out(scope));
@@ -139,16 +150,14 @@ impl Mapping {
             }
             Self::Template(template) => {
                 let value = scope.filled(template, most())?;
-                Encoded::new(&value).map_err(|error| MappingError::Problem(error.to_string()))
+                encoded(&value)
             }
             Self::Object(_) | Self::List(_) => {
                 let mut text = Text { json: String::new(), most: most() };
                 self.write(scope, &mut text)?;
-                Encoded::from_json(text.json)
-                    .map_err(|error| MappingError::Problem(error.to_string()))
+                Encoded::from_json(text.json.clone()).map_err(|error| not_json(&text.json, &error))
             }
-            other => Encoded::new(&other.value(scope)?)
-                .map_err(|error| MappingError::Problem(error.to_string())),
+            other => encoded(&other.value(scope)?),
         }
     }
 
@@ -183,21 +192,30 @@ impl Mapping {
 /// Reason why a value cannot be computed.
 pub(crate) enum MappingError {
     /// A required value is missing or invalid.
-    Problem(String),
+    Problem(Diagnostic),
     /// The value is larger than this number of bytes.
     TooLarge(usize),
 }
 
-impl From<String> for MappingError {
-    fn from(problem: String) -> Self {
+impl From<Diagnostic> for MappingError {
+    fn from(problem: Diagnostic) -> Self {
         Self::Problem(problem)
     }
+}
+
+fn encoded(value: &Value) -> Result<Encoded, MappingError> {
+    Encoded::new(value).map_err(|error| not_json(value, &error))
+}
+
+fn not_json(value: &impl std::fmt::Display, error: &serde_json::Error) -> MappingError {
+    let found = Diagnostic::new(value_codes::NOT_JSON).name("found", value);
+    found.text("problem", error).into()
 }
 
 impl From<MappingError> for StepError {
     fn from(unmade: MappingError) -> Self {
         match unmade {
-            MappingError::Problem(problem) => Self::new(FailureKind::Value, problem),
+            MappingError::Problem(problem) => Self::of_value(&problem),
             MappingError::TooLarge(most) => Self::new(
                 FailureKind::TooLarge,
                 format!(
@@ -262,10 +280,10 @@ mod tests {
         let item = Encoded::new(&json!({"n": 3})).unwrap();
         let scope = Scope { names: &names, outputs: &page, item: Some(&item) };
         let mapping = read(json)?;
-        let value = mapping.value(&scope)?;
+        let value = mapping.value(&scope).map_err(|problem| problem.message())?;
         let encoded = match mapping.encoded(&scope, || 100) {
             Ok(encoded) => encoded,
-            Err(MappingError::Problem(problem)) => return Err(problem),
+            Err(MappingError::Problem(problem)) => return Err(problem.message()),
             Err(MappingError::TooLarge(most)) => panic!("more than {most}"),
         };
         assert_eq!(encoded, Encoded::new(&value).unwrap());

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 pub(super) use self::mapping_form::pointer;
 pub(super) use self::mapping_schema::{Schemas, list_of, one_of, pointer_of, schema_of};
+pub(super) use self::mapping_scope::decoded;
 pub(crate) use self::mapping_scope::{Names, Scope};
 use super::cel_names::{cel_reads, cel_state_keys};
 use crate::state::StateOwner;

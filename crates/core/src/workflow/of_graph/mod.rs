@@ -499,7 +499,7 @@ impl<'a> GraphLoader<'a> {
             Ok(check) => ValueCheck::Schema(check),
             Err(problem) => {
                 let found = Diagnostic::new(graph_codes::INVALID_SCHEMA).name("node", node);
-                self.problems.push(found.text("problem", problem));
+                self.problems.push(found.nested("problem", &problem));
                 ValueCheck::Type(|_| Ok(()))
             }
         }

@@ -318,7 +318,8 @@ mod tests {
         assert_eq!(names, ["A", "x_1A"]);
         let check = agentflow_schema::schema_check::SchemaCheck::new(&written).unwrap();
         check.check(&json!({"a": {"b": [{"b": [{"b": []}]}]}})).unwrap();
-        let problem = check.check(&json!({"a": {"b": [{"b": [{"b": 1}]}]}})).unwrap_err();
+        let problem =
+            check.check(&json!({"a": {"b": [{"b": [{"b": 1}]}]}})).unwrap_err().to_string();
         assert!(problem.contains("a.b[0].b[0].b"), "{problem}");
         assert!(check.check(&json!({"a": {"b": [{"c": []}]}})).is_err());
     }
