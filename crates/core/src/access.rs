@@ -28,7 +28,7 @@ pub struct AccessRequest<'a> {
 /// The subject of a request.
 #[derive(Clone, Copy, Debug)]
 enum AccessTarget<'a> {
-    /// An agent, a workflow or a tool, by its name.
+    /// An agent, a workflow, a tool or a stored document, by its name.
     Named(&'a str),
     Run(&'a RunRecord),
     Session(&'a SessionRecord),
@@ -72,7 +72,7 @@ impl<'a> AccessRequest<'a> {
 
     /// Creates the request for an action on a stored document. The document may not exist.
     pub fn on_document(caller: &'a Caller, action: AccessAction, name: &'a str) -> Self {
-        Self { caller, action, name, run: None }
+        Self::new(caller, action, AccessTarget::Named(name))
     }
 
     /// Returns the caller that asks. [`RunRecord::caller`] is the name of the caller that started the

@@ -5,6 +5,7 @@ use agentflow_core::store::StoreErrorKind;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
+use crate::mistake::MistakeResource;
 use crate::problem::ProblemDocument;
 
 /// The error of a handler, boxed because a problem document is large.
@@ -35,6 +36,12 @@ impl ApiError {
         self
     }
 
+    /// Adds the mistakes of a document.
+    pub(crate) fn with_mistakes(mut self, mistakes: Vec<MistakeResource>) -> Self {
+        self.0.mistakes = mistakes;
+        self
+    }
+
     /// Returns the code, such as `not_found`.
     pub(crate) fn code(&self) -> &str {
         &self.0.code
@@ -53,6 +60,7 @@ impl From<Error> for ApiError {
             Error::Control(control) => (control_status(control.kind()), control.kind().as_str()),
             Error::AccessDenied { .. } => (StatusCode::FORBIDDEN, "access_denied"),
             Error::UnknownWorkflow { .. } => (StatusCode::NOT_FOUND, "unknown_workflow"),
+            Error::UnknownVersion { .. } => (StatusCode::NOT_FOUND, "unknown_version"),
             Error::UnknownAgent { .. } => (StatusCode::NOT_FOUND, "unknown_agent"),
             Error::Registry(_) => (StatusCode::NOT_FOUND, "unknown_name"),
             Error::Input { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_input"),

@@ -19,6 +19,7 @@ mod cross_origin;
 mod extract;
 mod idempotency_key;
 mod listener;
+mod mistake;
 mod open_api;
 mod operation;
 mod page;
@@ -31,6 +32,7 @@ mod server_settings;
 mod stop_signal;
 mod stream;
 
+pub use self::mistake::MistakeResource;
 pub use self::problem::ProblemDocument;
 pub use self::server::Server;
 pub use self::server_error::ServerError;

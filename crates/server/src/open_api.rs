@@ -83,6 +83,14 @@ fn document(operation: &Operation, problem: &Schema, schemas: &mut SchemaGenerat
             "required": true, "content": {"application/json": {"schema": body(schemas)}},
         });
     }
+    if let Some(description) = operation.text_body {
+        let schema = json!({"schema": {"type": "string"}});
+        documented["requestBody"] = json!({
+            "required": true,
+            "description": description,
+            "content": {"application/yaml": schema, "application/json": schema, "text/plain": schema},
+        });
+    }
     documented
 }
 

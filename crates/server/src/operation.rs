@@ -17,6 +17,7 @@ pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 pub(crate) enum OperationMethod {
     Get,
     Post,
+    Put,
     Delete,
 }
 
@@ -26,6 +27,7 @@ impl OperationMethod {
         match self {
             Self::Get => "get",
             Self::Post => "post",
+            Self::Put => "put",
             Self::Delete => "delete",
         }
     }
@@ -34,6 +36,7 @@ impl OperationMethod {
         match self {
             Self::Get => MethodFilter::GET,
             Self::Post => MethodFilter::POST,
+            Self::Put => MethodFilter::PUT,
             Self::Delete => MethodFilter::DELETE,
         }
     }
@@ -69,6 +72,8 @@ pub(crate) struct Operation {
     pub(crate) query: Option<SchemaOf>,
     pub(crate) headers: Vec<OperationHeader>,
     pub(crate) body: Option<SchemaOf>,
+    /// Description of a body that is a text.
+    pub(crate) text_body: Option<&'static str>,
     pub(crate) responses: Vec<OperationResponse>,
     route: MethodRouter<ServerState>,
 }
@@ -80,6 +85,10 @@ impl Operation {
 
     pub(crate) fn post(path: &'static str, id: &'static str, summary: &'static str) -> Self {
         Self::new(OperationMethod::Post, path, id, summary)
+    }
+
+    pub(crate) fn put(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(OperationMethod::Put, path, id, summary)
     }
 
     pub(crate) fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Self {
@@ -101,6 +110,7 @@ impl Operation {
             query: None,
             headers: Vec::new(),
             body: None,
+            text_body: None,
             responses: Vec::new(),
             route: MethodRouter::new(),
         }
@@ -131,6 +141,12 @@ impl Operation {
     /// Documents the JSON body of the request.
     pub(crate) fn body<B: JsonSchema>(mut self) -> Self {
         self.body = Some(SchemaGenerator::subschema_for::<B>);
+        self
+    }
+
+    /// Documents a body that is a text.
+    pub(crate) fn text_body(mut self, description: &'static str) -> Self {
+        self.text_body = Some(description);
         self
     }
 

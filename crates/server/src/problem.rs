@@ -5,6 +5,8 @@ use http::{HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::mistake::MistakeResource;
+
 /// Media type of problem documents (RFC 9457, section 3).
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -28,6 +30,9 @@ pub struct ProblemDocument {
     /// Place in the body of the request, as a JSON Pointer. Absent if the problem has no place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
+    /// Mistakes of a document. Empty for all other problems.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mistakes: Vec<MistakeResource>,
 }
 
 impl ProblemDocument {
@@ -39,6 +44,7 @@ impl ProblemDocument {
             code: code.to_owned(),
             detail: detail.into(),
             pointer: None,
+            mistakes: Vec::new(),
         }
     }
 }

@@ -176,6 +176,7 @@ const VIEWS: &[&str] = &[
 
 /// Rooms of `agentflow-server`.
 const SERVER: &[&str] = &[
+    "mistake",
     "problem",
     "api_error",
     "stop_signal",

@@ -5,6 +5,7 @@ mod access;
 mod catalogue;
 mod client;
 mod controls;
+mod documents;
 mod live;
 mod page;
 mod questions;

@@ -32,6 +32,9 @@ async fn a_run_is_started_and_read() {
     assert!(edges.iter().any(|edge| edge["from"] == "once" && edge["to"] == "twice"), "{graph}");
     assert!(graph["nodes"].as_array().unwrap().iter().all(|node| node["status"] == "success"));
 
+    let drawing = client.get(&format!("/api/v1/runs/{run}/graph.svg")).await;
+    let drawing = String::from_utf8(drawing.bytes).unwrap();
+    assert!(drawing.starts_with("<svg") && drawing.contains("once"), "{drawing}");
     let graph = client.get("/api/v1/workflows/server_quadruple/graph").await.ok();
     assert!(graph["nodes"].as_array().unwrap().iter().all(|node| node["status"] == "pending"));
 
@@ -75,6 +78,14 @@ async fn pages_contain_every_run_once() {
     }
     followed.sort();
     assert_eq!(followed, expected);
+    let changed = client.get("/api/v1/runs?order=changed&limit=500").await.ok();
+    let changed: Vec<_> = changed["items"].as_array().unwrap().iter().collect();
+    assert_eq!(changed.len(), 23);
+    assert!(
+        changed.is_sorted_by(|one, other| {
+            one["updated_at"].as_str() >= other["updated_at"].as_str()
+        })
+    );
     let failed = client.get("/api/v1/runs?status=failed,cancelled").await.ok();
     assert_eq!((&failed["total"], &failed["items"]), (&json!(0), &json!([])));
 }

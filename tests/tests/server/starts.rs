@@ -77,6 +77,14 @@ async fn an_agent_is_started_and_continues_its_session() {
     }
     let runs = client.get("/api/v1/runs?session_id=s-1").await.ok();
     assert_eq!(runs["total"], 2);
+    let sessions = client.get("/api/v1/sessions").await.ok();
+    assert_eq!((&sessions["total"], &sessions["items"][0]["runs"]), (&json!(1), &json!(2)));
+    let session = client.get("/api/v1/sessions/s-1").await.ok();
+    assert_eq!(session["agent_id"], "server_greeter");
+    let history = client.get("/api/v1/sessions/s-1/history?runs=1").await.ok();
+    assert_eq!(history.as_array().unwrap().len(), 1, "{history}");
+    assert_eq!(client.delete("/api/v1/sessions/s-1").await.status, 204);
+    assert_eq!(client.get("/api/v1/sessions/s-1").await.problem(), (404, "not_found"));
     let neither = client.post(path, json!({})).await;
     assert_eq!(neither.problem(), (422, "invalid_request"));
     let unknown = client.post("/api/v1/agents/nobody/runs", json!({"message": "Hi."})).await;

@@ -92,7 +92,6 @@ mod machine;
 mod mapping;
 #[doc(hidden)]
 pub mod mapping_codes;
-#[cfg(feature = "dynamic")]
 mod names;
 mod node;
 mod node_dependency;

@@ -3,10 +3,13 @@
 
 mod catalogue;
 mod controls;
+mod documents;
+mod drawing;
 mod health;
 mod nodes;
 mod questions;
 mod runs;
+mod sessions;
 mod short_routes;
 mod start_run;
 mod workflows;
@@ -17,6 +20,8 @@ use crate::operation::Operation;
 pub(crate) fn operations() -> Vec<Operation> {
     let mut all = Vec::new();
     all.extend(tagged("workflows", workflows::operations()));
+    all.extend(tagged("documents", documents::operations()));
+    all.extend(tagged("sessions", sessions::operations()));
     all.extend(tagged("runs", runs::operations()));
     all.extend(tagged("controls", controls::operations()));
     all.extend(tagged("nodes", nodes::operations()));

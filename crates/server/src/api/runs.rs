@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use agentflow_core::event::RunId;
 use agentflow_core::runtime::CallerRuntime;
-use agentflow_core::store::{RunFilter, RunRecord, RunStatus};
+use agentflow_core::store::{RunFilter, RunOrder, RunRecord, RunStatus};
 use agentflow_core::time::Timestamp;
+use agentflow_views::run_diagram;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::drawing::draw;
 use super::start_run::output;
 use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonResponse, PathParams, QueryParams};
@@ -39,6 +41,13 @@ pub(super) fn operations() -> Vec<Operation> {
         )
         .returns::<RunGraphResource>(StatusCode::OK, "The graph.")
         .handler(graph),
+        Operation::get(
+            "/api/v1/runs/{run_id}/graph.svg",
+            "drawRunGraph",
+            "Draws the graph of a run with the status of its nodes.",
+        )
+        .returns_other(StatusCode::OK, "The drawing.", "image/svg+xml")
+        .handler(drawing),
         Operation::get(
             "/api/v1/runs/{run_id}/stream",
             "streamRun",
@@ -93,6 +102,10 @@ struct RunsQuery {
     since_ms: Option<u64>,
     /// Time before which the runs must have started, in milliseconds since 1970.
     until_ms: Option<u64>,
+    /// Order of the list: `created` (newest first) or `changed` (last change first). Default:
+    /// `created`.
+    #[serde(default)]
+    order: ListOrder,
     /// Value of `next` of the page before. Excludes `page`.
     after: Option<String>,
     /// Number of the page, starting at 1. Default: 1.
@@ -101,9 +114,21 @@ struct RunsQuery {
     limit: Option<usize>,
 }
 
+/// Order of a list of runs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ListOrder {
+    #[default]
+    Created,
+    Changed,
+}
+
 impl RunsQuery {
     fn filter(&self) -> ApiResult<RunFilter> {
-        let mut filter = RunFilter::new();
+        let mut filter = RunFilter::new().order(match self.order {
+            ListOrder::Created => RunOrder::Created,
+            ListOrder::Changed => RunOrder::Changed,
+        });
         if let Some(name) = &self.workflow_id {
             filter = filter.name(name.as_str());
         }
@@ -170,8 +195,7 @@ async fn after_run(
     Ok(page_of(runs, 0, limit, 1, None))
 }
 
-/// Returns a page by its number. Counts the list, so it costs more than
-/// [`after_run`] for a long list.
+/// Returns a page by its number, with the number of all runs of the list.
 async fn numbered(
     runtime: &CallerRuntime,
     filter: &RunFilter,
@@ -181,7 +205,7 @@ async fn numbered(
     let runs = runtime.runs().list(filter.clone().limit(skipped + limit + 1)).await?;
     let total = match runs.len() > skipped + limit {
         false => runs.len(),
-        true => runtime.runs().list(filter.clone()).await?.len(),
+        true => usize::try_from(runtime.runs().count(filter.clone()).await?).unwrap_or(usize::MAX),
     };
     Ok(page_of(runs, skipped, limit, paging.number(), Some(total)))
 }
@@ -226,6 +250,11 @@ async fn graph(
 ) -> ApiResult<JsonResponse<RunGraphResource>> {
     let graph = acting.runtime.run(&RunId::new(run)).graph().await?;
     Ok(JsonResponse(StatusCode::OK, graph.into()))
+}
+
+async fn drawing(acting: Acting, PathParams(run): PathParams<Arc<str>>) -> ApiResult<Response> {
+    let graph = acting.runtime.run(&RunId::new(run)).graph().await?;
+    draw(graph.nodes.len(), move || run_diagram(&graph, None)).await
 }
 
 /// An artifact without its bytes.

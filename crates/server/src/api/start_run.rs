@@ -30,6 +30,9 @@ pub(super) struct StartBody {
     /// The inputs by name. Default: no inputs.
     #[serde(default, alias = "input", alias = "inputs")]
     input_data: Map<String, Value>,
+    /// Version of a saved workflow. Default: the current one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
     /// Options of the run.
     #[serde(default)]
     options: StartOptions,
@@ -98,7 +101,7 @@ impl StartOptions {
 
 impl StartBody {
     pub(super) fn new(input_data: Map<String, Value>, options: StartOptions) -> Self {
-        Self { input_data, options }
+        Self { input_data, version: None, options }
     }
 }
 
@@ -111,8 +114,11 @@ pub(super) async fn start_workflow(
 ) -> ApiResult<JsonResponse<RunStarted>> {
     body.options.check()?;
     let keyed = key.request(&acting.caller, name, &canonical(&body));
-    let StartBody { input_data, options } = body;
+    let StartBody { input_data, version, options } = body;
     let mut start = acting.runtime.start_named(name, Value::Object(input_data));
+    if let Some(version) = version {
+        start = start.version(version);
+    }
     for (tag, value) in &options.tags {
         start = start.tag(tag, value);
     }

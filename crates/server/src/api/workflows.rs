@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use agentflow_core::workflow::Graph;
+use agentflow_views::workflow_diagram;
 use axum::extract::State;
+use axum::response::Response;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::drawing::draw;
 use super::start_run::{StartBody, start_workflow};
 use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonBody, JsonResponse, PathParams, QueryParams};
@@ -33,6 +36,13 @@ pub(super) fn operations() -> Vec<Operation> {
         )
         .returns::<GraphResource>(StatusCode::OK, "The graph.")
         .handler(graph),
+        Operation::get(
+            "/api/v1/workflows/{workflow_id}/graph.svg",
+            "drawWorkflowGraph",
+            "Draws the graph of a workflow.",
+        )
+        .returns_other(StatusCode::OK, "The drawing.", "image/svg+xml")
+        .handler(drawing),
         Operation::post(
             "/api/v1/workflows/{workflow_id}/runs",
             "startWorkflow",
@@ -126,6 +136,14 @@ async fn graph(
     PathParams(name): PathParams<Arc<str>>,
 ) -> ApiResult<JsonResponse<GraphResource>> {
     Ok(JsonResponse(StatusCode::OK, (&workflow(&state, &name)?).into()))
+}
+
+async fn drawing(
+    State(state): State<ServerState>,
+    PathParams(name): PathParams<Arc<str>>,
+) -> ApiResult<Response> {
+    let graph = workflow(&state, &name)?;
+    draw(graph.nodes.len(), move || workflow_diagram(&graph)).await
 }
 
 async fn start(

@@ -21,6 +21,9 @@ pub(crate) struct QuestionResource {
     pub(crate) workflow_id: String,
     /// Node or call that asks, such as `review` or `paid/tool#1.refund`.
     pub(crate) node_id: String,
+    /// Kind of the question, such as `mcp_elicitation`. Empty for an ordinary one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) kind: String,
     /// Text of the question.
     pub(crate) message: String,
     /// Subject of the question, such as the arguments of a call.
@@ -46,6 +49,7 @@ impl From<OpenQuestion> for QuestionResource {
             run_id: question.run.to_string(),
             workflow_id: question.name.to_string(),
             node_id: question.path,
+            kind: question.kind.to_string(),
             message: question.message,
             about: json_value(&question.about),
             answer_schema: json_value(&question.answer),

@@ -24,6 +24,9 @@ pub(crate) struct RunSummary {
     pub(crate) run_id: String,
     /// Name of the workflow or agent.
     pub(crate) workflow_id: String,
+    /// Version of a saved workflow. Absent for workflows of the program and for agents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workflow_version: Option<u64>,
     /// `queued`, `running`, `paused`, `compensating`, `success`, `failed` or `cancelled`.
     pub(crate) status: String,
     /// Event that a paused run waits for: `approval`, `operator`, `message` or `interrupted`.
@@ -73,6 +76,7 @@ impl From<RunRecord> for RunSummary {
         Self {
             run_id: record.run_id.to_string(),
             workflow_id: record.name.to_string(),
+            workflow_version: record.document.as_ref().map(|document| document.version),
             status: record.status.as_str().to_owned(),
             pause_reason: record.pause_reason.as_ref().map(PauseReasonText::new),
             triggered_by: record.caller.as_deref().map(str::to_owned),

@@ -1,0 +1,36 @@
+//! Draws a graph as SVG.
+
+use agentflow_views::layout::{Diagram, SvgWriter};
+use axum::response::{IntoResponse, Response};
+use http::{StatusCode, header};
+
+use crate::api_error::{ApiError, ApiResult};
+
+/// Maximum number of nodes of a drawing. A larger one takes seconds and shows little.
+const MAX_NODES: usize = 3000;
+
+/// Draws a diagram on a thread of its own, since the layout of a large one takes a while.
+///
+/// # Errors
+/// 422 if the graph has too many nodes.
+pub(super) async fn draw(
+    nodes: usize,
+    diagram: impl FnOnce() -> Diagram + Send + 'static,
+) -> ApiResult<Response> {
+    if nodes > MAX_NODES {
+        let detail = format!("the graph has {nodes} nodes, more than the {MAX_NODES} of a drawing");
+        return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_nodes", detail));
+    }
+    let written = tokio::task::spawn_blocking(move || {
+        let layout = diagram().layout();
+        SvgWriter::new().write(&layout)
+    });
+    match written.await {
+        Ok(svg) => Ok(([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response()),
+        Err(error) => {
+            tracing::error!(%error, "a graph could not be drawn");
+            let detail = "the graph could not be drawn; see the log of the server";
+            Err(ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "drawing", detail))
+        }
+    }
+}
