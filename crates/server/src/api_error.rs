@@ -5,8 +5,7 @@ use agentflow_core::store::StoreErrorKind;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
-use crate::mistake::MistakeResource;
-use crate::problem::ProblemDocument;
+use crate::problem::{MistakeResource, ProblemDocument};
 
 /// The error of a handler, boxed because a problem document is large.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::api_error::ApiError;
-use crate::server_settings::ServerState;
+use crate::server_options::ServerState;
 
 /// The caller of a request, which the request guard stores in the extensions of the request.
 #[derive(Clone, Debug)]
@@ -45,9 +45,9 @@ impl FromRequestParts<ServerState> for Acting {
 
 /// A JSON body, read strictly: a key that appears twice is an error.
 #[derive(Debug)]
-pub(crate) struct JsonBody<T>(pub(crate) T);
+pub(crate) struct JsonRequest<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<ServerState> for JsonBody<T> {
+impl<T: DeserializeOwned> FromRequest<ServerState> for JsonRequest<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ServerState) -> Result<Self, Self::Rejection> {

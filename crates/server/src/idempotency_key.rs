@@ -15,7 +15,7 @@ use http::StatusCode;
 use http::request::Parts;
 
 use crate::api_error::{ApiError, ApiResult};
-use crate::server_settings::ServerState;
+use crate::server_options::ServerState;
 
 /// Maximum length of a key in bytes.
 const MAX_KEY: usize = 255;

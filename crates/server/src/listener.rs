@@ -1,4 +1,4 @@
-//! Serves a router on a socket, with limits on connections, until it is told to stop.
+//! Serves a router on a socket, with limits on connections, until a future ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,8 +12,7 @@ use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tower_service::Service;
 
-use crate::server_settings::ServerSettings;
-use crate::stop_signal::StopSender;
+use crate::server_options::{ServerOptions, StopSender};
 
 /// Maximum time for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +39,7 @@ impl Drop for OpenRequest {
 pub(crate) async fn serve_router(
     listener: TcpListener,
     router: Router,
-    settings: &ServerSettings,
+    settings: &ServerOptions,
     stop: impl Future<Output = ()>,
     stop_sender: StopSender,
 ) {

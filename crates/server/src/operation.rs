@@ -7,7 +7,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use crate::server_settings::ServerState;
+use crate::server_options::ServerState;
 
 /// Creates the schema of a type, and adds the schemas that it refers to, to the document.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;

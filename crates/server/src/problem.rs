@@ -1,11 +1,11 @@
-//! `ProblemDocument`: the body of an error response, as RFC 9457 defines it.
+//! `ProblemDocument`: the body of an error response, as RFC 9457 defines it, and `MistakeResource`, a
+//! mistake in a document.
 
+use agentflow_core::diagnostic::Diagnostic;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::mistake::MistakeResource;
 
 /// Media type of problem documents (RFC 9457, section 3).
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -27,7 +27,7 @@ pub struct ProblemDocument {
     pub code: String,
     /// Problem and remedy, as a sentence for people.
     pub detail: String,
-    /// Place in the body of the request, as a JSON Pointer. Absent if the problem has no place.
+    /// Place in the body of the request, as a JSON Pointer. Absent if the problem concerns the whole request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// Mistakes of a document. Empty for all other problems.
@@ -54,5 +54,34 @@ impl IntoResponse for ProblemDocument {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_string(&self).unwrap_or_default();
         (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], body).into_response()
+    }
+}
+
+/// A mistake in a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Mistake")]
+#[non_exhaustive]
+pub struct MistakeResource {
+    /// Stable code, such as `document.unknown-node`.
+    pub code: String,
+    /// Problem and remedy.
+    pub message: String,
+    /// Line in the text, starting at 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// Column in the text, starting at 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+}
+
+impl From<&Diagnostic> for MistakeResource {
+    fn from(problem: &Diagnostic) -> Self {
+        let start = problem.location().span.as_ref().map(|span| span.start);
+        Self {
+            code: problem.code().name().to_owned(),
+            message: problem.to_string(),
+            line: start.map(|start| start.line),
+            column: start.map(|start| start.column),
+        }
     }
 }

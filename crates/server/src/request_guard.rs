@@ -14,7 +14,7 @@ use crate::cross_origin::{permit, preflight};
 use crate::extract::RequestCaller;
 use crate::page::FOLDER;
 use crate::problem::ProblemDocument;
-use crate::server_settings::ServerState;
+use crate::server_options::ServerState;
 
 /// Returns true for paths that need no caller: the files of the page, which contain no data, and
 /// the health of the process, which a load balancer asks without a token.
@@ -30,12 +30,12 @@ pub(crate) async fn guard(
 ) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
     match checked(&state, request).await {
-        Ok(Checked::Request(request, _slots)) => {
+        Ok(CheckedRequest::Request(request, _slots)) => {
             let mut response = next.run(*request).await;
             permit(origin, &mut response);
             response
         }
-        Ok(Checked::Preflight(mut response)) => {
+        Ok(CheckedRequest::Preflight(mut response)) => {
             permit(origin, &mut response);
             *response
         }
@@ -48,7 +48,7 @@ pub(crate) async fn guard(
 }
 
 /// A request that has passed the checks.
-enum Checked {
+enum CheckedRequest {
     Request(Box<Request>, Slots),
     /// The response to a preflight request.
     Preflight(Box<Response>),
@@ -61,10 +61,10 @@ struct Refused {
     is_permitted_origin: bool,
 }
 
-/// The slots that a request holds until its response begins. Streams have slots of their own.
+/// The slots that a request holds until its response begins. Streams have other slots.
 type Slots = (agentflow_front::RequestSlot, Option<agentflow_front::CallerSlot>);
 
-async fn checked(state: &ServerState, request: Request) -> Result<Checked, Refused> {
+async fn checked(state: &ServerState, request: Request) -> Result<CheckedRequest, Refused> {
     let front = state.front();
     let early = |rejection| Refused { rejection, is_permitted_origin: false };
     let late = |rejection| Refused { rejection, is_permitted_origin: true };
@@ -77,7 +77,7 @@ async fn checked(state: &ServerState, request: Request) -> Result<Checked, Refus
     }
     front.check_address(&parts).map_err(early)?;
     if let Some(response) = preflight(&parts) {
-        return Ok(Checked::Preflight(Box::new(response)));
+        return Ok(CheckedRequest::Preflight(Box::new(response)));
     }
     let caller = match is_public(parts.uri.path()) {
         true => Caller::anonymous(),
@@ -87,7 +87,7 @@ async fn checked(state: &ServerState, request: Request) -> Result<Checked, Refus
     let body = front.body(&parts, body).await.map_err(late)?;
     parts.extensions.insert(RequestCaller(caller));
     let request = Box::new(Request::from_parts(parts, Body::from(body)));
-    Ok(Checked::Request(request, (slot, own)))
+    Ok(CheckedRequest::Request(request, (slot, own)))
 }
 
 /// Converts the rejection of the front to a problem document, and keeps its headers.

@@ -19,14 +19,13 @@ use crate::operation::routes;
 use crate::page;
 use crate::request_guard::guard;
 use crate::server_error::ServerError;
-use crate::server_settings::{ServerSettings, ServerState};
-use crate::stop_signal::StopSignal;
+use crate::server_options::{ServerOptions, ServerState, StopSignal};
 
 /// A server for the agents and workflows of a runtime: a REST API with event streams, and a web
 /// page.
 ///
 /// [`serve`](Self::serve) listens on an address. [`router`](Self::router) returns an `axum` router
-/// for a program with a server of its own, which may mount it below any path.
+/// for a program that has a server already. It may be mounted below any path.
 ///
 /// ```
 /// use agentflow::prelude::*;
@@ -50,10 +49,10 @@ use crate::stop_signal::StopSignal;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a server serves nobody before `serve` is awaited or its `router` is mounted"]
+#[must_use = "a server does nothing before `serve` is awaited or its `router` is mounted"]
 pub struct Server {
     runtime: Runtime,
-    settings: ServerSettings,
+    settings: ServerOptions,
     /// Routes of the program.
     routes: Router,
 }
@@ -62,11 +61,7 @@ impl Server {
     /// Creates a server for all agents, workflows and tools of the runtime. The runtime must have a
     /// store.
     pub fn new(runtime: &Runtime) -> Self {
-        Self {
-            runtime: runtime.clone(),
-            settings: ServerSettings::default(),
-            routes: Router::new(),
-        }
+        Self { runtime: runtime.clone(), settings: ServerOptions::default(), routes: Router::new() }
     }
 
     /// Sets the hook that determines the caller of each request, except `GET /health`: a
@@ -150,7 +145,7 @@ impl Server {
     }
 
     /// Adds routes of the program, such as those of another server. Requests to them do not pass the
-    /// checks of this server, so they need checks of their own. Default: none.
+    /// checks of this server, so the program checks them itself. Default: none.
     ///
     /// # Panics
     /// [`router`](Self::router) and [`serve`](Self::serve) panic if a path is also one of this
@@ -160,7 +155,7 @@ impl Server {
         self
     }
 
-    fn set(mut self, change: impl FnOnce(&mut ServerSettings)) -> Self {
+    fn set(mut self, change: impl FnOnce(&mut ServerOptions)) -> Self {
         change(&mut self.settings);
         self
     }

@@ -176,12 +176,10 @@ const VIEWS: &[&str] = &[
 
 /// Rooms of `agentflow-server`.
 const SERVER: &[&str] = &[
-    "mistake",
     "problem",
     "api_error",
-    "stop_signal",
     "cross_origin",
-    "server_settings",
+    "server_options",
     "continue_run",
     "page",
     "extract",

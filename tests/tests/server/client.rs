@@ -81,7 +81,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        // The client of the tests has no provider of TLS of its own.
+        // The client of the tests installs no provider of TLS by itself.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { http, base: format!("http://{address}"), headers: Vec::new() }

@@ -87,7 +87,7 @@ async fn an_agent_is_started_and_continues_its_session() {
     assert_eq!(client.get("/api/v1/sessions/s-1").await.problem(), (404, "not_found"));
     let neither = client.post(path, json!({})).await;
     assert_eq!(neither.problem(), (422, "invalid_request"));
-    let unknown = client.post("/api/v1/agents/nobody/runs", json!({"message": "Hi."})).await;
+    let unknown = client.post("/api/v1/agents/unknown/runs", json!({"message": "Hi."})).await;
     assert_eq!(unknown.problem().0, 404, "{}", unknown.json);
 }
 

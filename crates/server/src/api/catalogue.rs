@@ -8,11 +8,11 @@ use http::StatusCode;
 
 use super::start_run::{StartAgentBody, start_agent};
 use crate::api_error::ApiResult;
-use crate::extract::{Acting, JsonBody, JsonResponse, PathParams};
+use crate::extract::{Acting, JsonRequest, JsonResponse, PathParams};
 use crate::idempotency_key::IdempotencyKey;
 use crate::operation::Operation;
-use crate::resources::{AgentResource, RunStarted, ToolResource, ToolsetResource};
-use crate::server_settings::ServerState;
+use crate::resources::{AgentResource, StartedRun, ToolResource, ToolsetResource};
+use crate::server_options::ServerState;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -36,8 +36,8 @@ pub(super) fn operations() -> Vec<Operation> {
         )
         .header("Idempotency-Key", "A key with which the request may be repeated.")
         .body::<StartAgentBody>()
-        .returns::<RunStarted>(StatusCode::ACCEPTED, "The run was started.")
-        .returns::<RunStarted>(StatusCode::OK, "The run has ended, and the request waited for it.")
+        .returns::<StartedRun>(StatusCode::ACCEPTED, "The run was started.")
+        .returns::<StartedRun>(StatusCode::OK, "The run has ended, and the request waited for it.")
         .handler(start),
     ]
 }
@@ -70,7 +70,7 @@ async fn start(
     acting: Acting,
     PathParams(name): PathParams<Arc<str>>,
     key: IdempotencyKey,
-    JsonBody(body): JsonBody<StartAgentBody>,
-) -> ApiResult<JsonResponse<RunStarted>> {
+    JsonRequest(body): JsonRequest<StartAgentBody>,
+) -> ApiResult<JsonResponse<StartedRun>> {
     start_agent(&acting, &name, &key, body).await
 }

@@ -9,10 +9,10 @@ use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::nodes::ApprovalBody;
+use super::nodes::{ApprovalBody, NodePath};
 use crate::api_error::{ApiError, ApiResult};
 use crate::continue_run::continue_run;
-use crate::extract::{Acting, JsonBody, JsonResponse, PathParams};
+use crate::extract::{Acting, JsonRequest, JsonResponse, PathParams};
 use crate::operation::Operation;
 use crate::resources::RunSummary;
 
@@ -82,7 +82,7 @@ struct ResumeBody {
 async fn resume(
     acting: Acting,
     PathParams(run): PathParams<Arc<str>>,
-    JsonBody(body): JsonBody<ResumeBody>,
+    JsonRequest(body): JsonRequest<ResumeBody>,
 ) -> ApiResult<JsonResponse<RunSummary>> {
     let run = RunId::new(run);
     let found = acting.runtime.run(&run);
@@ -105,7 +105,7 @@ async fn resume(
             match record.pause_reason {
                 Some(PauseReason::Operator) | None if is_paused => found.unpause().await?,
                 _ if is_paused => {
-                    // The error names what the run waits for.
+                    // The error explains the reason of the pause.
                     found.unpause().await?;
                 }
                 _ if record.status.has_ended() => {
@@ -156,7 +156,7 @@ struct CancelBody {
 async fn cancel(
     acting: Acting,
     PathParams(run): PathParams<Arc<str>>,
-    JsonBody(body): JsonBody<CancelBody>,
+    JsonRequest(body): JsonRequest<CancelBody>,
 ) -> ApiResult<JsonResponse<RunSummary>> {
     let run = RunId::new(run);
     let reason = body.reason.unwrap_or_else(|| format!("cancelled by {}", acting.caller.name()));
@@ -185,19 +185,12 @@ struct MessageBody {
 async fn message(
     acting: Acting,
     PathParams(run): PathParams<Arc<str>>,
-    JsonBody(body): JsonBody<MessageBody>,
+    JsonRequest(body): JsonRequest<MessageBody>,
 ) -> ApiResult<JsonResponse<RunSummary>> {
     let run = RunId::new(run);
     acting.runtime.run(&run).send_message(body.text).await?;
     continue_run(&acting.runtime, &run).await?;
     summary(&acting, &run).await
-}
-
-/// Path of a node.
-#[derive(Debug, Deserialize)]
-struct NodePath {
-    run_id: Arc<str>,
-    node_id: String,
 }
 
 async fn retry(

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonResponse, PathParams, QueryParams};
-use crate::mistake::MistakeResource;
 use crate::operation::Operation;
-use crate::resources::{Page, Paging, time_text};
-use crate::server_settings::ServerState;
+use crate::problem::MistakeResource;
+use crate::resources::{Page, PageParams, time_text};
+use crate::server_options::ServerState;
 
 /// Number of a document's versions that are read to find out how many there are.
 const MAX_VERSIONS: usize = 1000;
@@ -292,7 +292,7 @@ async fn versions(
     QueryParams(query): QueryParams<PageQuery>,
 ) -> ApiResult<JsonResponse<Page<VersionResource>>> {
     let all = acting.runtime.documents().versions(&name, None, MAX_VERSIONS).await?;
-    let paging = Paging { page: query.page, limit: query.limit };
+    let paging = PageParams { page: query.page, limit: query.limit };
     let Page { items, page, limit, total, next } = paging.select(all)?;
     let items = items.iter().map(VersionResource::from).collect();
     Ok(JsonResponse(StatusCode::OK, Page { items, page, limit, total, next }))

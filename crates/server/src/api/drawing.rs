@@ -9,7 +9,7 @@ use crate::api_error::{ApiError, ApiResult};
 /// Maximum number of nodes of a drawing. A larger one takes seconds and shows little.
 const MAX_NODES: usize = 3000;
 
-/// Draws a diagram on a thread of its own, since the layout of a large one takes a while.
+/// Draws a diagram on a blocking thread, since the layout of a large one takes a while.
 ///
 /// # Errors
 /// 422 if the graph has too many nodes.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::extract::JsonResponse;
 use crate::operation::Operation;
-use crate::server_settings::ServerState;
+use crate::server_options::ServerState;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::controls::summary;
 use crate::api_error::{ApiError, ApiResult};
 use crate::continue_run::continue_run;
-use crate::extract::{Acting, JsonBody, JsonResponse, PathParams};
+use crate::extract::{Acting, JsonRequest, JsonResponse, PathParams};
 use crate::operation::Operation;
 use crate::resources::{NodeDetail, RunSummary};
 
@@ -38,9 +38,9 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// Path of a node.
 #[derive(Debug, Deserialize)]
-struct NodePath {
-    run_id: Arc<str>,
-    node_id: String,
+pub(super) struct NodePath {
+    pub(super) run_id: Arc<str>,
+    pub(super) node_id: String,
 }
 
 async fn detail(
@@ -63,7 +63,8 @@ pub(crate) struct ApprovalBody {
     /// Comment on the answer.
     #[serde(default)]
     comment: Option<String>,
-    /// All arguments of the call, replacing those of the question. Only for a granted tool call.
+    /// All arguments of the call. They replace the arguments in the question. Only for a granted
+    /// tool call.
     #[serde(default)]
     arguments: Option<Map<String, Value>>,
 }
@@ -95,7 +96,7 @@ impl ApprovalBody {
 async fn approve(
     acting: Acting,
     PathParams(path): PathParams<NodePath>,
-    JsonBody(body): JsonBody<ApprovalBody>,
+    JsonRequest(body): JsonRequest<ApprovalBody>,
 ) -> ApiResult<JsonResponse<RunSummary>> {
     let run = RunId::new(path.run_id);
     let by = acting.caller.name();

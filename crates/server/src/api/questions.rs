@@ -13,9 +13,9 @@ use serde_json::Value;
 use super::controls::summary;
 use crate::api_error::{ApiError, ApiResult};
 use crate::continue_run::continue_run;
-use crate::extract::{Acting, JsonBody, JsonResponse, PathParams, QueryParams};
+use crate::extract::{Acting, JsonRequest, JsonResponse, PathParams, QueryParams};
 use crate::operation::Operation;
-use crate::resources::{Page, Paging, QuestionResource, RunSummary};
+use crate::resources::{Page, PageParams, QuestionResource, RunSummary};
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -75,7 +75,7 @@ async fn list(
         filter = filter.session(session);
     }
     let questions = acting.runtime.runs().questions(filter).await?;
-    let paging = Paging { page: query.page, limit: query.limit };
+    let paging = PageParams { page: query.page, limit: query.limit };
     let Page { items, page, limit, total, next } = paging.select(questions)?;
     let items = items.into_iter().map(QuestionResource::from).collect();
     Ok(JsonResponse(StatusCode::OK, Page { items, page, limit, total, next }))
@@ -109,7 +109,7 @@ struct AnswerBody {
 async fn answer(
     acting: Acting,
     PathParams(path): PathParams<QuestionPath>,
-    JsonBody(body): JsonBody<AnswerBody>,
+    JsonRequest(body): JsonRequest<AnswerBody>,
 ) -> ApiResult<JsonResponse<RunSummary>> {
     let answer = Encoded::new(&body.answer).map_err(|error| {
         ApiError::unusable(format!("the answer cannot be used: {error}")).at("/answer".to_owned())

@@ -18,8 +18,8 @@ use super::start_run::output;
 use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonResponse, PathParams, QueryParams};
 use crate::operation::Operation;
-use crate::resources::{Page, Paging, RunDetail, RunGraphResource, RunSummary};
-use crate::server_settings::ServerState;
+use crate::resources::{Page, PageParams, RunDetail, RunGraphResource, RunSummary};
+use crate::server_options::ServerState;
 use crate::stream::{StreamQuery, follow_live, follow_run};
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -169,7 +169,7 @@ async fn list(
     acting: Acting,
     QueryParams(query): QueryParams<RunsQuery>,
 ) -> ApiResult<JsonResponse<Page<RunSummary>>> {
-    let paging = Paging { page: query.page, limit: query.limit };
+    let paging = PageParams { page: query.page, limit: query.limit };
     let limit = paging.limit()?;
     let filter = query.filter()?;
     let page = match &query.after {
@@ -199,7 +199,7 @@ async fn after_run(
 async fn numbered(
     runtime: &CallerRuntime,
     filter: &RunFilter,
-    paging: &Paging,
+    paging: &PageParams,
 ) -> ApiResult<Page<RunSummary>> {
     let (skipped, limit) = (paging.skipped()?, paging.limit()?);
     let runs = runtime.runs().list(filter.clone().limit(skipped + limit + 1)).await?;

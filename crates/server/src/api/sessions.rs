@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::api_error::ApiResult;
 use crate::extract::{Acting, JsonResponse, PathParams, QueryParams};
 use crate::operation::Operation;
-use crate::resources::{Page, Paging, time_text};
+use crate::resources::{Page, PageParams, time_text};
 
 /// Number of runs of a history, if the request has no `runs`.
 const DEFAULT_RUNS: usize = 50;
@@ -139,9 +139,9 @@ async fn list(
     acting: Acting,
     QueryParams(query): QueryParams<SessionsQuery>,
 ) -> ApiResult<JsonResponse<Page<SessionResource>>> {
-    let paging = Paging { page: query.page, limit: query.limit };
+    let paging = PageParams { page: query.page, limit: query.limit };
     let most = paging.skipped()?.saturating_add(paging.limit()?).min(MAX_LISTED);
-    // One more than the page shows whether there is a next page.
+    // A further session shows that the list is longer than the page.
     let mut filter = SessionFilter::new().limit(most + 1);
     if let Some(caller) = query.caller {
         filter = filter.caller(caller);

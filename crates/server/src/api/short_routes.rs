@@ -11,11 +11,11 @@ use super::catalogue;
 use super::start_run::{StartBody, StartOptions, start_workflow};
 use super::workflows::{WorkflowResource, workflows};
 use crate::api_error::ApiResult;
-use crate::extract::{Acting, JsonBody, JsonResponse, PathParams};
+use crate::extract::{Acting, JsonRequest, JsonResponse, PathParams};
 use crate::idempotency_key::IdempotencyKey;
 use crate::operation::Operation;
-use crate::resources::{RunStarted, ToolResource};
-use crate::server_settings::ServerState;
+use crate::resources::{StartedRun, ToolResource};
+use crate::server_options::ServerState;
 
 /// Time for which the response waits for the end of the run.
 const WAIT: Duration = Duration::from_secs(60);
@@ -32,8 +32,8 @@ pub(super) fn operations() -> Vec<Operation> {
         )
         .header("Idempotency-Key", "A key with which the request may be repeated.")
         .body::<Map<String, Value>>()
-        .returns::<RunStarted>(StatusCode::OK, "The run has ended.")
-        .returns::<RunStarted>(StatusCode::ACCEPTED, "The run has not ended within a minute.")
+        .returns::<StartedRun>(StatusCode::OK, "The run has ended.")
+        .returns::<StartedRun>(StatusCode::ACCEPTED, "The run has not ended within a minute.")
         .handler(run),
         Operation::get("/api/tools", "listAllTools", "Lists the tools with their schemas.")
             .returns::<Vec<ToolResource>>(StatusCode::OK, "The tools.")
@@ -50,8 +50,8 @@ async fn run(
     acting: Acting,
     PathParams(name): PathParams<Arc<str>>,
     key: IdempotencyKey,
-    JsonBody(inputs): JsonBody<Map<String, Value>>,
-) -> ApiResult<JsonResponse<RunStarted>> {
+    JsonRequest(inputs): JsonRequest<Map<String, Value>>,
+) -> ApiResult<JsonResponse<StartedRun>> {
     let body = StartBody::new(inputs, StartOptions::wait(WAIT));
     start_workflow(&acting, &name, &key, body).await
 }

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonResponse};
 use crate::idempotency_key::{IdempotencyKey, KeyedRequest};
-use crate::resources::{RunStarted, json_value};
+use crate::resources::{StartedRun, json_value};
 
 /// Maximum time for which a request waits for the end of a run, in milliseconds.
 const MAX_WAIT_MS: u64 = 300_000;
@@ -111,7 +111,7 @@ pub(super) async fn start_workflow(
     name: &str,
     key: &IdempotencyKey,
     body: StartBody,
-) -> ApiResult<JsonResponse<RunStarted>> {
+) -> ApiResult<JsonResponse<StartedRun>> {
     body.options.check()?;
     let keyed = key.request(&acting.caller, name, &canonical(&body));
     let StartBody { input_data, version, options } = body;
@@ -148,7 +148,7 @@ pub(super) async fn start_agent(
     name: &str,
     key: &IdempotencyKey,
     body: StartAgentBody,
-) -> ApiResult<JsonResponse<RunStarted>> {
+) -> ApiResult<JsonResponse<StartedRun>> {
     body.options.check()?;
     if body.options.queued {
         let detail = "a run of an agent cannot be queued; start it without `queued`";
@@ -202,7 +202,7 @@ async fn respond(
     started: Result<RunId, Error>,
     keyed: Option<&KeyedRequest>,
     wait_ms: u64,
-) -> ApiResult<JsonResponse<RunStarted>> {
+) -> ApiResult<JsonResponse<StartedRun>> {
     let run = match (started, keyed) {
         (Ok(run), _) => run,
         (Err(Error::Store(error)), Some(keyed)) if error.kind() == StoreErrorKind::Exists => {
@@ -218,7 +218,7 @@ async fn respond(
         drop(end);
     }
     let record = found.record().await?;
-    let mut response = RunStarted::new(&record);
+    let mut response = StartedRun::new(&record);
     let status = match record.status.has_ended() {
         true => StatusCode::OK,
         false => StatusCode::ACCEPTED,

@@ -14,11 +14,11 @@ use serde_json::Value;
 use super::drawing::draw;
 use super::start_run::{StartBody, start_workflow};
 use crate::api_error::{ApiError, ApiResult};
-use crate::extract::{Acting, JsonBody, JsonResponse, PathParams, QueryParams};
+use crate::extract::{Acting, JsonRequest, JsonResponse, PathParams, QueryParams};
 use crate::idempotency_key::IdempotencyKey;
 use crate::operation::Operation;
-use crate::resources::{GraphResource, Page, Paging, RunStarted};
-use crate::server_settings::ServerState;
+use crate::resources::{GraphResource, Page, PageParams, StartedRun};
+use crate::server_options::ServerState;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -50,8 +50,8 @@ pub(super) fn operations() -> Vec<Operation> {
         )
         .header("Idempotency-Key", "A key with which the request may be repeated.")
         .body::<StartBody>()
-        .returns::<RunStarted>(StatusCode::ACCEPTED, "The run was started.")
-        .returns::<RunStarted>(StatusCode::OK, "The run has ended, and the request waited for it.")
+        .returns::<StartedRun>(StatusCode::ACCEPTED, "The run was started.")
+        .returns::<StartedRun>(StatusCode::OK, "The run has ended, and the request waited for it.")
         .handler(start),
     ]
 }
@@ -111,7 +111,7 @@ async fn list(
     State(state): State<ServerState>,
     QueryParams(query): QueryParams<WorkflowsQuery>,
 ) -> ApiResult<JsonResponse<Page<WorkflowResource>>> {
-    let paging = Paging { page: query.page, limit: query.limit };
+    let paging = PageParams { page: query.page, limit: query.limit };
     let name = query.name.unwrap_or_default();
     let mut found = Vec::new();
     for graph in workflows(&state)? {
@@ -150,7 +150,7 @@ async fn start(
     acting: Acting,
     PathParams(name): PathParams<Arc<str>>,
     key: IdempotencyKey,
-    JsonBody(body): JsonBody<StartBody>,
-) -> ApiResult<JsonResponse<RunStarted>> {
+    JsonRequest(body): JsonRequest<StartBody>,
+) -> ApiResult<JsonResponse<StartedRun>> {
     start_workflow(&acting, &name, &key, body).await
 }

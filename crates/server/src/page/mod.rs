@@ -1,5 +1,5 @@
-//! The web page: files that are compiled into the program, with headers that restrict what the page
-//! may load and run.
+//! The web page: files that are compiled into the program. Their headers restrict the page to its
+//! own files and its own server.
 
 use axum::Router;
 use axum::extract::{OriginalUri, Path};
@@ -8,7 +8,7 @@ use axum::routing::get;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use crate::api_error::ApiError;
-use crate::server_settings::ServerState;
+use crate::server_options::ServerState;
 
 /// Paths below this folder are public. The files contain no data of the runtime.
 pub(crate) const FOLDER: &str = "/assets/";

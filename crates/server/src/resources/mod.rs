@@ -11,9 +11,9 @@ mod run_resource;
 pub(crate) use self::catalogue_resource::{AgentResource, ToolResource, ToolsetResource};
 pub(crate) use self::graph_resource::{GraphResource, RunGraphResource};
 pub(crate) use self::node_run::{NodeDetail, NodeRunResource};
-pub(crate) use self::page::{Page, Paging};
+pub(crate) use self::page::{Page, PageParams};
 pub(crate) use self::question_resource::QuestionResource;
-pub(crate) use self::run_resource::{RunDetail, RunStarted, RunSummary};
+pub(crate) use self::run_resource::{RunDetail, RunSummary, StartedRun};
 
 use agentflow_core::time::Timestamp;
 use agentflow_core::value::Encoded;

@@ -1,4 +1,4 @@
-//! `Page`: a page of a list, and `Paging`: the parameters that select it.
+//! `Page`: a page of a list, and `PageParams`: the parameters that select it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,14 +31,14 @@ pub(crate) struct Page<T> {
 
 /// Parameters that select a page.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-pub(crate) struct Paging {
+pub(crate) struct PageParams {
     /// Number of the page, starting at 1. Default: 1.
     pub(crate) page: Option<usize>,
     /// Maximum number of entries of a page, at most 500. Default: 50.
     pub(crate) limit: Option<usize>,
 }
 
-impl Paging {
+impl PageParams {
     /// Returns the limit.
     ///
     /// # Errors

@@ -155,7 +155,7 @@ impl RunDetail {
 
 /// The response to the start of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct RunStarted {
+pub(crate) struct StartedRun {
     /// Id of the run.
     pub(crate) run_id: String,
     /// Status of the run.
@@ -168,7 +168,7 @@ pub(crate) struct RunStarted {
     pub(crate) error: Option<String>,
 }
 
-impl RunStarted {
+impl StartedRun {
     pub(crate) fn new(record: &RunRecord) -> Self {
         Self {
             run_id: record.run_id.to_string(),

@@ -24,13 +24,13 @@ pub(crate) enum StreamForm {
 /// earlier events.
 #[derive(Debug)]
 pub(crate) struct EventFrames {
-    view: View,
+    view: FrameView,
     /// Number of the last event that the client has received.
     after: u64,
 }
 
 #[derive(Debug)]
-enum View {
+enum FrameView {
     Screen(Box<ScreenEvents>),
     Events,
     Task(TaskChunks),
@@ -39,9 +39,9 @@ enum View {
 impl EventFrames {
     pub(crate) fn new(form: StreamForm, after: u64) -> Self {
         let view = match form {
-            StreamForm::Screen => View::Screen(Box::default()),
-            StreamForm::Events => View::Events,
-            StreamForm::Task => View::Task(TaskChunks::default()),
+            StreamForm::Screen => FrameView::Screen(Box::default()),
+            StreamForm::Events => FrameView::Events,
+            StreamForm::Task => FrameView::Task(TaskChunks::default()),
         };
         Self { view, after }
     }
@@ -49,8 +49,8 @@ impl EventFrames {
     /// Returns the number of events that can be left out when the run is read.
     pub(crate) fn unneeded(&self) -> u64 {
         match self.view {
-            View::Events => self.after,
-            View::Screen(_) | View::Task(_) => 0,
+            FrameView::Events => self.after,
+            FrameView::Screen(_) | FrameView::Task(_) => 0,
         }
     }
 
@@ -58,9 +58,9 @@ impl EventFrames {
     /// it.
     pub(crate) fn next(&mut self, event: &Event) -> Option<Bytes> {
         let data = match &mut self.view {
-            View::Screen(view) => json(&view.next(event)?.data),
-            View::Events => json(event),
-            View::Task(view) => json(&view.next(event)?),
+            FrameView::Screen(view) => json(&view.next(event)?.data),
+            FrameView::Events => json(event),
+            FrameView::Task(view) => json(&view.next(event)?),
         };
         // A delta has the number of the recorded event before it. Its frame has no id, so that a
         // client which reconnects asks for the events after the recorded one.

@@ -23,7 +23,7 @@ use super::run_stream::stream_slot;
 use crate::api_error::{ApiError, ApiResult};
 use crate::continue_run::continue_run;
 use crate::extract::{Acting, PathParams};
-use crate::server_settings::ServerState;
+use crate::server_options::ServerState;
 
 /// Maximum size in bytes of a message from the client.
 const MAX_MESSAGE: usize = 1 << 20;

@@ -20,8 +20,7 @@ use tokio::sync::mpsc;
 use super::event_frames::{EventFrames, StreamForm};
 use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, PathParams, QueryParams};
-use crate::server_settings::ServerState;
-use crate::stop_signal::StopSignal;
+use crate::server_options::{ServerState, StopSignal};
 
 /// Number of frames that wait for a slow client. The events themselves stay in the log of the run.
 const WAITING_FRAMES: usize = 64;

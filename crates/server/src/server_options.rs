@@ -1,4 +1,5 @@
-//! `ServerSettings` with the defaults of a server, and `ServerState`, which the handlers share.
+//! `ServerOptions` with the defaults of a server, `ServerState`, which the handlers share, and
+//! `StopSignal`, which ends streams.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,12 +7,11 @@ use std::time::Duration;
 
 use agentflow_core::Runtime;
 use agentflow_front::{Authenticate, FrontSettings, HttpFront};
-
-use crate::stop_signal::StopSignal;
+use tokio::sync::watch;
 
 /// Settings of a server.
 #[derive(Clone)]
-pub(crate) struct ServerSettings {
+pub(crate) struct ServerOptions {
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) authenticate: Option<Arc<dyn Authenticate>>,
@@ -28,7 +28,7 @@ pub(crate) struct ServerSettings {
     pub(crate) has_page: bool,
 }
 
-impl Default for ServerSettings {
+impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             hosts: Vec::new(),
@@ -49,7 +49,7 @@ impl Default for ServerSettings {
     }
 }
 
-impl ServerSettings {
+impl ServerOptions {
     /// Creates the checks that every request passes.
     pub(crate) fn front(&self) -> HttpFront {
         HttpFront::new(FrontSettings {
@@ -68,9 +68,9 @@ impl ServerSettings {
     }
 }
 
-impl fmt::Debug for ServerSettings {
+impl fmt::Debug for ServerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerSettings")
+        f.debug_struct("ServerOptions")
             .field("hosts", &self.hosts)
             .field("origins", &self.origins)
             .field("authenticates", &self.authenticate.is_some())
@@ -80,13 +80,13 @@ impl fmt::Debug for ServerSettings {
 
 /// State of the router, shared by all handlers.
 #[derive(Clone, Debug)]
-pub(crate) struct ServerState(Arc<SharedState>);
+pub(crate) struct ServerState(Arc<ServerShared>);
 
 #[derive(Debug)]
-struct SharedState {
+struct ServerShared {
     runtime: Runtime,
     front: HttpFront,
-    settings: ServerSettings,
+    settings: ServerOptions,
     open_api: bytes::Bytes,
     stop_signal: StopSignal,
 }
@@ -94,12 +94,12 @@ struct SharedState {
 impl ServerState {
     pub(crate) fn new(
         runtime: Runtime,
-        settings: ServerSettings,
+        settings: ServerOptions,
         open_api: bytes::Bytes,
         stop_signal: StopSignal,
     ) -> Self {
         let front = settings.front();
-        Self(Arc::new(SharedState { runtime, front, settings, open_api, stop_signal }))
+        Self(Arc::new(ServerShared { runtime, front, settings, open_api, stop_signal }))
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
@@ -110,7 +110,7 @@ impl ServerState {
         &self.0.front
     }
 
-    pub(crate) fn settings(&self) -> &ServerSettings {
+    pub(crate) fn settings(&self) -> &ServerOptions {
         &self.0.settings
     }
 
@@ -121,5 +121,32 @@ impl ServerState {
 
     pub(crate) fn stop_signal(&self) -> StopSignal {
         self.0.stop_signal.clone()
+    }
+}
+
+/// Tells the streams of a server that it stops. Requests end by themselves, streams may not.
+#[derive(Clone, Debug)]
+pub(crate) struct StopSignal(watch::Receiver<bool>);
+
+/// Sends the signal. Dropping it sends the signal, too.
+#[derive(Debug)]
+pub(crate) struct StopSender(watch::Sender<bool>);
+
+impl StopSignal {
+    pub(crate) fn new() -> (StopSender, Self) {
+        let (sender, receiver) = watch::channel(false);
+        (StopSender(sender), Self(receiver))
+    }
+
+    /// Waits until the server stops.
+    pub(crate) async fn stopped(&mut self) {
+        // An error means that the sender is gone, so the server is gone, too.
+        let _ = self.0.wait_for(|stops| *stops).await;
+    }
+}
+
+impl StopSender {
+    pub(crate) fn stop(&self) {
+        self.0.send_replace(true);
     }
 }
