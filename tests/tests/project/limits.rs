@@ -82,7 +82,7 @@ const ROWS: &[(&str, &str, &str, &str)] = &[
     (
         "list of stored documents or versions",
         "entries of a page",
-        "documents/stored_handle.rs",
+        "runtime/documents/stored_handle.rs",
         "MAX_PAGE",
     ),
     ("description of an HTTP tool", "bytes", "api/api_tool.rs", "MOST_BYTES"),

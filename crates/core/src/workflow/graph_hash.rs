@@ -299,7 +299,9 @@ mod tests {
         json!({"name": "inner", "output": "number", "nodes": [{"name": "number", "does": asks}]})
     }
 
-    fn spec(graph: Value, called: Option<&Arc<Spec>>) -> Arc<Spec> {
+    fn spec(mut graph: Value, called: Option<&Arc<Spec>>) -> Arc<Spec> {
+        graph["version"] = Graph::VERSION.into();
+        graph["concurrency"] = 16.into();
         let graph: Graph = serde_json::from_value(graph).unwrap();
         let resolve =
             |_, _: &str| called.map(|spec| Callee::Workflow(Arc::clone(spec))).ok_or(None);
