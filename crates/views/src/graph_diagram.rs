@@ -40,7 +40,7 @@ const MAX_NESTING: usize = 16;
 ///     Ok(both)
 /// }
 ///
-/// let diagram = workflow_diagram(drawn_as_svg::workflow().graph());
+/// let diagram = workflow_diagram(&drawn_as_svg::workflow().graph());
 /// let svg = SvgWriter::new().write(&diagram.layout());
 /// assert!(svg.contains("data-from=\"once\" data-to=\"both\""));
 /// ```
