@@ -38,7 +38,7 @@ async fn the_files_of_the_page_have_strict_headers() {
         waiting.extend(names(&text, "from \"./"));
         seen.push(name);
     }
-    assert_eq!(files, 12, "{seen:?}");
+    assert_eq!(files, 13, "{seen:?}");
     assert!(size < 200_000, "the page has {size} bytes");
     assert_eq!(client.get("/assets/nothing.js").await.problem(), (404, "not_found"));
 

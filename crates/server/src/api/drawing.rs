@@ -3,11 +3,25 @@
 use agentflow_views::layout::{Diagram, SvgWriter};
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::api_error::{ApiError, ApiResult};
 
 /// Maximum number of nodes of a drawing. A larger one takes seconds and shows little.
 const MAX_NODES: usize = 3000;
+
+/// Parameters of a drawing.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub(super) struct DrawingQuery {
+    /// `false` leaves out the style sheet, for a page that has it already. Default: `true`.
+    #[serde(default = "is_standalone")]
+    standalone: bool,
+}
+
+fn is_standalone() -> bool {
+    true
+}
 
 /// Draws a diagram on a blocking thread, since the layout of a large one takes a while.
 ///
@@ -15,6 +29,7 @@ const MAX_NODES: usize = 3000;
 /// 422 if the graph has too many nodes.
 pub(super) async fn draw(
     nodes: usize,
+    query: DrawingQuery,
     diagram: impl FnOnce() -> Diagram + Send + 'static,
 ) -> ApiResult<Response> {
     if nodes > MAX_NODES {
@@ -23,7 +38,11 @@ pub(super) async fn draw(
     }
     let written = tokio::task::spawn_blocking(move || {
         let layout = diagram().layout();
-        SvgWriter::new().write(&layout)
+        let writer = match query.standalone {
+            true => SvgWriter::new(),
+            false => SvgWriter::new().without_style_sheet(),
+        };
+        writer.write(&layout)
     });
     match written.await {
         Ok(svg) => Ok(([(header::CONTENT_TYPE, "image/svg+xml")], svg).into_response()),

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::drawing::draw;
+use super::drawing::{DrawingQuery, draw};
 use super::start_run::output;
 use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonResponse, PathParams, QueryParams};
@@ -46,6 +46,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "drawRunGraph",
             "Draws the graph of a run with the status of its nodes.",
         )
+        .query::<DrawingQuery>()
         .returns_other(StatusCode::OK, "The drawing.", "image/svg+xml")
         .handler(drawing),
         Operation::get(
@@ -252,9 +253,13 @@ async fn graph(
     Ok(JsonResponse(StatusCode::OK, graph.into()))
 }
 
-async fn drawing(acting: Acting, PathParams(run): PathParams<Arc<str>>) -> ApiResult<Response> {
+async fn drawing(
+    acting: Acting,
+    PathParams(run): PathParams<Arc<str>>,
+    QueryParams(query): QueryParams<DrawingQuery>,
+) -> ApiResult<Response> {
     let graph = acting.runtime.run(&RunId::new(run)).graph().await?;
-    draw(graph.nodes.len(), move || run_diagram(&graph, None)).await
+    draw(graph.nodes.len(), query, move || run_diagram(&graph, None)).await
 }
 
 /// An artifact without its bytes.

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::drawing::draw;
+use super::drawing::{DrawingQuery, draw};
 use super::start_run::{StartBody, start_workflow};
 use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonRequest, JsonResponse, PathParams, QueryParams};
@@ -41,6 +41,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "drawWorkflowGraph",
             "Draws the graph of a workflow.",
         )
+        .query::<DrawingQuery>()
         .returns_other(StatusCode::OK, "The drawing.", "image/svg+xml")
         .handler(drawing),
         Operation::post(
@@ -141,9 +142,10 @@ async fn graph(
 async fn drawing(
     State(state): State<ServerState>,
     PathParams(name): PathParams<Arc<str>>,
+    QueryParams(query): QueryParams<DrawingQuery>,
 ) -> ApiResult<Response> {
     let graph = workflow(&state, &name)?;
-    draw(graph.nodes.len(), move || workflow_diagram(&graph)).await
+    draw(graph.nodes.len(), query, move || workflow_diagram(&graph)).await
 }
 
 async fn start(

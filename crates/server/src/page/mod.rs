@@ -41,7 +41,7 @@ macro_rules! file {
     };
 }
 
-const FILES: [PageFile; 12] = [
+const FILES: [PageFile; 13] = [
     file!("api.js", "text/javascript; charset=utf-8"),
     file!("app.css", "text/css; charset=utf-8"),
     file!("app.js", "text/javascript; charset=utf-8"),
@@ -49,6 +49,11 @@ const FILES: [PageFile; 12] = [
     file!("chat.js", "text/javascript; charset=utf-8"),
     file!("dom.js", "text/javascript; charset=utf-8"),
     file!("form.js", "text/javascript; charset=utf-8"),
+    PageFile {
+        name: "graph.css",
+        media_type: "text/css; charset=utf-8",
+        text: agentflow_views::layout::STYLE_SHEET,
+    },
     file!("icon.svg", "image/svg+xml"),
     file!("inbox.js", "text/javascript; charset=utf-8"),
     file!("run.js", "text/javascript; charset=utf-8"),

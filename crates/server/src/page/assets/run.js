@@ -96,7 +96,7 @@ function buttons(run, act) {
 
 /** Draws the graph that the server has laid out. Its text is escaped there. */
 async function drawGraph(element, path, choose, fail) {
-  const text = await getText(`${path}/graph.svg`).catch(() => null);
+  const text = await getText(`${path}/graph.svg?standalone=false`).catch(() => null);
   if (text === null) {
     element.hidden = true;
     return;

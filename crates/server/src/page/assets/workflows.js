@@ -38,7 +38,7 @@ export async function workflowView({ root, signal, fail }, name) {
     h("p", { class: "muted" }, h("a", { href: `#/runs?workflow_id=${part(name)}` }, "Runs"), " · definition ", h("span", { class: "mono" }, workflow.definition)),
     h("div", { class: "columns" },
       h("form", { onsubmit: start, "aria-label": "Start" }, form.element, h("button", { class: "primary" }, "Start")), graph));
-  const text = await getText(`${path}/graph.svg`).catch(() => null);
+  const text = await getText(`${path}/graph.svg?standalone=false`).catch(() => null);
   if (text === null) return;
   const drawing = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
   if (drawing.nodeName !== "svg") return;
