@@ -39,8 +39,11 @@ impl NodeSettings {
     fn settled(&self) -> Settings {
         let mut settings = self.settings.clone();
         for (answers, looks) in &self.unless {
-            let is_other =
-                |answer: &Rc<Cell<Option<bool>>>| !answer.get().unwrap_or_else(|| panic!("a question of `{}` was not answered", self.name));
+            let is_other = |answer: &Rc<Cell<Option<bool>>>| {
+                !answer
+                    .get()
+                    .unwrap_or_else(|| panic!("a question of `{}` was not answered", self.name))
+            };
             if answers.iter().any(is_other) {
                 settings.looks = *looks;
             }
@@ -142,8 +145,7 @@ impl Builder {
         let is_new = self.names.insert(path.clone()) || kind == Kind::Input;
         assert!(is_new, "two nodes are named `{path}`");
         let (arm, unless) = (self.guard, self.unless);
-        let new =
-            NewNode { path, kind, reads, arm, unless, callees, body, ty: ty.clone() };
+        let new = NewNode { path, kind, reads, arm, unless, callees, body, ty: ty.clone() };
         handle_value(self.nodes.add(new, settings), ty)
     }
 
@@ -163,9 +165,10 @@ pub(super) fn function(of: Name, name: Name, arguments: &[Value]) -> Option<Done
     let first = || arguments[0].clone();
     let host = |host: Host| Some(Ok(Value::Host(host)));
     match (of, name) {
-        ("Node", "new") => {
-            host(Host::Node(Rc::new(NodeSettings { name: as_name(&first()), ..Default::default() })))
-        }
+        ("Node", "new") => host(Host::Node(Rc::new(NodeSettings {
+            name: as_name(&first()),
+            ..Default::default()
+        }))),
         ("Arms", "arm") => {
             let Value::Host(Host::Arms(arms)) = first() else { panic!("these are no arms") };
             let mut arms = Vec::clone(&arms);
@@ -192,9 +195,9 @@ pub(super) fn function(of: Name, name: Name, arguments: &[Value]) -> Option<Done
             })),
             "looked" => Some(Ok(arguments[1].clone())),
             "And" => Some(Ok(Value::tuple(arguments.to_vec()))),
-            "not_this_arm" => Some(Err(Flow::Panic(
-                "a node of an arm that was not taken has run".to_owned(),
-            ))),
+            "not_this_arm" => {
+                Some(Err(Flow::Panic("a node of an arm that was not taken has run".to_owned())))
+            }
             "Ok" => Some(Ok(Value::ok(first()))),
             "Some" => Some(Ok(Value::some(first()))),
             "function_id" => Some(Ok(Value::Unit)),
@@ -216,9 +219,7 @@ pub(super) fn method(
     step: &Option<Rc<StepContext>>,
 ) -> Done {
     match host {
-        Host::Steps(steps) => {
-            Adding { interpreter, steps }.method(name, turbofish, arguments)
-        }
+        Host::Steps(steps) => Adding { interpreter, steps }.method(name, turbofish, arguments),
         Host::Node(node) => {
             let node = settings(NodeSettings::clone(node), name, &arguments);
             Ok(Value::Host(Host::Node(Rc::new(node))))
@@ -561,7 +562,12 @@ impl Adding<'_> {
     }
 
     /// Builds the nested workflow of an item, a round or a branch.
-    fn inner(&self, item: Option<Ty>, reads: &Value, nodes: &Value) -> Result<(Rc<Plan>, Ty), Flow> {
+    fn inner(
+        &self,
+        item: Option<Ty>,
+        reads: &Value,
+        nodes: &Value,
+    ) -> Result<(Rc<Plan>, Ty), Flow> {
         let is_best_effort = self.steps.borrow().is_best_effort;
         let mut builder = Builder { is_best_effort, ..Builder::default() };
         let item = item.map(|ty| builder.input("item", ty));

@@ -66,17 +66,29 @@ pub(super) fn method(
     // Values are immutable, so a borrow, a copy and an iterator are the same.
     if matches!(
         name,
-        "clone" | "iter" | "into_iter" | "collect" | "copied" | "cloned" | "as_str" | "to_owned" | "into" | "as_ref"
-            | "failing" | "bound" | "value" | "kind" | "recorded" | "borrow"
+        "clone"
+            | "iter"
+            | "into_iter"
+            | "collect"
+            | "copied"
+            | "cloned"
+            | "as_str"
+            | "to_owned"
+            | "into"
+            | "as_ref"
+            | "failing"
+            | "bound"
+            | "value"
+            | "kind"
+            | "recorded"
+            | "borrow"
     ) {
         return Ok(value);
     }
     Ok(match (&value, name) {
         (Value::Int(number), "max") => Value::Int(*number.max(&arguments[0].as_int())),
         (Value::Int(number), "min") => Value::Int(*number.min(&arguments[0].as_int())),
-        (Value::Int(number), "rem_euclid") => {
-            Value::Int(number.rem_euclid(arguments[0].as_int()))
-        }
+        (Value::Int(number), "rem_euclid") => Value::Int(number.rem_euclid(arguments[0].as_int())),
         (Value::Int(number), "abs") => Value::Int(number.abs()),
         (_, "to_string") => Value::text(value.display()),
         (Value::Text(text), "to_uppercase") => Value::text(text.to_uppercase()),
@@ -85,9 +97,7 @@ pub(super) fn method(
         (Value::Text(text), "len") => Value::Int(text.len() as i64),
         (Value::Text(text), "is_empty") => Value::Bool(text.is_empty()),
         (Value::Text(text), "contains") => Value::Bool(text.contains(arguments[0].as_text())),
-        (Value::Text(text), "starts_with") => {
-            Value::Bool(text.starts_with(arguments[0].as_text()))
-        }
+        (Value::Text(text), "starts_with") => Value::Bool(text.starts_with(arguments[0].as_text())),
         (Value::Text(text), "bytes") => {
             Value::list(text.bytes().map(|byte| Value::Int(i64::from(byte))).collect())
         }
@@ -98,7 +108,9 @@ pub(super) fn method(
         (Value::List(all), "contains") => Value::Bool(all.contains(&arguments[0])),
         (Value::List(all), "sum") => {
             let sum = all.iter().try_fold(0_i64, |sum, one| sum.checked_add(one.as_int()));
-            return sum.map(Value::Int).ok_or_else(|| Flow::Panic("attempt to add with overflow".to_owned()));
+            return sum
+                .map(Value::Int)
+                .ok_or_else(|| Flow::Panic("attempt to add with overflow".to_owned()));
         }
         (Value::List(all), "join") => {
             let parts: Vec<&str> = all.iter().map(Value::as_text).collect();
@@ -128,9 +140,7 @@ pub(super) fn method(
             }
             Value::none()
         }
-        (Value::Bool(yes), "then_some") => {
-            Value::option(yes.then(|| arguments[0].clone()))
-        }
+        (Value::Bool(yes), "then_some") => Value::option(yes.then(|| arguments[0].clone())),
         (Value::Bool(yes), "then") => match yes {
             true => Value::some(interpreter.apply(&arguments[0], Vec::new(), step)?),
             false => Value::none(),

@@ -217,12 +217,7 @@ impl Campaign {
     }
 
     /// Runs a program and catches panics of the interpreter, which are faults of the test.
-    fn play_caught(
-        &self,
-        number: usize,
-        kit: &Rc<Globals>,
-        findings: &mut Findings,
-    ) -> Vec<Found> {
+    fn play_caught(&self, number: usize, kit: &Rc<Globals>, findings: &mut Findings) -> Vec<Found> {
         let program = self.program(number);
         findings.programs += 1;
         match catch_unwind(AssertUnwindSafe(|| self.play(&program, kit, findings))) {
@@ -352,7 +347,8 @@ impl Findings {
         }
         for (class, programs) in &self.differing {
             let some: Vec<String> = programs.iter().take(8).map(|at| format!("p{at}")).collect();
-            let _ = writeln!(text, "{class}: {} programs, such as {}", programs.len(), some.join(", "));
+            let _ =
+                writeln!(text, "{class}: {} programs, such as {}", programs.len(), some.join(", "));
         }
         let mut broken: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (number, problem) in &self.broken {

@@ -75,12 +75,7 @@ pub(super) enum Code {
 }
 
 pub(super) enum Statement {
-    Let {
-        pattern: Pattern,
-        ty: Option<Ty>,
-        value: Code,
-        otherwise: Option<Code>,
-    },
+    Let { pattern: Pattern, ty: Option<Ty>, value: Code, otherwise: Option<Code> },
     Expression(Code),
 }
 

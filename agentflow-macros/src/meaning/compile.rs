@@ -87,6 +87,10 @@ impl Compiler {
             Expr::Lit(literal) => Code::Constant(constant(&literal.lit)),
             Expr::Path(path) => {
                 let (of, name) = self.path(&path.path);
+                if name == "None" && !path.path.segments[0].arguments.is_none() {
+                    // The only option that programs name with its type.
+                    return Code::Path("Number", name);
+                }
                 if of.is_empty() {
                     self.names.push(name);
                     return Code::Name(name);
@@ -446,7 +450,9 @@ impl Compiler {
                 let last = last.unwrap_or(i64::MAX) - i64::from(open);
                 Pattern::Range(first.unwrap_or(i64::MIN), last)
             }
-            Pat::Or(cases) => Pattern::Or(cases.cases.iter().map(|one| self.pattern(one)).collect()),
+            Pat::Or(cases) => {
+                Pattern::Or(cases.cases.iter().map(|one| self.pattern(one)).collect())
+            }
             Pat::Guard(guarded) => {
                 let inner = Box::new(self.pattern(&guarded.pat));
                 Pattern::Guarded(inner, self.boxed(&guarded.guard))

@@ -650,7 +650,7 @@ impl Interpreter {
         }
         match (of, name) {
             ("__private", "NEVER") => Value::Bool(false),
-            ("__private", "None") => Value::none(),
+            ("__private" | "Number", "None") => Value::none(),
             ("__private", "Some") => Value::Constructor("Option", "Some"),
             ("__private", "Ok") => Value::Constructor("Result", "Ok"),
             ("__private", _) => Value::Unit,
@@ -814,7 +814,8 @@ fn returned(ended: Done) -> Done {
 fn binary(operator: Operator, left: &Value, right: &Value) -> Done {
     use Operator as Op;
     let overflow = |what: &str| Flow::Panic(format!("attempt to {what} with overflow"));
-    let checked = |value: Option<i64>, what: &str| value.map(Value::Int).ok_or_else(|| overflow(what));
+    let checked =
+        |value: Option<i64>, what: &str| value.map(Value::Int).ok_or_else(|| overflow(what));
     if let (Value::Int(left), Value::Int(right)) = (left, right) {
         let (left, right) = (*left, *right);
         return match operator {

@@ -54,7 +54,8 @@ impl Globals {
             syn::Item::Enum(of) => {
                 for variant in &of.variants {
                     let fields = variant.fields.iter().enumerate().map(|(at, of)| {
-                        let name = of.ident.as_ref().map_or_else(|| intern(&at.to_string()), name_of);
+                        let name =
+                            of.ident.as_ref().map_or_else(|| intern(&at.to_string()), name_of);
                         (name, Ty::from_syntax(&of.ty))
                     });
                     let key = (name_of(&of.ident), name_of(&variant.ident));

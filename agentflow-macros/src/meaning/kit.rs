@@ -9,5 +9,4 @@ pub(super) mod judge;
 pub(super) mod tokens;
 
 /// Source of the functions that generated programs call.
-pub(super) const FUNCTIONS: &str =
-    include_str!("../../../tests/tests/generated/kit/functions.rs");
+pub(super) const FUNCTIONS: &str = include_str!("../../../tests/tests/generated/kit/functions.rs");

@@ -176,7 +176,8 @@ impl RunState {
                 continue;
             }
             if let Body::Join = node.body {
-                let is_taken = node.arm.is_none_or(|(router, arm)| self.chosen(router) == Some(arm));
+                let is_taken =
+                    node.arm.is_none_or(|(router, arm)| self.chosen(router) == Some(arm));
                 let taken = node.reads.iter().find_map(|end| self.output(*end));
                 match taken.filter(|_| is_taken) {
                     Some(output) => self.complete(index, output),
@@ -355,8 +356,11 @@ impl Execution<'_> {
                         }
                         Err(failure) => {
                             texts.push(failure.text.clone());
-                            let text =
-                                format!("all {} branches failed: {}", texts.len(), texts.join("; "));
+                            let text = format!(
+                                "all {} branches failed: {}",
+                                texts.len(),
+                                texts.join("; ")
+                            );
                             ended = Some(Err(Failure { text, ..failure }));
                         }
                     }

@@ -93,11 +93,23 @@ pub(super) enum Body {
     Join,
     /// A value or a check, which does not wait.
     Pure(StepBody),
-    Router { arms: Vec<Name>, pick: StepBody },
+    Router {
+        arms: Vec<Name>,
+        pick: StepBody,
+    },
     Gate(StepBody),
     Step(StepBody),
-    Map { items: NodeIndex, body: StepBody, collects: bool },
-    Repeat { first: NodeIndex, until: Value, max: u32, body: StepBody },
+    Map {
+        items: NodeIndex,
+        body: StepBody,
+        collects: bool,
+    },
+    Repeat {
+        first: NodeIndex,
+        until: Value,
+        max: u32,
+        body: StepBody,
+    },
     Fallback(Vec<PlanBranch>),
 }
 
@@ -284,12 +296,12 @@ impl Nodes {
             (false, true) => callees.iter().filter_map(|item| item.tool).collect(),
             (false, false) => Vec::new(),
         };
-        let is_one =
-            first.is_some_and(|first| callees.iter().filter(|item| Rc::ptr_eq(item, first)).count() == 1);
+        let is_one = first.is_some_and(|first| {
+            callees.iter().filter(|item| Rc::ptr_eq(item, first)).count() == 1
+        });
         let direct = first.filter(|_| is_one && !is_asking).cloned();
-        let is_once_and_sync = |item: &Rc<Item>| {
-            !item.is_async && item.tool.is_some_and(|tool| !tool.is_repeatable())
-        };
+        let is_once_and_sync =
+            |item: &Rc<Item>| !item.is_async && item.tool.is_some_and(|tool| !tool.is_repeatable());
         let is_once = policies.iter().any(|tool| !tool.is_repeatable())
             || callees.iter().any(is_once_and_sync);
         let mut node = PlanNode {

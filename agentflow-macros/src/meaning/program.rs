@@ -170,22 +170,22 @@ fn nodes_of(tokens: TokenStream) -> Option<[TokenStream; 2]> {
     let (mut last, mut parameters) = (String::new(), None);
     for token in tokens {
         match token {
-            TokenTree::Ident(ident) if last == "fn" && ident == "nodes" => last = "nodes".to_owned(),
+            TokenTree::Ident(ident) if last == "fn" && ident == "nodes" => {
+                last = "nodes".to_owned()
+            }
             TokenTree::Ident(ident) => last = ident.to_string(),
             TokenTree::Group(group) if last == "nodes" => {
                 parameters = Some(group.stream());
                 last.clear();
             }
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
-                match parameters {
-                    Some(parameters) => return Some([parameters, meaningful(group.stream())]),
-                    None => {
-                        if let Some(found) = nodes_of(group.stream()) {
-                            return Some(found);
-                        }
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => match parameters {
+                Some(parameters) => return Some([parameters, meaningful(group.stream())]),
+                None => {
+                    if let Some(found) = nodes_of(group.stream()) {
+                        return Some(found);
                     }
                 }
-            }
+            },
             _ => {}
         }
     }
@@ -197,9 +197,7 @@ fn nodes_of(tokens: TokenStream) -> Option<[TokenStream; 2]> {
 fn meaningful(tokens: TokenStream) -> TokenStream {
     let mut all: Vec<TokenTree> = Vec::new();
     for token in tokens {
-        let is_mark = |token: Option<&TokenTree>| {
-            matches!(token, Some(TokenTree::Punct(mark)) if mark.as_char() == '#')
-        };
+        let is_mark = |token: Option<&TokenTree>| matches!(token, Some(TokenTree::Punct(mark)) if mark.as_char() == '#');
         match token {
             TokenTree::Group(group) => {
                 if group.delimiter() == Delimiter::Bracket && is_mark(all.last()) {

@@ -136,8 +136,7 @@ pub(super) fn call<'a>(
                 .into_iter()
                 .filter(|one| !matches!(one, Value::Host(super::value::Host::Context)))
                 .collect();
-            let ended =
-                machine::run(interpreter, plan, inputs, path, journal, Some(of)).await;
+            let ended = machine::run(interpreter, plan, inputs, path, journal, Some(of)).await;
             Ok(match ended {
                 Ok(value) => Value::ok(value),
                 Err(failure) => Value::err(failure.value),

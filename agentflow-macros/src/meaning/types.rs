@@ -81,7 +81,9 @@ impl Ty {
             Type::Reference(of) => return Self::Reference(Box::new(Self::from_syntax(&of.elem))),
             Type::Slice(of) => return Self::List(Box::new(Self::from_syntax(&of.elem))),
             Type::Tuple(of) if of.elems.is_empty() => return Self::Unit,
-            Type::Tuple(of) => return Self::Tuple(of.elems.iter().map(Self::from_syntax).collect()),
+            Type::Tuple(of) => {
+                return Self::Tuple(of.elems.iter().map(Self::from_syntax).collect());
+            }
             Type::Path(path) => path,
             _ => return Self::Unknown,
         };
@@ -296,6 +298,7 @@ impl<'g> Inference<'g> {
             },
             Code::Name("None") => Ty::Option(Box::default()),
             Code::Name(name) => self.name(name),
+            Code::Path("Number", "None") => Ty::Option(Box::new(Ty::Int)),
             Code::Path(of, name) => match self.globals.method(of, name) {
                 Some(item) => Ty::Function(Rc::clone(item)),
                 None if name.starts_with(char::is_lowercase) => Ty::Associated(of, name),
@@ -571,13 +574,7 @@ impl<'g> Inference<'g> {
         }
     }
 
-    fn method(
-        &mut self,
-        receiver: &Code,
-        name: Name,
-        turbofish: &[Ty],
-        arguments: &[Code],
-    ) -> Ty {
+    fn method(&mut self, receiver: &Code, name: Name, turbofish: &[Ty], arguments: &[Code]) -> Ty {
         let whole = self.of(receiver);
         if let (Ty::Told(told), "tell") = (&whole, name) {
             // The type of `Receiver(&x).kind()`, or of a type that the code names.
@@ -591,7 +588,8 @@ impl<'g> Inference<'g> {
                 if matches!(&**function, Code::Path(_, "Named")));
             let asked = if is_named { Ty::Unit } else { self.of(receiver) };
             if let Ty::Unknown = asked.bare() {
-                let known: Vec<_> = self.variables.iter().filter(|(_, ty)| !matches!(ty, Ty::Told(_))).collect();
+                let known: Vec<_> =
+                    self.variables.iter().filter(|(_, ty)| !matches!(ty, Ty::Told(_))).collect();
                 panic!("the type of a receiver is not known; the variables are {known:?}");
             }
             let standard = asked.is_standard();

@@ -272,9 +272,7 @@ impl Value {
 
     /// Formats the result of a program as JSON.
     pub(super) fn json(&self) -> String {
-        let all = |values: &[Self]| {
-            values.iter().map(Self::json).collect::<Vec<_>>().join(",")
-        };
+        let all = |values: &[Self]| values.iter().map(Self::json).collect::<Vec<_>>().join(",");
         match self {
             Self::Unit => "null".to_owned(),
             Self::Bool(yes) => yes.to_string(),

@@ -108,7 +108,8 @@ impl World {
             "stamp" => Value::text(tokens::token("time", site(), &next(&self.ticks, 3))),
             "hashed" => {
                 // A hash set has another order each time.
-                let mut numbers: Vec<i64> = arguments[1].as_list().iter().map(Value::as_int).collect();
+                let mut numbers: Vec<i64> =
+                    arguments[1].as_list().iter().map(Value::as_int).collect();
                 numbers.extend(11..=16);
                 numbers.sort_unstable();
                 numbers.dedup();

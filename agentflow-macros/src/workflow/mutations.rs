@@ -165,7 +165,8 @@ impl Mutation {
                     all.push(TokenTree::Group(Group::new(group.delimiter(), inner)));
                 }
                 TokenTree::Ident(ident) => {
-                    let is_method = matches!(all.last(), Some(TokenTree::Punct(mark)) if mark.as_char() == '.');
+                    let is_method =
+                        matches!(all.last(), Some(TokenTree::Punct(mark)) if mark.as_char() == '.');
                     all.push(TokenTree::Ident(self.renamed(&ident, is_method, first)));
                 }
                 other => all.push(other),
@@ -207,8 +208,13 @@ const GENERATED: [&str; 8] =
 
 /// Returns the name before the next token.
 fn last(all: &[TokenTree]) -> Option<&'static str> {
-    const NAMES: [&str; 5] =
-        ["at_its_place", "at_its_place_unless", "after_effects", "after_effects_unless", "checking"];
+    const NAMES: [&str; 5] = [
+        "at_its_place",
+        "at_its_place_unless",
+        "after_effects",
+        "after_effects_unless",
+        "checking",
+    ];
     match all.last() {
         Some(TokenTree::Ident(ident)) => NAMES.into_iter().find(|name| ident == name),
         _ => None,

@@ -162,7 +162,8 @@ impl<'j> Judge<'j> {
     /// Asks about the operands of an operator, because a type of the program can implement the
     /// operator with any code. Returns the questions, which are in front of the operator.
     fn operands(&mut self, operands: &[&Expr]) -> Vec<TokenStream> {
-        let forms: Vec<OperandForm> = operands.iter().map(|operand| operand_form(operand)).collect();
+        let forms: Vec<OperandForm> =
+            operands.iter().map(|operand| operand_form(operand)).collect();
         let is_asked = forms.contains(&OperandForm::Asked);
         // A constructed operand has the type of the other one, or a type that is not known here.
         if forms.contains(&OperandForm::Unknown)
@@ -597,15 +598,20 @@ fn operand_form(expr: &Expr) -> OperandForm {
         Expr::Reference(reference) => operand_form(&reference.expr),
         Expr::Unary(unary) => operand_form(&unary.expr),
         Expr::Path(path) => {
-            let is_variant_path = path.path.get_ident().is_none_or(|ident| {
-                ident.unraw().to_string().starts_with(char::is_uppercase)
-            });
+            let is_variant_path = path
+                .path
+                .get_ident()
+                .is_none_or(|ident| ident.unraw().to_string().starts_with(char::is_uppercase));
             if is_variant_path { OperandForm::Constructed } else { OperandForm::Asked }
         }
         Expr::Field(_) | Expr::Index(_) => OperandForm::Asked,
         Expr::MethodCall(_) if has_inferred_call(expr) => OperandForm::Unknown,
         Expr::MethodCall(_) => OperandForm::Asked,
-        Expr::Call(_) | Expr::Struct(_) | Expr::Tuple(_) | Expr::Array(_) | Expr::Macro(_)
+        Expr::Call(_)
+        | Expr::Struct(_)
+        | Expr::Tuple(_)
+        | Expr::Array(_)
+        | Expr::Macro(_)
         | Expr::Range(_) => OperandForm::Constructed,
         _ => OperandForm::Unknown,
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use super::tokens;
 pub use super::actions::{Act, Entry, Noted};
+use super::tokens;
 
 #[derive(Default)]
 struct World {
