@@ -87,6 +87,10 @@ impl Compiler {
             Expr::Lit(literal) => Code::Constant(constant(&literal.lit)),
             Expr::Path(path) => {
                 let (of, name) = self.path(&path.path);
+                if name == "None" && !path.path.segments[0].arguments.is_none() {
+                    // The only option that programs name with its type.
+                    return Code::Path("Number", name);
+                }
                 if of.is_empty() {
                     self.names.push(name);
                     return Code::Name(name);

@@ -650,7 +650,7 @@ impl Interpreter {
         }
         match (of, name) {
             ("__private", "NEVER") => Value::Bool(false),
-            ("__private", "None") => Value::none(),
+            ("__private" | "Number", "None") => Value::none(),
             ("__private", "Some") => Value::Constructor("Option", "Some"),
             ("__private", "Ok") => Value::Constructor("Result", "Ok"),
             ("__private", _) => Value::Unit,

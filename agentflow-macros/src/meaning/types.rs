@@ -298,6 +298,7 @@ impl<'g> Inference<'g> {
             },
             Code::Name("None") => Ty::Option(Box::default()),
             Code::Name(name) => self.name(name),
+            Code::Path("Number", "None") => Ty::Option(Box::new(Ty::Int)),
             Code::Path(of, name) => match self.globals.method(of, name) {
                 Some(item) => Ty::Function(Rc::clone(item)),
                 None if name.starts_with(char::is_lowercase) => Ty::Associated(of, name),

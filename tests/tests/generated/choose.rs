@@ -256,7 +256,13 @@ impl Chooser<'_> {
                 }
             }
             Type::Pair if self.sometimes("wrap", 2) => {
-                let first = self.call_of(|step| step.gives == Type::Int && step.is_async, around);
+                // If the step ran again after a crash, the second call would see the change.
+                let changes = |step: &Step| {
+                    step.text.starts_with("set_rate(") || step.text.starts_with("turn(")
+                };
+                let fits =
+                    |step: &&Step| step.gives == Type::Int && step.is_async && !changes(step);
+                let first = self.call_of(fits, around);
                 let second = self.call_of(|step| step.gives == Type::Text && step.is_async, around);
                 if let (Some(call), Some(second)) = (first, second) {
                     // A borrowed temporary does not live long enough for `join!`.
@@ -621,7 +627,12 @@ impl Chooser<'_> {
             let (step, attribute) = attributed[self.rng.usize(..attributed.len())];
             // A step that starts early does not wait for changes by others.
             let inner = Around { alone: false, ..around.clone() };
-            let value = Value::Call { call: self.call(step, &inner), wrap: Wrap::Bare };
+            let mut call = self.call(step, &inner);
+            if *attribute == "#[node(unordered)]" {
+                // The arguments are computed when the step begins, which may be at any time.
+                call.form = self.form(step.text, step.takes, 0, &inner);
+            }
+            let value = Value::Call { call, wrap: Wrap::Bare };
             into.push(match step.gives {
                 Type::Unit => Statement::Bare { value, attribute: Some(attribute) },
                 kind => {

@@ -260,3 +260,37 @@ fn only_values_that_may_read_an_effect_wait() {
     assert_eq!(order(&graph, "name"), Vec::<String>::new(), "{graph:#?}");
     assert_eq!(order(&graph, "second"), Vec::<String>::new());
 }
+
+static FACTOR: AtomicU64 = AtomicU64::new(2);
+
+/// An amount whose operators depend on a factor that steps change.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+struct Scaled {
+    cents: u64,
+}
+
+impl std::ops::Add<u64> for Scaled {
+    type Output = u64;
+
+    fn add(self, cents: u64) -> u64 {
+        (self.cents + cents) * FACTOR.load(Ordering::SeqCst)
+    }
+}
+
+async fn set_factor(n: u64) -> Result<u64> {
+    sleep(Duration::from_millis(5)).await;
+    FACTOR.store(n, Ordering::SeqCst);
+    Ok(n)
+}
+
+#[workflow]
+async fn scaled(amount: Scaled, n: u64) -> Result<u64> {
+    let factor = set_factor(n).await?;
+    let sum = amount + 1;
+    Ok(sum + factor)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_of_a_type_of_the_program_is_computed_after_the_steps_above() {
+    assert_eq!(scaled(Scaled { cents: 4 }, 3).await.unwrap(), 18);
+}
