@@ -352,7 +352,10 @@ mod tests {
         });
         let check = SchemaCheck::new(&schema).unwrap();
         check.check(&json!({"name": "a", "lines": [{"cents": 3}]})).unwrap();
-        let wrong = check.check(&json!({"nane": "a", "lines": [{"cents": "x"}, {}]})).unwrap_err();
+        let wrong = check
+            .check(&json!({"nane": "a", "lines": [{"cents": "x"}, {}]}))
+            .unwrap_err()
+            .to_string();
         let lines: Vec<&str> = wrong.lines().collect();
         assert!(
             lines.contains(&"`nane`: there is no such field; did you mean `name`?"),
@@ -370,12 +373,12 @@ mod tests {
                     && line.ends_with("; seen: \"x\"")),
             "{lines:#?}"
         );
-        let problem = SchemaCheck::new(&json!({"type": "strng"})).unwrap_err();
+        let problem = SchemaCheck::new(&json!({"type": "strng"})).unwrap_err().to_string();
         assert_eq!(
             problem,
             "this is not a JSON Schema at `/type`: there is no type `strng`; did you mean `string`?"
         );
-        let problem = SchemaCheck::new(&json!({"properties": 5})).unwrap_err();
+        let problem = SchemaCheck::new(&json!({"properties": 5})).unwrap_err().to_string();
         let says = "this is not a JSON Schema at `/properties`: 5 is not of type \"object\"; correct the schema";
         assert_eq!(problem, says);
     }
@@ -393,7 +396,7 @@ mod tests {
             },
         }))
         .unwrap();
-        let wrong = |value: Value| check.check(&value).unwrap_err();
+        let wrong = |value: Value| check.check(&value).unwrap_err().to_string();
         let at = wrong(json!({"at": [1]}));
         assert_eq!(
             at,
@@ -408,7 +411,7 @@ mod tests {
         let check =
             SchemaCheck::new(&json!({"type": "object", "properties": {"name": {"type": "array"}}}))
                 .unwrap();
-        let problem = check.check(&json!({"name": "é".repeat(100_000)})).unwrap_err();
+        let problem = check.check(&json!({"name": "é".repeat(100_000)})).unwrap_err().to_string();
         assert!(problem.len() < 300, "{} bytes", problem.len());
     }
 

@@ -24,12 +24,19 @@ pub(super) fn place_in(
             false => place,
         };
     }
+    // The first line of a block, such as `>-`, is not part of its text.
+    let is_block = written.starts_with(['>', '|']);
+    let header = written.find('\n').filter(|_| is_block).map_or(0, |at| at + 1);
+    let body = &written[header..];
     let number = text[..bytes.start].matches(marked).count();
-    if text.matches(marked).count() != written.matches(marked).count() {
+    if text.matches(marked).count() != body.matches(marked).count() {
         return place;
     }
-    match written.match_indices(marked).nth(number) {
-        Some((at, _)) => place.start + at..place.start + at + marked.len(),
+    match body.match_indices(marked).nth(number) {
+        Some((at, _)) => {
+            let start = place.start + header + at;
+            start..start + marked.len()
+        }
         None => place,
     }
 }
@@ -66,7 +73,7 @@ mod tests {
                 assert_eq!(marked(written, text, part), part, "{written}");
             }
         }
-        assert_eq!(marked("'x'' >'", "x' >", "' >"), "'x'' >'");
+        assert_eq!(marked("'x'' >'", "x' >", ">"), ">");
         let range = place_in("when: 'x'' > '", 6..14, "x' > ", 5..5);
         assert_eq!(range, 13..13);
     }

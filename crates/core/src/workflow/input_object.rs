@@ -68,11 +68,13 @@ mod tests {
         assert_eq!(object.as_str(), r#"{"n":1,"text":"a"}"#);
         assert_eq!(from_object(&["n", "text"], &object).unwrap(), values);
         let wrong = |text: &str| {
-            from_object(&["n"], &Encoded::from_json(text.to_owned()).unwrap()).unwrap_err()
+            from_object(&["n"], &Encoded::from_json(text.to_owned()).unwrap())
+                .unwrap_err()
+                .message()
         };
         assert_eq!(
             wrong(r#"{"n": 1, "n": 2}"#),
-            "`n` is given twice; give it once at line 1 column 12"
+            "the inputs are not valid JSON: `n` is given twice; give it once at line 1 column 12"
         );
         assert_eq!(wrong("3"), "write a JSON object with `n`");
         assert_eq!(wrong("{}"), "the input `n` is missing");

@@ -22,8 +22,8 @@ pub(crate) use super::outputs::{NodeIndex, Outputs};
 use super::policy::{NodePolicy, StopPolicy};
 use super::run_limits::RunLimits;
 use super::step_error::StepError;
-#[cfg(feature = "dynamic")]
 use super::value_codes;
+#[cfg(feature = "dynamic")]
 use crate::agent::ErasedAgent;
 use crate::context::Context;
 use crate::definition::Known;

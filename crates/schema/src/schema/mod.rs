@@ -197,6 +197,7 @@ mod tests {
             (json!({"cents": 5, "to": 1}), "to"),
         ] {
             let problem = refuse_misfits(&value, &schema).expect_err("it does not fit");
+            let problem = problem.to_string();
             assert!(problem.contains(&format!("`{place}`")), "{problem}");
         }
     }
