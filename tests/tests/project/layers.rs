@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::workspace::root;
 
 /// Crates with rooms, and the rooms of each from the bottom to the top layer.
-const CRATES: [(&str, &[&str]); 13] = [
+const CRATES: [(&str, &[&str]); 14] = [
     ("crates/schema/src", SCHEMA),
     ("crates/http/src", HTTP),
     ("crates/layout/src", LAYOUT),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Source folders of the crates that programs link, each after the crates that it depends on.
-pub(crate) const LIBRARIES: [&str; 16] = [
+pub(crate) const LIBRARIES: [&str; 17] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/layout/src",
@@ -24,7 +24,7 @@ pub(crate) const LIBRARIES: [&str; 16] = [
 ];
 
 /// Source folders of all published code, and of the examples.
-pub(crate) const SOURCES: [&str; 19] = [
+pub(crate) const SOURCES: [&str; 20] = [
     "crates/schema/src",
     "crates/http/src",
     "crates/layout/src",
