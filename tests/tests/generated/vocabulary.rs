@@ -153,7 +153,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     op(Int, 1, "DIAL.get()", &[]).only("shared"),
     op(Int, 1, "DIAL.max({0})", &[(Own, Int)]).only("shared"),
     op(Int, 1, "LOCAL.with(|local| local.get())", &[]).only("shared"),
-    op(Int, 1, "(*GAUGE.lock().unwrap() + {0}) % 97", &[(Own, Int)]).only("shared"),
+    op(Int, 1, "{ let gauge = *GAUGE.lock().unwrap(); (gauge + {0}) % 97 }", &[(Own, Int)])
+        .only("shared"),
     // An operator of a type of the program.
     op(Int, 1, "{0} + {1}", &[(Own, Item), (Own, Int)]).only("operators"),
     op(Text, 1, "{0}.as_str().to_owned()", &[(Place, Item)]).only("looks"),
