@@ -5,8 +5,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use super::code::{Code, Item, Pattern, Statement};
 use super::eval::{Done, Flow, Frame, Interpreter};
+use super::interpreted_code::{Code, Item, Pattern, Statement};
 use super::plan::{
     Body, Kind, Looks, NewNode, NodeIndex, Nodes, Plan, PlanBranch, Settings, StepBody,
 };

@@ -10,7 +10,7 @@ use syn::{BinOp, Block, Expr, Lit, Macro, Member, Pat, RangeLimits, Stmt, Token,
 
 use std::rc::Rc;
 
-use super::code::{Code, Operator, Pattern, Piece, Statement};
+use super::interpreted_code::{Code, Operator, Pattern, Piece, Statement};
 use super::types::Ty;
 use super::value::{Name, Value, intern};
 

@@ -1,15 +1,13 @@
 //! Executes code. Code without an `.await` is executed at once, and the rest as a future, so that
 //! steps can overtake each other.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 use super::builder;
 use super::builtins;
-use super::code::{Code, Item, Operator, Pattern, Piece, Statement};
 use super::globals::Globals;
+use super::interpreted_code::{Code, Item, Operator, Pattern, Piece, Statement};
 use super::kit::actions::Noted;
 use super::step::{self, StepContext};
 use super::value::{Closure, Future, Host, Name, Value};
@@ -36,13 +34,13 @@ pub(super) struct Interpreter {
 
 /// Variables of a function.
 pub(super) struct Frame {
-    scope: Vec<(Name, Value)>,
+    pub(super) scope: Vec<(Name, Value)>,
     /// The step that executes the function.
     pub(super) step: Option<Rc<StepContext>>,
     /// Type of the error that `?` returns.
-    error: Name,
+    pub(super) error: Name,
     /// `true` if the end of the function is a mark in the log.
-    is_call: bool,
+    pub(super) is_call: bool,
 }
 
 impl Frame {
@@ -86,7 +84,7 @@ impl Interpreter {
         }
     }
 
-    fn frame_of(
+    pub(super) fn frame_of(
         &self,
         closure: &Closure,
         arguments: Vec<Value>,
@@ -101,7 +99,7 @@ impl Interpreter {
         frame
     }
 
-    fn frame_of_item(
+    pub(super) fn frame_of_item(
         &self,
         item: &Item,
         arguments: Vec<Value>,
@@ -190,196 +188,6 @@ impl Interpreter {
                 let mut frame = self.frame_of(block, Vec::new(), &step);
                 returned(self.run(&block.body, &mut frame).await)
             }),
-        }
-    }
-
-    /// Executes code that may wait.
-    pub(super) fn run<'a>(&'a self, code: &'a Code, frame: &'a mut Frame) -> Running<'a> {
-        Box::pin(async move {
-            match code {
-                Code::Await(inner) => match self.run(inner, frame).await? {
-                    Value::Future(future) => self.future(future, frame.step.clone()).await,
-                    other => panic!("{} cannot be awaited", other.debug()),
-                },
-                Code::Try(inner) => {
-                    let value = self.run(inner, frame).await?;
-                    self.tried(value, frame)
-                }
-                Code::Reference(inner) | Code::Dereference(inner) | Code::Cast(inner) => {
-                    self.run(inner, frame).await
-                }
-                Code::Tuple(all) => {
-                    let mut values = Vec::with_capacity(all.len());
-                    for one in all {
-                        values.push(self.run(one, frame).await?);
-                    }
-                    Ok(Value::tuple(values))
-                }
-                Code::Call(function, arguments) => {
-                    let mut values = Vec::with_capacity(arguments.len());
-                    for argument in arguments {
-                        values.push(self.run(argument, frame).await?);
-                    }
-                    self.call(function, values, frame)
-                }
-                Code::Method { receiver, name, turbofish, arguments } => {
-                    let receiver_value = self.run(receiver, frame).await?;
-                    let mut values = Vec::with_capacity(arguments.len());
-                    for argument in arguments {
-                        values.push(self.run(argument, frame).await?);
-                    }
-                    self.method(receiver, receiver_value, name, turbofish, values, frame)
-                }
-                Code::Block(statements, last) => {
-                    let outside = frame.scope.len();
-                    let ended = self.statements(statements, last.as_deref(), frame).await;
-                    frame.scope.truncate(outside);
-                    ended
-                }
-                Code::If(condition, then, other) => {
-                    let outside = frame.scope.len();
-                    let holds = self.run(condition, frame).await?.as_bool();
-                    let ended = match (holds, other) {
-                        (true, _) => self.run(then, frame).await,
-                        (false, Some(other)) => {
-                            frame.scope.truncate(outside);
-                            self.run(other, frame).await
-                        }
-                        (false, None) => Ok(Value::Unit),
-                    };
-                    frame.scope.truncate(outside);
-                    ended
-                }
-                Code::Let(pattern, value) => {
-                    let value = self.run(value, frame).await?;
-                    self.matches(pattern, &value, frame).map(Value::Bool)
-                }
-                Code::Match(value, arms) => {
-                    let value = self.run(value, frame).await?;
-                    let outside = frame.scope.len();
-                    for (pattern, body) in arms {
-                        if self.matches(pattern, &value, frame)? {
-                            let ended = self.run(body, frame).await;
-                            frame.scope.truncate(outside);
-                            return ended;
-                        }
-                        frame.scope.truncate(outside);
-                    }
-                    panic!("no arm fits {}", value.debug())
-                }
-                Code::Loop(body) => loop {
-                    match self.run(body, frame).await {
-                        Ok(_) | Err(Flow::Continue) => {}
-                        Err(Flow::Break(value)) => return Ok(value),
-                        Err(flow) => return Err(flow),
-                    }
-                },
-                Code::While(condition, body) => {
-                    while self.run(condition, frame).await?.as_bool() {
-                        match self.run(body, frame).await {
-                            Ok(_) | Err(Flow::Continue) => {}
-                            Err(Flow::Break(_)) => break,
-                            Err(flow) => return Err(flow),
-                        }
-                    }
-                    Ok(Value::Unit)
-                }
-                Code::For(pattern, over, body) => {
-                    let over = self.run(over, frame).await?;
-                    for item in over.as_list() {
-                        let outside = frame.scope.len();
-                        self.matches(pattern, item, frame)?;
-                        let ended = self.run(body, frame).await;
-                        frame.scope.truncate(outside);
-                        match ended {
-                            Ok(_) | Err(Flow::Continue) => {}
-                            Err(Flow::Break(_)) => break,
-                            Err(flow) => return Err(flow),
-                        }
-                    }
-                    Ok(Value::Unit)
-                }
-                Code::Return(Some(value)) => {
-                    let value = self.run(value, frame).await?;
-                    Err(Flow::Return(value))
-                }
-                Code::Assign(None, left, right) => {
-                    let value = self.run(right, frame).await?;
-                    self.assign(left, value, frame)
-                }
-                Code::Binary(operator, left, right) => {
-                    let left = self.run(left, frame).await?;
-                    match (operator, &left) {
-                        (Operator::And, Value::Bool(false)) | (Operator::Or, Value::Bool(true)) => {
-                            Ok(left)
-                        }
-                        _ => binary(*operator, &left, &self.run(right, frame).await?),
-                    }
-                }
-                Code::Join(all) => {
-                    let mut running = Vec::new();
-                    for future in all {
-                        match self.eval(future, frame)? {
-                            Value::Future(future) => {
-                                running.push(self.future(future, frame.step.clone()));
-                            }
-                            other => panic!("{} cannot be joined", other.debug()),
-                        }
-                    }
-                    self.joined(running).await
-                }
-                other => self.eval(other, frame),
-            }
-        })
-    }
-
-    /// Runs futures together. The first turn is in their order, and later ones are in any order.
-    async fn joined(&self, mut running: Vec<Running<'_>>) -> Done {
-        let mut ended: Vec<Option<Value>> = vec![None; running.len()];
-        let mut turn = 0;
-        poll_fn(|cx| {
-            let count = running.len();
-            let first = if turn == 0 { 0 } else { self.world.below(count) };
-            turn += 1;
-            for at in 0..count {
-                let at = (first + at) % count;
-                if ended[at].is_none()
-                    && let Poll::Ready(done) = running[at].as_mut().poll(cx)
-                {
-                    ended[at] = Some(done?);
-                }
-            }
-            match ended.iter().all(Option::is_some) {
-                true => Poll::Ready(Ok(Value::tuple(ended.iter().flatten().cloned().collect()))),
-                false => Poll::Pending,
-            }
-        })
-        .await
-    }
-
-    async fn statements(
-        &self,
-        statements: &[Statement],
-        last: Option<&Code>,
-        frame: &mut Frame,
-    ) -> Done {
-        for statement in statements {
-            match statement {
-                Statement::Expression(code) => drop(self.run(code, frame).await?),
-                Statement::Let { pattern, value, otherwise, .. } => {
-                    let value = self.run(value, frame).await?;
-                    if !self.matches(pattern, &value, frame)? {
-                        let Some(otherwise) = otherwise else {
-                            panic!("{} does not fit the pattern of a `let`", value.debug())
-                        };
-                        return self.run(otherwise, frame).await;
-                    }
-                }
-            }
-        }
-        match last {
-            Some(last) => self.run(last, frame).await,
-            None => Ok(Value::Unit),
         }
     }
 
@@ -579,11 +387,11 @@ impl Interpreter {
         }
     }
 
-    fn optional(&self, value: Option<&Code>, frame: &mut Frame) -> Done {
+    pub(super) fn optional(&self, value: Option<&Code>, frame: &mut Frame) -> Done {
         value.map_or(Ok(Value::Unit), |value| self.eval(value, frame))
     }
 
-    fn statements_at_once(
+    pub(super) fn statements_at_once(
         &self,
         statements: &[Statement],
         last: Option<&Code>,
@@ -606,7 +414,7 @@ impl Interpreter {
         self.optional(last, frame)
     }
 
-    fn all(&self, all: &[Code], frame: &mut Frame) -> Result<Vec<Value>, Flow> {
+    pub(super) fn all(&self, all: &[Code], frame: &mut Frame) -> Result<Vec<Value>, Flow> {
         let mut values = Vec::with_capacity(all.len());
         for one in all {
             values.push(self.eval(one, frame)?);
@@ -614,7 +422,7 @@ impl Interpreter {
         Ok(values)
     }
 
-    fn name(&self, name: Name, frame: &Frame) -> Value {
+    pub(super) fn name(&self, name: Name, frame: &Frame) -> Value {
         if let Some((_, value)) = frame.scope.iter().rev().find(|(known, _)| *known == name) {
             return value.clone();
         }
@@ -637,14 +445,14 @@ impl Interpreter {
     }
 
     /// Calls a function of the world.
-    fn native(&self, name: Name, values: Vec<Value>) -> Value {
+    pub(super) fn native(&self, name: Name, values: Vec<Value>) -> Value {
         match name {
             "pace" | "item" | "caught" => Value::Future(Rc::new(Future::Native(name, values))),
             name => self.world.call(name, &values),
         }
     }
 
-    fn path(&self, of: Name, name: Name) -> Value {
+    pub(super) fn path(&self, of: Name, name: Name) -> Value {
         if let Some(item) = self.globals.method(of, name) {
             return Value::Function(Rc::clone(item));
         }
@@ -660,7 +468,7 @@ impl Interpreter {
         }
     }
 
-    fn call(&self, function: &Code, values: Vec<Value>, frame: &mut Frame) -> Done {
+    pub(super) fn call(&self, function: &Code, values: Vec<Value>, frame: &mut Frame) -> Done {
         match function {
             Code::Sync(inner) => return self.call(inner, values, frame),
             Code::Name(name)
@@ -685,7 +493,7 @@ impl Interpreter {
         self.apply(&function, values, &frame.step)
     }
 
-    fn method(
+    pub(super) fn method(
         &self,
         receiver: &Code,
         value: Value,
@@ -709,7 +517,7 @@ impl Interpreter {
         builtins::method(self, value, name, arguments, &frame.step)
     }
 
-    fn assign(&self, place: &Code, value: Value, frame: &mut Frame) -> Done {
+    pub(super) fn assign(&self, place: &Code, value: Value, frame: &mut Frame) -> Done {
         match place {
             Code::Sync(inner) | Code::Dereference(inner) | Code::Reference(inner) => {
                 self.assign(inner, value, frame)
@@ -724,7 +532,7 @@ impl Interpreter {
     }
 
     /// Applies `?`.
-    fn tried(&self, value: Value, frame: &Frame) -> Done {
+    pub(super) fn tried(&self, value: Value, frame: &Frame) -> Done {
         let (variant, inner) = value.variant();
         match (variant, inner) {
             ("Ok" | "Some", Some(inner)) => Ok(inner.clone()),
@@ -740,7 +548,12 @@ impl Interpreter {
     }
 
     /// Matches a value, and binds the names of the pattern.
-    fn matches(&self, pattern: &Pattern, value: &Value, frame: &mut Frame) -> Result<bool, Flow> {
+    pub(super) fn matches(
+        &self,
+        pattern: &Pattern,
+        value: &Value,
+        frame: &mut Frame,
+    ) -> Result<bool, Flow> {
         Ok(match pattern {
             Pattern::Ignored => true,
             Pattern::Bind(name, inner) => {
@@ -793,25 +606,25 @@ impl Interpreter {
     }
 }
 
-fn field(fields: &[(Name, Value)], name: Name) -> Value {
+pub(super) fn field(fields: &[(Name, Value)], name: Name) -> Value {
     let found = fields.iter().find(|(known, _)| *known == name);
     found.unwrap_or_else(|| panic!("there is no field `{name}`")).1.clone()
 }
 
-fn captured(free: &[Name], frame: &Frame) -> Vec<(Name, Value)> {
+pub(super) fn captured(free: &[Name], frame: &Frame) -> Vec<(Name, Value)> {
     let find = |name: &Name| frame.scope.iter().rev().find(|(known, _)| known == name).cloned();
     free.iter().filter_map(find).collect()
 }
 
 /// Ends a function or a closure.
-fn returned(ended: Done) -> Done {
+pub(super) fn returned(ended: Done) -> Done {
     match ended {
         Err(Flow::Return(value)) => Ok(value),
         ended => ended,
     }
 }
 
-fn binary(operator: Operator, left: &Value, right: &Value) -> Done {
+pub(super) fn binary(operator: Operator, left: &Value, right: &Value) -> Done {
     use Operator as Op;
     let overflow = |what: &str| Flow::Panic(format!("attempt to {what} with overflow"));
     let checked =

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use syn::{Attribute, FnArg, ImplItem, ReturnType, Signature};
 
-use super::code::{Item, Tool};
 use super::compile::{Compiler, name_of, words};
+use super::interpreted_code::{Item, Tool};
 use super::types::Ty;
 use super::value::{Name, intern};
 
@@ -170,7 +170,7 @@ pub(super) fn declared(owner: Name, signature: &Signature) -> Item {
     for input in &signature.inputs {
         match input {
             FnArg::Receiver(_) => {
-                parameters.push(super::code::Pattern::Bind("self", None));
+                parameters.push(super::interpreted_code::Pattern::Bind("self", None));
                 takes.push(Ty::Named(owner));
             }
             FnArg::Typed(input) => {

@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::builtins::into_fault;
-use super::code::Item;
 use super::eval::{Done, Flow, Interpreter};
+use super::interpreted_code::Item;
 use super::kit::actions::Act;
 use super::plan::{Body, HiddenEffect, NodeIndex, Plan, PlanNode, StepBody};
 use super::step::{Journal, Record, StepContext};
@@ -217,7 +217,7 @@ impl RunState {
     }
 }
 
-type Ending<'a> = Pin<Box<dyn std::future::Future<Output = Result<Value, Failure>> + 'a>>;
+type Ending<'a> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + 'a>>;
 
 /// Runs a plan to its end.
 pub(super) async fn run(

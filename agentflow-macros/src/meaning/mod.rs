@@ -21,11 +21,11 @@
 mod builder;
 mod builtins;
 mod campaign;
-mod code;
 mod compile;
 mod eval;
 mod generator;
 mod globals;
+mod interpreted_code;
 mod kit;
 mod machine;
 mod plan;
@@ -33,6 +33,7 @@ mod program;
 mod step;
 mod types;
 mod value;
+mod waiting_code;
 mod world;
 
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use super::code::Item;
+use super::interpreted_code::Item;
 use super::types::Ty;
 use super::value::{Name, Value};
 

@@ -9,12 +9,12 @@ use syn::punctuated::Punctuated;
 use syn::token::Brace;
 use syn::{Block, FnArg, Item as SynItem, ItemFn, Token, Type};
 
-use super::code::Item;
 use super::compile::Compiler;
 use super::eval::Interpreter;
 use super::generator::syntax::Program;
 use super::generator::write;
 use super::globals::{Globals, declared, function_item};
+use super::interpreted_code::Item;
 use super::plan::Plan;
 use super::types::Ty;
 use super::value::{Closure, Host, Name, Value};

@@ -7,8 +7,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use super::code::Item;
 use super::eval::{Interpreter, Running};
+use super::interpreted_code::Item;
 use super::machine::{self, RunState};
 use super::plan::{HiddenEffect, NodeIndex, hidden_effect};
 use super::value::Value;

@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use syn::{GenericArgument, PathArguments, Type};
 
-use super::code::{Code, Item, Operator, Pattern, Piece, Statement};
 use super::globals::Globals;
+use super::interpreted_code::{Code, Item, Operator, Pattern, Piece, Statement};
 use super::value::{Host, Name, Value};
 
 #[derive(Clone, Default)]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 use super::builder::{Builder, NodeSettings};
-use super::code::{Code, Item, Pattern};
+use super::interpreted_code::{Code, Item, Pattern};
 use super::types::Ty;
 
 /// An interned name.

@@ -9,9 +9,9 @@ use agentflow::{
     Caller, CallerClaims, a2a::*, a2a_server::*, access::*, agent::*, artifact::*, definition::*,
     document::*, dry_run::*, error::*, event::*, executor::*, expression::*, front::AuthRefusal,
     front::*, mailbox::*, mcp::*, mcp_server::*, memory::*, message::*, middleware::*, model::*,
-    path::*, pipeline::*, resource::*, run::*, runtime::*, schema::*, session::*, state::*,
-    store::*, telemetry::*, template::*, time::*, tool::*, tools::*, value::*, views::layout::*,
-    views::*, workflow::*,
+    path::*, pipeline::*, resource::*, run::*, runtime::*, schema::*, server::*, session::*,
+    state::*, store::*, telemetry::*, template::*, time::*, tool::*, tools::*, value::*,
+    views::layout::*, views::*, workflow::*,
 };
 use agentflow_testing::*;
 use axum::routing::get;
@@ -34,7 +34,7 @@ fn public_types_are_send_and_sync() {
         A2aContent, A2aError, A2aErrorCode, A2aExtension, A2aInterface, A2aMessage, A2aPart, A2aProvider,
         A2aPushAuthentication, A2aPushConfig, A2aPushConfigs, A2aRelay, A2aRole, A2aSkill, A2aStatusUpdate,
         A2aStream, A2aTask, A2aTaskQuery, A2aTaskState, A2aTaskStatus, A2aTasks, A2aUpdate,
-        A2aServer, A2aServerError,
+        A2aServer, A2aServerError, MistakeResource, ProblemDocument, Server, ServerError,
         Agent<String>, AgentDefinition, AgentOutline, AgentSettings, AgentTool<String>, ErasedAgent, Hooks, LargeOutputs, Limits, RunRequest,
         Team<String>, ToolOutline,
         Artifact, ArtifactRef,

@@ -67,7 +67,7 @@ impl AccessControl for OwnRuns {
         let caller = request.caller();
         match request.action() {
             AccessAction::Start | AccessAction::CallTool => {
-                !caller.is_anonymous() && request.name() != "callers_secret"
+                !caller.is_anonymous() && request.name() != "callers_vault"
             }
             AccessAction::Read | AccessAction::ReadSession | AccessAction::ReadMemory => {
                 request.is_own() || caller.has_role("auditor") || caller.has_role("operator")
@@ -232,7 +232,7 @@ async fn a_caller_is_recorded_with_its_run_and_its_requests() {
         ]
     );
     // The start of an unknown workflow is denied like the start of a known workflow.
-    for name in ["callers_secret", "callers_gate"] {
+    for name in ["callers_vault", "callers_gate"] {
         let caller = if name == "callers_gate" { Caller::anonymous() } else { Caller::new("ada") };
         let denied = runtime.for_caller(caller).start_named(name, json!({"text": "rain"})).await;
         assert!(matches!(denied, Err(Error::AccessDenied { .. })), "{name}");

@@ -36,7 +36,7 @@ async fn callers_weather(city: String) -> String {
 
 /// Opens the safe.
 #[tool]
-async fn callers_secret(code: u32) -> String {
+async fn callers_vault(code: u32) -> String {
     format!("the code was {code}")
 }
 
@@ -49,7 +49,7 @@ fn runtime() -> Runtime {
     let runtime = Runtime::builder().store(MemoryStore::new()).memory(InProcessMemory::new());
     runtime
         .agent(&agent)
-        .tools(tools![callers_weather, callers_secret])
+        .tools(tools![callers_weather, callers_vault])
         .access_control(OwnRuns)
         .build()
 }
@@ -172,7 +172,7 @@ async fn memories_are_read_and_changed_under_access_control() {
 async fn a_direct_call_of_a_tool_is_allowed_or_denied() {
     let runtime = runtime();
     let weather = ToolCall::new("1", "callers_weather", json!({"city": "Paris"}).to_string());
-    let secret = ToolCall::new("2", "callers_secret", json!({"code": 7}).to_string());
+    let secret = ToolCall::new("2", "callers_vault", json!({"code": 7}).to_string());
     let missing = ToolCall::new("3", "callers_missing", "{}");
     for (caller, allowed) in [(Caller::new("ada"), true), (Caller::anonymous(), false)] {
         let of_caller = runtime.for_caller(caller.clone());
@@ -193,8 +193,8 @@ async fn an_mcp_server_asks_before_it_calls_a_tool() {
     let address = served(server).await;
     for (user, name, arguments, said) in [
         ("x-user: ada\r\n", "callers_weather", json!({"city": "Paris"}), "rain in Paris"),
-        ("x-user: ada\r\n", "callers_secret", json!({"code": 7}), "may not call `callers_secret`"),
-        ("x-user: root\r\n", "callers_secret", json!({"code": 7}), "may not call `callers_secret`"),
+        ("x-user: ada\r\n", "callers_vault", json!({"code": 7}), "may not call `callers_vault`"),
+        ("x-user: root\r\n", "callers_vault", json!({"code": 7}), "may not call `callers_vault`"),
         ("", "callers_weather", json!({"city": "Paris"}), "may not call `callers_weather`"),
     ] {
         let params = json!({"name": name, "arguments": arguments});

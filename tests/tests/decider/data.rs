@@ -152,11 +152,11 @@ async fn arguments_are_checked_against_what_the_call_takes() {
     for (says, why) in [
         (
             WRONG,
-            "the revised arguments of `joined` do not fit: `words[1]`: value is not of type \"string\"; seen: 7",
+            "the revised arguments of `joined` do not fit: invalid values: `words[1]`: value is not of type \"string\"; seen: 7",
         ),
         (
             ITEMS,
-            "the revised arguments of `each` do not fit: `words`: value is not of type \"array\"; seen: \"one\"",
+            "the revised arguments of `each` do not fit: invalid values: `words`: value is not of type \"array\"; seen: \"one\"",
         ),
         (
             NEEDED,

@@ -83,7 +83,7 @@ async fn an_idle_stream_has_heartbeats_and_ends_with_the_server() {
         heartbeats += usize::from(frames.next().await.unwrap().data.is_none());
     }
     served.stop().await;
-    while frames.next().await.is_some() {}
+    within("the end of the stream", frames.rest()).await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ codes! {
     NOT_A_DECISION = "decision.not-a-decision",
         "this is not a decision: {problem}";
     UNFITTING_ARGUMENTS = "decision.unfitting-arguments",
-        "they do not fit their schema: {mismatches}";
+        "invalid values: {mismatches}";
     UNKNOWN_ARGUMENT = "decision.unknown-argument",
         "it reads no {argument}";
 }

@@ -22,7 +22,6 @@ pub(crate) struct QuestionResource {
     /// Node or call that asks, such as `review` or `paid/tool#1.refund`.
     pub(crate) node_id: String,
     /// Kind of the question, such as `mcp_elicitation`. Empty for an ordinary one.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) kind: String,
     /// Text of the question.
     pub(crate) message: String,

@@ -48,18 +48,18 @@ impl<'a> Documents<'a> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     /// let runtime = Runtime::builder().tools(tools![greet]).store(MemoryStore::new()).build();
-    /// let text = "id: welcome\nnodes:\n  - {id: hello, tool: greet, args_template: {name: Ada}}\n";
-    /// let saved = runtime.documents().put("welcome", text).expect_absent().by("ada").await?;
+    /// let text = "id: stored_welcome\nnodes:\n  - {id: hello, tool: greet, args_template: {name: Ada}}\n";
+    /// let saved = runtime.documents().put("stored_welcome", text).expect_absent().by("ada").await?;
     /// assert_eq!(saved.version, 1);
     ///
-    /// let run = runtime.start_named("welcome", serde_json::json!({})).await?;
+    /// let run = runtime.start_named("stored_welcome", serde_json::json!({})).await?;
     /// assert_eq!(run.result().await?.decode::<String>()?, "Hello Ada.");
     ///
     /// let other = text.replace("Ada", "Bob");
-    /// let error = runtime.documents().put("welcome", &*other).expect_absent().await.unwrap_err();
+    /// let error = runtime.documents().put("stored_welcome", &*other).expect_absent().await.unwrap_err();
     /// assert!(matches!(error, DocumentsError::Conflict { current: Some(1), .. }));
-    /// runtime.documents().put("welcome", other).expect_version(1).await?;
-    /// assert!(runtime.documents().diff("welcome", 1, 2).await?.contains("{name: Bob}"));
+    /// runtime.documents().put("stored_welcome", other).expect_version(1).await?;
+    /// assert!(runtime.documents().diff("stored_welcome", 1, 2).await?.contains("{name: Bob}"));
     /// # Ok(())
     /// # }
     /// ```

@@ -130,7 +130,7 @@ pub(super) struct Tool {
 }
 
 impl Tool {
-    /// Returns `true` if a call that may have happened can be made again.
+    /// Returns `true` if a call with an unknown outcome may be repeated.
     pub(super) fn is_repeatable(self) -> bool {
         !self.writes || self.idempotent
     }
