@@ -13,7 +13,9 @@ mod errors;
 mod expansions;
 mod fallback;
 mod function;
+// Not in `src`, since it is not a part of the library. A module, because it needs private items.
 #[cfg(test)]
+#[path = "../tests/meaning/mod.rs"]
 mod meaning;
 mod options;
 mod paths;
