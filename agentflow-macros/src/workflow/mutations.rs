@@ -149,13 +149,13 @@ impl Mutation {
         for token in tokens {
             match token {
                 TokenTree::Group(group) => {
-                    let removed = match (self, last(&all)) {
+                    let removed = matches!(
+                        (self, last(&all)),
                         (Self::ImpureAsPure, Some("at_its_place" | "at_its_place_unless"))
-                        | (Self::StepsTooEarly, Some("after_effects" | "after_effects_unless"))
-                        | (Self::ChecksPass, Some("checking")) => true,
-                        (Self::StepsTooEarly, Some("at_its_place" | "at_its_place_unless")) => true,
-                        _ => false,
-                    };
+                            | (Self::StepsTooEarly, Some("after_effects" | "after_effects_unless"))
+                            | (Self::StepsTooEarly, Some("at_its_place" | "at_its_place_unless"))
+                            | (Self::ChecksPass, Some("checking"))
+                    );
                     if removed {
                         // `.name`
                         all.truncate(all.len() - 2);

@@ -409,6 +409,14 @@ impl VisitMut for Judge<'_> {
                 None
             }
             Expr::MethodCall(call) => self.method(call),
+            Expr::Paren(paren) => {
+                let is_operator = matches!(*paren.expr, Expr::Binary(_));
+                self.visit_expr_mut(&mut paren.expr);
+                // Questions in front of the operator add parentheses. The compiler would report the
+                // user's parentheses around them as unnecessary.
+                let has_questions = is_operator && matches!(*paren.expr, Expr::Field(_));
+                has_questions.then(|| (*paren.expr).clone())
+            }
             Expr::Binary(both) if is_overloadable(&both.op) => {
                 let operands = [(*both.left).clone(), (*both.right).clone()];
                 self.visit_expr_mut(&mut both.left);
@@ -481,7 +489,6 @@ impl VisitMut for Judge<'_> {
             | Expr::Group(_)
             | Expr::If(_)
             | Expr::Loop(_)
-            | Expr::Paren(_)
             | Expr::Range(_)
             | Expr::Reference(_)
             | Expr::Return(_)

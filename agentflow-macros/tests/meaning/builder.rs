@@ -25,13 +25,16 @@ pub(super) struct Builder {
     is_best_effort: bool,
 }
 
+/// The decisions of routers on the arms around a node.
+type ArmDecisions = Vec<Rc<Cell<Option<bool>>>>;
+
 /// A node as the expansion describes it.
 #[derive(Clone, Default)]
 pub(super) struct NodeSettings {
     name: Name,
     settings: Settings,
     /// Answers that decide if the node depends on effects, with the steps that it then waits for.
-    unless: Vec<(Vec<Rc<Cell<Option<bool>>>>, Looks)>,
+    unless: Vec<(ArmDecisions, Looks)>,
 }
 
 impl NodeSettings {

@@ -438,11 +438,10 @@ impl Compiler {
             Pat::Lit(literal) => Pattern::Constant(constant(&literal.lit)),
             Pat::Range(range) => {
                 let end = |expr: &Option<Box<Expr>>| {
-                    let number = expr.as_ref().map(|expr| match self.expr(expr) {
+                    expr.as_ref().map(|expr| match self.expr(expr) {
                         Code::Constant(number) => number.as_int(),
                         _ => unknown(range),
-                    });
-                    number
+                    })
                 };
                 let mut end = end;
                 let (first, last) = (end(&range.start), end(&range.end));

@@ -171,7 +171,7 @@ fn nodes_of(tokens: TokenStream) -> Option<[TokenStream; 2]> {
     for token in tokens {
         match token {
             TokenTree::Ident(ident) if last == "fn" && ident == "nodes" => {
-                last = "nodes".to_owned()
+                last = "nodes".to_owned();
             }
             TokenTree::Ident(ident) => last = ident.to_string(),
             TokenTree::Group(group) if last == "nodes" => {

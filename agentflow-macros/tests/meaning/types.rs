@@ -488,10 +488,10 @@ impl<'g> Inference<'g> {
         if let Some(item) = item {
             let mut known = Vec::new();
             for (takes, given) in item.takes.iter().zip(&given) {
-                if let (Ty::Named(parameter), given) = (takes.bare(), given.bare()) {
-                    if parameter.len() == 1 {
-                        known.push((*parameter, given.clone()));
-                    }
+                if let (Ty::Named(parameter), given) = (takes.bare(), given.bare())
+                    && parameter.len() == 1
+                {
+                    known.push((*parameter, given.clone()));
                 }
             }
             return item.gives.with(&known);

@@ -40,7 +40,7 @@ pub(crate) async fn guard(
             *response
         }
         Err(Refused { rejection, is_permitted_origin }) => {
-            let mut response = problem(rejection);
+            let mut response = problem(*rejection);
             permit(origin.filter(|_| is_permitted_origin), &mut response);
             response
         }
@@ -91,7 +91,7 @@ async fn checked(state: &ServerState, request: Request) -> Result<CheckedRequest
 }
 
 /// Converts the rejection of the front to a problem document, and keeps its headers.
-fn problem(rejection: Rejection) -> Response {
+fn problem(rejection: http::Response<bytes::Bytes>) -> Response {
     let (mut parts, text) = rejection.into_parts();
     let detail = String::from_utf8_lossy(&text).into_owned();
     let code = match parts.status.as_u16() {

@@ -19,7 +19,7 @@ use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonResponse, PathParams, QueryParams};
 use crate::operation::Operation;
 use crate::problem::MistakeResource;
-use crate::resources::{Page, PageParams, time_text};
+use crate::resources::{ListPage, PageParams, time_text};
 use crate::server_options::ServerState;
 
 /// Number of a document's versions that are read to find out how many there are.
@@ -61,7 +61,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "Lists the versions of a saved workflow, newest first.",
         )
         .query::<PageQuery>()
-        .returns::<Page<VersionResource>>(StatusCode::OK, "A page of the versions.")
+        .returns::<ListPage<VersionResource>>(StatusCode::OK, "A page of the versions.")
         .handler(versions),
         Operation::get(
             "/api/v1/workflows/{workflow_id}/document",
@@ -290,12 +290,12 @@ async fn versions(
     acting: Acting,
     PathParams(name): PathParams<Arc<str>>,
     QueryParams(query): QueryParams<PageQuery>,
-) -> ApiResult<JsonResponse<Page<VersionResource>>> {
+) -> ApiResult<JsonResponse<ListPage<VersionResource>>> {
     let all = acting.runtime.documents().versions(&name, None, MAX_VERSIONS).await?;
     let paging = PageParams { page: query.page, limit: query.limit };
-    let Page { items, page, limit, total, next } = paging.select(all)?;
+    let ListPage { items, page, limit, total, next } = paging.select(all)?;
     let items = items.iter().map(VersionResource::from).collect();
-    Ok(JsonResponse(StatusCode::OK, Page { items, page, limit, total, next }))
+    Ok(JsonResponse(StatusCode::OK, ListPage { items, page, limit, total, next }))
 }
 
 async fn text(

@@ -15,7 +15,7 @@ use crate::api_error::{ApiError, ApiResult};
 use crate::continue_run::continue_run;
 use crate::extract::{Acting, JsonRequest, JsonResponse, PathParams, QueryParams};
 use crate::operation::Operation;
-use crate::resources::{Page, PageParams, QuestionResource, RunSummary};
+use crate::resources::{ListPage, PageParams, QuestionResource, RunSummary};
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -25,7 +25,7 @@ pub(super) fn operations() -> Vec<Operation> {
             "Lists the open questions of all runs, oldest first.",
         )
         .query::<QuestionsQuery>()
-        .returns::<Page<QuestionResource>>(StatusCode::OK, "A page of the questions.")
+        .returns::<ListPage<QuestionResource>>(StatusCode::OK, "A page of the questions.")
         .handler(list),
         Operation::get(
             "/api/v1/runs/{run_id}/questions",
@@ -63,7 +63,7 @@ struct QuestionsQuery {
 async fn list(
     acting: Acting,
     QueryParams(query): QueryParams<QuestionsQuery>,
-) -> ApiResult<JsonResponse<Page<QuestionResource>>> {
+) -> ApiResult<JsonResponse<ListPage<QuestionResource>>> {
     let mut filter = RunFilter::new();
     if let Some(name) = query.workflow_id {
         filter = filter.name(name);
@@ -76,9 +76,9 @@ async fn list(
     }
     let questions = acting.runtime.runs().questions(filter).await?;
     let paging = PageParams { page: query.page, limit: query.limit };
-    let Page { items, page, limit, total, next } = paging.select(questions)?;
+    let ListPage { items, page, limit, total, next } = paging.select(questions)?;
     let items = items.into_iter().map(QuestionResource::from).collect();
-    Ok(JsonResponse(StatusCode::OK, Page { items, page, limit, total, next }))
+    Ok(JsonResponse(StatusCode::OK, ListPage { items, page, limit, total, next }))
 }
 
 async fn list_of_run(

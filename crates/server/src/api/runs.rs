@@ -18,7 +18,7 @@ use super::start_run::output;
 use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonResponse, PathParams, QueryParams};
 use crate::operation::Operation;
-use crate::resources::{Page, PageParams, RunDetail, RunGraphResource, RunSummary};
+use crate::resources::{ListPage, PageParams, RunDetail, RunGraphResource, RunSummary};
 use crate::server_options::ServerState;
 use crate::stream::{StreamQuery, follow_live, follow_run};
 
@@ -26,7 +26,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         Operation::get("/api/v1/runs", "listRuns", "Lists runs, newest first.")
             .query::<RunsQuery>()
-            .returns::<Page<RunSummary>>(StatusCode::OK, "A page of the runs.")
+            .returns::<ListPage<RunSummary>>(StatusCode::OK, "A page of the runs.")
             .handler(list),
         Operation::get("/api/v1/runs/{run_id}", "getRun", "Returns a run with its nodes.")
             .returns::<RunDetail>(StatusCode::OK, "The run.")
@@ -169,7 +169,7 @@ fn invalid_query(detail: impl Into<String>) -> ApiError {
 async fn list(
     acting: Acting,
     QueryParams(query): QueryParams<RunsQuery>,
-) -> ApiResult<JsonResponse<Page<RunSummary>>> {
+) -> ApiResult<JsonResponse<ListPage<RunSummary>>> {
     let paging = PageParams { page: query.page, limit: query.limit };
     let limit = paging.limit()?;
     let filter = query.filter()?;
@@ -191,7 +191,7 @@ async fn after_run(
     runtime: &CallerRuntime,
     filter: RunFilter,
     limit: usize,
-) -> ApiResult<Page<RunSummary>> {
+) -> ApiResult<ListPage<RunSummary>> {
     let runs = runtime.runs().list(filter.limit(limit + 1)).await?;
     Ok(page_of(runs, 0, limit, 1, None))
 }
@@ -201,7 +201,7 @@ async fn numbered(
     runtime: &CallerRuntime,
     filter: &RunFilter,
     paging: &PageParams,
-) -> ApiResult<Page<RunSummary>> {
+) -> ApiResult<ListPage<RunSummary>> {
     let (skipped, limit) = (paging.skipped()?, paging.limit()?);
     let runs = runtime.runs().list(filter.clone().limit(skipped + limit + 1)).await?;
     let total = match runs.len() > skipped + limit {
@@ -217,12 +217,12 @@ fn page_of(
     limit: usize,
     page: usize,
     total: Option<usize>,
-) -> Page<RunSummary> {
+) -> ListPage<RunSummary> {
     let has_more = runs.len() > skipped + limit;
     let items: Vec<RunSummary> =
         runs.into_iter().skip(skipped).take(limit).map(RunSummary::from).collect();
     let next = items.last().filter(|_| has_more).map(|last| last.run_id.clone());
-    Page { items, page, limit, total, next }
+    ListPage { items, page, limit, total, next }
 }
 
 async fn get(

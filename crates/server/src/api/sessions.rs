@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::api_error::ApiResult;
 use crate::extract::{Acting, JsonResponse, PathParams, QueryParams};
 use crate::operation::Operation;
-use crate::resources::{Page, PageParams, time_text};
+use crate::resources::{ListPage, PageParams, time_text};
 
 /// Number of runs of a history, if the request has no `runs`.
 const DEFAULT_RUNS: usize = 50;
@@ -27,7 +27,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         Operation::get("/api/v1/sessions", "listSessions", "Lists the sessions, newest first.")
             .query::<SessionsQuery>()
-            .returns::<Page<SessionResource>>(StatusCode::OK, "A page of the sessions.")
+            .returns::<ListPage<SessionResource>>(StatusCode::OK, "A page of the sessions.")
             .handler(list),
         Operation::get("/api/v1/sessions/{session_id}", "getSession", "Returns a session.")
             .returns::<SessionResource>(StatusCode::OK, "The session.")
@@ -138,7 +138,7 @@ impl From<SessionRun> for SessionRunResource {
 async fn list(
     acting: Acting,
     QueryParams(query): QueryParams<SessionsQuery>,
-) -> ApiResult<JsonResponse<Page<SessionResource>>> {
+) -> ApiResult<JsonResponse<ListPage<SessionResource>>> {
     let paging = PageParams { page: query.page, limit: query.limit };
     let most = paging.skipped()?.saturating_add(paging.limit()?).min(MAX_LISTED);
     // A further session shows that the list is longer than the page.
@@ -148,9 +148,9 @@ async fn list(
     }
     let sessions = acting.runtime.sessions().list(filter).await?;
     let total = (sessions.len() <= most).then_some(sessions.len());
-    let Page { items, page, limit, next, .. } = paging.select(sessions)?;
+    let ListPage { items, page, limit, next, .. } = paging.select(sessions)?;
     let items = items.into_iter().map(SessionResource::from).collect();
-    Ok(JsonResponse(StatusCode::OK, Page { items, page, limit, total, next }))
+    Ok(JsonResponse(StatusCode::OK, ListPage { items, page, limit, total, next }))
 }
 
 async fn get(

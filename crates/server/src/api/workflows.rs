@@ -17,14 +17,14 @@ use crate::api_error::{ApiError, ApiResult};
 use crate::extract::{Acting, JsonRequest, JsonResponse, PathParams, QueryParams};
 use crate::idempotency_key::IdempotencyKey;
 use crate::operation::Operation;
-use crate::resources::{GraphResource, Page, PageParams, StartedRun};
+use crate::resources::{GraphResource, ListPage, PageParams, StartedRun};
 use crate::server_options::ServerState;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         Operation::get("/api/v1/workflows", "listWorkflows", "Lists the workflows by name.")
             .query::<WorkflowsQuery>()
-            .returns::<Page<WorkflowResource>>(StatusCode::OK, "A page of the workflows.")
+            .returns::<ListPage<WorkflowResource>>(StatusCode::OK, "A page of the workflows.")
             .handler(list),
         Operation::get("/api/v1/workflows/{workflow_id}", "getWorkflow", "Returns a workflow.")
             .returns::<WorkflowResource>(StatusCode::OK, "The workflow.")
@@ -111,7 +111,7 @@ fn workflow(state: &ServerState, name: &str) -> ApiResult<Graph> {
 async fn list(
     State(state): State<ServerState>,
     QueryParams(query): QueryParams<WorkflowsQuery>,
-) -> ApiResult<JsonResponse<Page<WorkflowResource>>> {
+) -> ApiResult<JsonResponse<ListPage<WorkflowResource>>> {
     let paging = PageParams { page: query.page, limit: query.limit };
     let name = query.name.unwrap_or_default();
     let mut found = Vec::new();
@@ -120,9 +120,9 @@ async fn list(
             found.push(graph);
         }
     }
-    let Page { items, page, limit, total, next } = paging.select(found)?;
+    let ListPage { items, page, limit, total, next } = paging.select(found)?;
     let items = items.iter().map(WorkflowResource::from).collect();
-    Ok(JsonResponse(StatusCode::OK, Page { items, page, limit, total, next }))
+    Ok(JsonResponse(StatusCode::OK, ListPage { items, page, limit, total, next }))
 }
 
 async fn get(

@@ -11,7 +11,7 @@ mod run_resource;
 pub(crate) use self::catalogue_resource::{AgentResource, ToolResource, ToolsetResource};
 pub(crate) use self::graph_resource::{GraphResource, RunGraphResource};
 pub(crate) use self::node_run::{NodeDetail, NodeRunResource};
-pub(crate) use self::page::{Page, PageParams};
+pub(crate) use self::page::{ListPage, PageParams};
 pub(crate) use self::question_resource::QuestionResource;
 pub(crate) use self::run_resource::{RunDetail, RunSummary, StartedRun};
 

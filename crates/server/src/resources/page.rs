@@ -1,4 +1,4 @@
-//! `Page`: a page of a list, and `PageParams`: the parameters that select it.
+//! `ListPage`: a page of a list, and `PageParams`: the parameters that select it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ const MAX_SKIPPED: usize = 10_000;
 
 /// A page of a list.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Page<T> {
+pub(crate) struct ListPage<T> {
     /// Entries of the page.
     pub(crate) items: Vec<T>,
     /// Number of the page, starting at 1.
@@ -76,11 +76,11 @@ impl PageParams {
     ///
     /// # Errors
     /// As [`skipped`](Self::skipped).
-    pub(crate) fn select<T>(&self, all: Vec<T>) -> ApiResult<Page<T>> {
+    pub(crate) fn select<T>(&self, all: Vec<T>) -> ApiResult<ListPage<T>> {
         let (skipped, limit) = (self.skipped()?, self.limit()?);
         let total = Some(all.len());
         let items = all.into_iter().skip(skipped).take(limit).collect();
-        Ok(Page { items, page: self.number(), limit, total, next: None })
+        Ok(ListPage { items, page: self.number(), limit, total, next: None })
     }
 }
 

@@ -14,12 +14,12 @@ use crate::workflow::spec::{Body, NodeIndex};
 
 /// A question and the time at which it was recorded.
 #[derive(Clone, Debug)]
-pub(crate) struct RecordedQuestion {
+pub(crate) struct TimedQuestion {
     pub(crate) since: Timestamp,
     pub(crate) question: Arc<ApprovalRequest>,
 }
 
-impl RecordedQuestion {
+impl TimedQuestion {
     pub(super) fn new(since: Timestamp, question: &Arc<ApprovalRequest>) -> Self {
         Self { since, question: Arc::clone(question) }
     }
@@ -27,7 +27,7 @@ impl RecordedQuestion {
 
 impl Machine {
     /// Returns the question whose answer the node waits for.
-    pub(crate) fn asked(&self, node: NodeIndex) -> Option<&RecordedQuestion> {
+    pub(crate) fn asked(&self, node: NodeIndex) -> Option<&TimedQuestion> {
         let state = &self.nodes[node as usize];
         state.asked.as_ref().filter(|_| state.unit.phase == Phase::Asking)
     }
@@ -35,7 +35,7 @@ impl Machine {
     /// Returns the error policy for a failure of the node. A question that timed out with
     /// [`OnTimeout::Skip`] overrides the policy of the node with [`OnError::Skip`].
     pub(super) fn on_error(&mut self, node: NodeIndex, error: &Failure) -> OnError {
-        let skips = |asked: &RecordedQuestion| asked.question.on_timeout == OnTimeout::Skip;
+        let skips = |asked: &TimedQuestion| asked.question.on_timeout == OnTimeout::Skip;
         let by_call = self
             .spec
             .node(node)

@@ -2,7 +2,7 @@
 
 use super::super::policy::{OnError, StopPolicy};
 use super::super::spec::NodeIndex;
-use super::answers::RecordedQuestion;
+use super::answers::TimedQuestion;
 use super::stopped::was_stopped;
 use super::stopped::{BEGUN_ONCE, ENDED, STOPPED};
 use crate::error::{Failure, FailureKind};
@@ -58,7 +58,7 @@ impl Machine {
             EventKind::NodeSkipped { .. } => self.skip(unit.node),
             EventKind::NodeReset { .. } => self.reset(unit.node),
             EventKind::ApprovalRequested(question) => {
-                self.nodes[unit.node as usize].asked = Some(RecordedQuestion::new(time, question));
+                self.nodes[unit.node as usize].asked = Some(TimedQuestion::new(time, question));
                 self.set_phase(unit, Phase::Asking);
             }
             EventKind::ApprovalResolved { answer, .. } => self.resolved(unit.node, answer),

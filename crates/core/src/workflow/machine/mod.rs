@@ -33,7 +33,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-pub(crate) use self::answers::RecordedQuestion;
+pub(crate) use self::answers::TimedQuestion;
 use self::group::Group;
 pub(crate) use self::stopped::{stopped, was_stopped};
 use self::turn_order::OpenNodeBounds;
@@ -145,7 +145,7 @@ struct NodeState {
     /// does.
     cancelled: bool,
     /// Most recent question about the node.
-    asked: Option<RecordedQuestion>,
+    asked: Option<TimedQuestion>,
     /// `true` if the question of the node, or of its call, timed out and is configured to skip the
     /// node.
     passed_over: bool,
