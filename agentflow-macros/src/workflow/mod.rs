@@ -31,6 +31,7 @@ mod model;
 pub(crate) mod mutations;
 mod names;
 mod nodes;
+mod operands;
 mod places;
 mod purity;
 mod refuse;
