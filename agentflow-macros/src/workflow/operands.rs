@@ -73,3 +73,18 @@ pub(super) fn in_front_of(questions: &[TokenStream], expr: &Expr) -> Option<Expr
     let code = questions.iter().rev().fold(quote!(#expr), |code, asked| quote!((#asked, #code).1));
     syn::parse2(code).ok()
 }
+
+/// Returns `true` if a struct with braces is an operand outside of parentheses, so that a condition
+/// needs parentheses around the expression.
+pub(super) fn has_outer_struct(expr: &Expr) -> bool {
+    match expr {
+        Expr::Struct(_) => true,
+        Expr::Binary(both) => has_outer_struct(&both.left) || has_outer_struct(&both.right),
+        Expr::Unary(unary) => has_outer_struct(&unary.expr),
+        Expr::Cast(cast) => has_outer_struct(&cast.expr),
+        Expr::Field(field) => has_outer_struct(&field.base),
+        Expr::Index(index) => has_outer_struct(&index.expr),
+        Expr::MethodCall(call) => has_outer_struct(&call.receiver),
+        _ => false,
+    }
+}

@@ -24,7 +24,7 @@ use syn::{
     UnOp,
 };
 
-use super::operands::{OperandForm, in_front_of, is_overloadable, operand_form};
+use super::operands::{OperandForm, has_outer_struct, in_front_of, is_overloadable, operand_form};
 use super::standard_names::{FUNCTIONS, MACROS, METHODS, OF_ANY_VALUE, TYPES};
 use super::syntax::{awaits, macro_name, plain};
 use crate::patterns::names;
@@ -411,11 +411,11 @@ impl VisitMut for Judge<'_> {
             }
             Expr::MethodCall(call) => self.method(call),
             Expr::Paren(paren) => {
-                let is_operator = matches!(*paren.expr, Expr::Binary(_));
+                let needs_parentheses = has_outer_struct(&paren.expr);
                 self.visit_expr_mut(&mut paren.expr);
-                // Questions in front of the operator add parentheses. The compiler would report the
-                // user's parentheses around them as unnecessary.
-                let has_questions = is_operator && matches!(*paren.expr, Expr::Field(_));
+                // Questions in front of an operator add parentheses. The compiler would report the
+                // user's parentheses around them as unnecessary, although a struct needs them.
+                let has_questions = needs_parentheses && matches!(*paren.expr, Expr::Field(_));
                 has_questions.then(|| (*paren.expr).clone())
             }
             Expr::Binary(both) if is_overloadable(&both.op) => {

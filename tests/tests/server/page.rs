@@ -67,6 +67,7 @@ async fn the_page_may_be_mounted_below_a_path() {
 }
 
 /// Returns Chromium, or `None` with a line that says why the test is skipped.
+#[allow(clippy::print_stdout, reason = "a skipped test says why")]
 fn browser() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     for folder in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {

@@ -277,6 +277,7 @@ fn waiting(run: &RunId) -> Vec<Event> {
 
 /// Prints the time of an inbox of 2,000 waiting runs. `cargo test --release .. -- --ignored`
 /// measures it.
+#[allow(clippy::print_stderr, reason = "it prints a measurement")]
 #[tokio::test]
 #[ignore = "measures time"]
 async fn an_inbox_of_2_000_runs() {

@@ -55,7 +55,7 @@ pub(crate) async fn put(runtime: &Runtime, name: &str, text: String) -> Document
 }
 
 async fn unknown(runtime: &Runtime, name: &str) {
-    let error = runtime.start_named(name, json!({})).await.err().expect("it is unknown");
+    let error = runtime.start_named(name, json!({})).await.expect_err("it is unknown");
     assert_eq!(error.kind(), FailureKind::UnknownWorkflow, "{error}");
 }
 
