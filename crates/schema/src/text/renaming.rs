@@ -81,6 +81,7 @@ mod tests {
     use super::Renaming;
 
     #[test]
+    #[allow(clippy::single_range_in_vec_init, reason = "one range is renamed")]
     fn positions_are_converted_to_the_original_text() {
         let text = "input > 1 && has(input.x)";
         let (result, renaming) = Renaming::apply(text, &[0..5, 17..22], "nodes['a']");
