@@ -156,7 +156,7 @@ async fn arguments_are_checked_against_what_the_call_takes() {
         ),
         (
             ITEMS,
-            "the revised arguments of `each` do not fit: invalid values: `words`: value is not of type \"array\"; seen: \"one\"",
+            "the revised arguments of `each` do not fit: `words`: value is not of type \"array\"; seen: \"one\"",
         ),
         (
             NEEDED,
