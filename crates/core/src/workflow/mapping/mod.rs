@@ -16,7 +16,9 @@ use agentflow_schema::template::{Placeholder, Template};
 use serde::Serialize;
 use serde_json::Value;
 
+#[cfg(feature = "dynamic")]
 pub(super) use self::mapping_form::pointer;
+#[cfg(feature = "dynamic")]
 pub(super) use self::mapping_schema::{Schemas, list_of, one_of, pointer_of, schema_of};
 pub(super) use self::mapping_scope::decoded;
 pub(crate) use self::mapping_scope::{Names, Scope};
